@@ -14,7 +14,7 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class PaperPart(BaseModel):
-    """The base class of the models of a `paper.yaml` and its sections.
+    """The base class of the pydantic models that represent a `paper.yaml` and its sections.
 
     Unknown keys and infinite numbers are errors.
     """
@@ -45,7 +45,7 @@ class Criterion(PaperPart):
     def bounds(self, paper: Number | None) -> tuple[float, float]:
         """Return the least and the largest value that satisfy the criterion. `paper` is the paper's value.
 
-        Raises ValueError for `equal`, or for `within` if the paper has no number.
+        Raises ValueError if the criterion is `equal`, or if it is `within` and the paper has no number.
         """
         if self.equal:
             raise ValueError("equal: has no range")

@@ -195,7 +195,7 @@ def _experiments(mine: Sequence[PlannedExperiment], send: Send) -> None:
 
 
 def _row(said: dict[str, Any]) -> Row:
-    """Return the row of a results table that the JSON value `said` stores. Lists become tuples again."""
+    """Convert the JSON value `said` to the row of a results table. Lists become tuples, as in `Row`."""
     for key in ("mean", "ci95", "repeats"):
         if isinstance(said[key], list):
             said[key] = tuple(said[key])

@@ -53,7 +53,7 @@ def list_all(known: Mapping[str, CatalogueEntry]) -> None:
 def heading(entry: CatalogueEntry, machines: str, number: int, of: int) -> str:
     """Return the line that is printed before an experiment starts: position, title and approximate run time.
 
-    The experiment has the position `number` of `of`.
+    The position is `number` of `of`. The run time is that on `machines`, such as `sim` or `process`.
     """
     takes = _time(entry.experiment.takes_s[kind(machines)])
     return f"[{number}/{of}] {entry.label}: {entry.about.title} ({entry.about.where}), about {takes}"
@@ -85,7 +85,7 @@ def result(done: ExperimentResult) -> str:
 def tally(results: Iterable[ExperimentResult], machines: str) -> str:
     """Return text with the numbers of claims that hold, do not hold and are open (undecided).
 
-    The text has one line per kind of claim.
+    The text has one line per kind of claim. `machines` says whether the heading is `simulated` or `live`.
     """
     rows = [row.to_json() for done in results for row in done.rows]
     idle, where = without_task(rows), "simulated" if kind(machines) == "sim" else "live"

@@ -54,10 +54,11 @@ class Row:
 def judge(key: str, said: Value, where: str, ours: Exact | Sequence[float]) -> Row:
     """Compare our value with the value `said` of a paper, and return the row with the verdict.
 
-    `ours` is Exact (without randomness) or has one number per repeat. `where` is the value's place in the
-    paper. A claim holds if the whole 95% interval of the mean (Student's t) satisfies the criterion, and does
-    not hold if the whole interval violates it. Otherwise it is open. Raises ValueError for an Exact value of
-    the kind `outcome`, since an outcome without randomness could not have been different.
+    `key` is the value's key in paper.yaml, and `where` its place in the paper. `ours` is Exact (without
+    randomness) or has one number per repeat. A claim holds if the whole 95% interval of the mean (Student's
+    t) satisfies the criterion, and does not hold if the whole interval violates it. Otherwise it is open.
+    Raises ValueError for an Exact value of the kind `outcome`, since an outcome without randomness could not
+    have been different.
     """
     if isinstance(ours, Exact):
         if said.kind == "outcome":

@@ -1,7 +1,8 @@
-"""The policies BalancedPool and Johnson's order, compared with FIFO on a batch of jobs.
+"""Johnson's order and the policy BalancedPool, compared with FIFO on a batch of jobs.
 
 All jobs of a batch are submitted at the same time. Johnson's order sorts jobs with a map stage and a reduce
-stage such that the makespan is short.
+stage such that the makespan is short. BalancedPool divides jobs and slots into a pool of small jobs and a
+pool of big jobs, each with Johnson's order.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def stages(job: Job) -> PlannedStages:
 
 
 def least_s(batch: list[PlannedStages]) -> float:
-    """Return a time in s that the makespan of the batch cannot be below, in whatever order its jobs run."""
+    """Return a lower bound in s of the makespan of the batch. The bound holds for every order of the jobs."""
     maps_s = sum(each.maps * each.map_s for each in batch) / SLOTS
     reduces_s = sum(each.reduces * each.reduce_s for each in batch) / SLOTS
     alone_s = max(sum(each.on(SLOTS, SLOTS)) for each in batch)
@@ -120,7 +121,11 @@ def room(bench: Bench, runs: list[FinishedRun], jobs: Callable[[Coin], list[Job]
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure by how many percent Johnson's order and BalancedPool reduce the makespans of two batches."""
+    """Measure how much the policies Johnson's order and BalancedPool reduce the makespans of two batches.
+
+    The reductions are percentages of the makespan under FIFO. BalancedPool is also compared with Johnson's
+    order.
+    """
     found: dict[str, list[float]] = {}
     for name, jobs in (("even", even), ("uneven", uneven)):
         runs = run_each(bench, f"balancedpool-{name}", partial(scenario, jobs=jobs))

@@ -53,7 +53,7 @@ def reading(user: str, submit_s: float, maps: int) -> Job:
 
 
 def scenario(seed: int, *, alone: bool = False, unequal: bool = False) -> Mapping[str, Any]:
-    """Return a scenario with fast and slow nodes in equal numbers, under FIFO, Fair and COSHH.
+    """Return a scenario with equally many fast and slow nodes, under the policies FIFO, Fair and COSHH.
 
     A node has two map slots. With `alone`, there are twice as many nodes with one map slot each, so that no
     two maps share a disk. With `unequal`, jobs differ in size.
@@ -78,7 +78,7 @@ def on_fast(finished: FinishedRun, policy: str, kind: str) -> float:
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure by how many percent COSHH reduces the mean job completion time against FIFO and Fair."""
+    """Measure by how many percent the policy COSHH reduces the mean completion time against FIFO and Fair."""
     runs = run_each(bench, "coshh", scenario)
     alone = run_each(bench, "coshh-alone", partial(scenario, alone=True))
     return Measured(

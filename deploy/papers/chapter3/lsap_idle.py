@@ -51,7 +51,10 @@ def moved(runs: list[FinishedRun], policy: str) -> list[float]:
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure how LSAP differs from FIFO and delay scheduling in locality and in job completion times."""
+    """Measure how the policy LSAP differs from FIFO and delay scheduling.
+
+    The measures are the locality of maps and the completion times of jobs.
+    """
     found: dict[str, list[float]] = {}
     for name, load in LOADS.items():
         runs = run_each(bench, f"lsap-{name}", partial(scenario, load=load))

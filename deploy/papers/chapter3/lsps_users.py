@@ -41,7 +41,7 @@ def uneven(coin: Coin, seed: int) -> list[Job]:
 
 
 def scenario(seed: int, *, jobs: Callable[[Coin, int], list[Job]]) -> Mapping[str, Any]:
-    """Return a scenario with eight nodes of two map slots each, under LsPS, FIFO and Fair.
+    """Return a scenario with eight nodes of two map slots each, under the policies LsPS, FIFO and Fair.
 
     The function `jobs` draws the jobs, which keep about 80% of the map slots busy.
     """
@@ -54,7 +54,7 @@ def scenario(seed: int, *, jobs: Callable[[Coin, int], list[Job]]) -> Mapping[st
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure by how many percent LsPS reduces the mean job completion time against FIFO and Fair."""
+    """Measure by how many percent the policy LsPS reduces the mean completion time against FIFO and Fair."""
     found: dict[str, list[float]] = {}
     for name, jobs in (("users", two_users), ("alike", alike), ("uneven", uneven)):
         runs = run_each(bench, f"lsps-{name}", partial(scenario, jobs=jobs))

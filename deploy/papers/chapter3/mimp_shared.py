@@ -70,10 +70,11 @@ def late(runs: Sequence[FinishedRun], policy: str) -> list[float]:
 
 
 def gains_of_mimp(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
-    """Return MIMP's gains over FIFO, Fair and EDF, as a dictionary from name to one number per repeat.
+    """Return the gains of the policy MIMP over FIFO, Fair and EDF (earliest deadline first).
 
-    Values whose names start with `time_` are reductions of the total task time in percent. Values whose names
-    start with `late_` are the numbers of late jobs that MIMP avoids.
+    The result is a dictionary from name to one number per repeat. Values whose names start with `time_` are
+    reductions of the total task time in percent. Values whose names start with `late_` are the numbers of
+    late jobs that MIMP avoids.
     """
     found: dict[str, list[float]] = {}
     for name, than in (("fifo", FIFO), ("fair", FAIR), ("edf", EDF)):

@@ -70,7 +70,10 @@ def late(runs: list[list[FinishedRun]], policy: str) -> list[float]:
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the percentage of late jobs over all loads under MRCP, EDF and FIFO, in each repeat."""
+    """Measure the percentage of late jobs over all loads in each repeat.
+
+    The policies are MRCP, EDF (earliest deadline first) and FIFO.
+    """
     runs = [run_each(bench, f"mrcp-{load:g}", partial(scenario, load=load)) for load in LOADS]
     lone = [
         run_each(bench, f"mrcp-{load:g}-apart", partial(scenario, load=load, apart=ALONE)) for load in LOADS

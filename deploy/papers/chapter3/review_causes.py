@@ -38,9 +38,9 @@ def measure(bench: Bench) -> Measured:
 
 
 def _orders(bench: Bench) -> Found:
-    """Return by how many percent COSHH reduces mean completion times against FIFO and Fair for unequal jobs.
+    """Return by how many percent the policy COSHH reduces mean completion times against FIFO and Fair.
 
-    With unequal jobs, about three of four are small and the others large.
+    The jobs have unequal sizes: about three of four are small and the others large.
     """
     unequal = partial(two_speeds, unequal=True)
     return {
@@ -52,8 +52,8 @@ def _orders(bench: Bench) -> Found:
 def _gains(bench: Bench, name: str, drawn: Drawn, mine: str, than: str) -> list[float]:
     """Return by how many percent the mean job completion time is shorter under `mine` than under `than`.
 
-    Both are policies. `drawn` is the function that makes the scenario from a seed, and `name` is the name of
-    the simulations, which other calls share. The result has one number per repeat.
+    `mine` and `than` are policies. `drawn` is the function that makes the scenario from a seed. Calls with
+    the same `name` share the simulations. The result has one number per repeat.
     """
     found = []
     for seed in _seeds(bench):
@@ -79,7 +79,7 @@ def late_jobs(jobs: Sequence[JobTime]) -> int:
 
 
 def _deadlines(bench: Bench) -> Found:
-    """Return MRCP's gains if all jobs are submitted at once, and MIMP's gains if deadlines are later.
+    """Return gains of the policy MRCP for jobs submitted at once, and of the policy MIMP for later deadlines.
 
     MRCP's gain is the percentage of late jobs avoided. MIMP's gains are numbers of late jobs avoided, and
     reductions of the total task time in percent.
@@ -108,8 +108,9 @@ def _far(seed: int) -> Scenario:
 
 
 def _replicas(bench: Bench) -> Found:
-    """Return LSAP's percentage of maps with local input minus FIFO's, if each block has ten replicas.
+    """Return how much more often maps have local input under the policy LSAP than under FIFO.
 
+    The result is the difference of two percentages of maps with local input, if each block has ten replicas.
     Two loads are simulated, and in each repeat the larger of the two differences is returned.
     """
     both = []

@@ -49,7 +49,7 @@ def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[st
     """Return the value of a scenario's key `cluster`, with `count` equal nodes.
 
     Each node has one core per slot and a network rate of 100 Mbit/s, and sends a heartbeat every second.
-    `more` are further keys of `cluster`, which replace these.
+    `more` are further keys of `cluster`, and override the default values.
     """
     node = {
         "cores": map_slots + reduce_slots,

@@ -16,9 +16,10 @@ LOCAL = ("locality", "tasks", "node")
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure by how many percent Scarlett reduces the mean job completion time, in each repeat.
+    """Measure by how many percent the scheme Scarlett reduces the mean job completion time, in each repeat.
 
-    The value `most` is the reduction under FIFO if every map ran on a node with its input.
+    The value `most` is a reduction without Scarlett: FIFO waits for nodes with a map's input, so that more
+    input is local, and is compared with FIFO that does not wait.
     """
     plain, mine = run_popular(bench, "plain"), run_popular(bench, "scarlett", dynamic=SCARLETT)
     return Measured(

@@ -1,4 +1,7 @@
-"""The main result of Figure 4 in live runs: WordCount and Sort, 3 GB each, under Capacity and under CSLA."""
+"""Figure 4's main result in live runs: two jobs of 3 GB each under the policies Capacity and CSLA.
+
+The jobs are WordCount and Sort.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ SIZE_GB = 3
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure by how many percent CSLA reduces the makespan of the two jobs, live and simulated."""
+    """Measure by how many percent the policy CSLA reduces the two jobs' makespan, live and simulated."""
     return compare(bench, "headline", plan(), gain)
 
 
@@ -25,7 +28,7 @@ def plan(size_gb: float = SIZE_GB) -> Mapping[str, Any]:
 
 
 def gain(finished: FinishedRun) -> Sequence[float]:
-    """Return by how many percent the makespan of the two jobs is shorter under CSLA than under Capacity.
+    """Return by how many percent the two jobs' makespan is shorter under the policy CSLA than under Capacity.
 
     The result has one number per repeat.
     """

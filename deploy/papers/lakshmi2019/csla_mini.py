@@ -34,7 +34,7 @@ LAYOUTS = ((SHARED, 2), (QUEUES, 2), (QUEUES, 1))
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
-    """Yield the values that must match the paper: the tags that CSLA gives to jobs that ran alone.
+    """Yield the values that must match the paper: the tags that the policy CSLA gives to jobs that ran alone.
 
     Each item is a pair of a key, such as `tag_sort`, and the tag as a number. `drawn` are the parameters of
     the randomly drawn host.
@@ -45,9 +45,11 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return our values for the claims: CSLA's mean gain for pairs with different and with equal tags.
+    """Return our values for the claims: the mean gains of the policy CSLA for pairs of jobs, by kind of pair.
 
-    A gain is a reduction of the makespan in percent. The third value is the difference of the two.
+    The pairs have different or equal tags, where a tag says whether tasks are CPU-heavy, I/O-heavy, both or
+    neither. A gain is a reduction of the makespan in percent. The third value is the difference of the two
+    mean gains.
     """
     queues, factor = LAYOUTS[int(drawn["queues"])]
     asked = _scenario(drawn, PAIRS, SIZE_GB, queues, factor)
@@ -86,8 +88,8 @@ def _scenario(
     """Return a scenario of groups of jobs that run one after the other on the drawn host.
 
     A group is a list of applications with `size_gb` GB of data each, and `queues` has the queue of each job
-    of a group. Gaps between groups are long enough for a slow drawn host. `factor` limits what a user may
-    use, as a multiple of the queue's half of the cluster.
+    of a group. Gaps between groups are long enough for a slow drawn host. `factor` is the limit on the share
+    of a single user, as a multiple of the queue's capacity (half of the cluster).
     """
     disk_mbps = max(1, round(drawn["disk_mbps"]))
     node = cluster(live=False)["node"]

@@ -1,4 +1,7 @@
-"""Figure 6: combinations of four jobs of 3 GB, two in each of two queues, under Capacity and under CSLA."""
+"""Figure 6: combinations of four jobs of 3 GB in two queues, under the policies Capacity and CSLA.
+
+Two of the jobs are in each queue.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ and all four in one that may grow to the whole cluster."""
 
 
 def measure(bench: Bench) -> Measured:
-    """Run combinations of four jobs under Capacity and CSLA, and measure how CSLA changes their makespans.
+    """Run combinations of four jobs under the policies Capacity and CSLA, and compare the makespans.
 
     Combinations run one after the other. The four jobs are in two queues as in the paper; simulations also
     run them in a single queue.
@@ -59,7 +62,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw by how many percent CSLA shortens the makespan of each combination of four jobs.
+    """Draw by how many percent the policy CSLA shortens the makespan of each combination of four jobs.
 
     There is one bar for two queues and one for a single queue.
     """

@@ -1,6 +1,7 @@
-"""Causes of errors in CSLA's load predictions, and causes of CSLA's gains.
+"""Causes of errors in the load predictions of the policy CSLA, and causes of CSLA's gains.
 
-They are found by changing one thing at a time: the stress tasks, the jobs, or the order of jobs.
+The causes are found by changing one part of the setup at a time: the stress tasks, the jobs, or the order of
+jobs.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Found = dict[str, list[float]]
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure CSLA's prediction errors as in Table 3, and its gains for pairs of jobs, with changed setups.
+    """Measure prediction errors of the policy CSLA as in Table 3, and CSLA's gains for pairs of jobs.
 
     Each measurement changes one part of the setup.
     """
@@ -44,10 +45,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def _errors(bench: Bench) -> Found:
-    """Return the errors of CSLA's load predictions, as a dictionary from key to one number per repeat.
+    """Return the errors of the policy CSLA's load predictions: from key to one number per repeat.
 
-    A key contains the resource (CPU or I/O), the error measure, the case of stress tasks in Table 3, and the
-    change of the setup.
+    The result is a dictionary. A key contains the resource (CPU or I/O), the error measure, the case of
+    stress tasks in Table 3, and the change of the setup.
     """
     found: Found = {}
     for change, asked in CHANGES.items():
@@ -64,7 +65,7 @@ def _errors(bench: Bench) -> Found:
 
 
 def _pairs(bench: Bench) -> Found:
-    """Return CSLA's mean gain for pairs of jobs with different tags, for each changed setup.
+    """Return the mean gain of the policy CSLA for pairs of jobs with different tags, for each changed setup.
 
     The changes are smaller maps, and submitting the CPU-heavy job of each pair first. A gain is a reduction
     of the makespan in percent.
@@ -83,7 +84,7 @@ def _pairs(bench: Bench) -> Found:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw by how many percent CSLA shortens the makespan of pairs of jobs with different tags.
+    """Draw by how many percent the policy CSLA shortens the makespan of pairs of jobs with different tags.
 
     There is one bar per changed setup.
     """

@@ -1,4 +1,4 @@
-"""Figures 2 to 5: pairs of jobs of 1 to 4 GB under Capacity and under CSLA."""
+"""Figures 2 to 5: pairs of jobs of 1 to 4 GB under the policies Capacity and CSLA."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LIVE_PAIRS: tuple[Pair, ...] = (("wc", "sort"), ("wc", "rtw"), ("pi", "sort"), (
 
 
 def measure(bench: Bench) -> Measured:
-    """Run all pairs of jobs of each size under Capacity and CSLA, and measure how CSLA changes makespans.
+    """Run all pairs of jobs of each size under the policies Capacity and CSLA, and compare the makespans.
 
     Pairs run one after the other, with both jobs in one queue. A live run has only four pairs of one size.
     """
@@ -62,7 +62,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw by how many percent CSLA shortens the makespan of each pair of jobs, with one bar per size."""
+    """Draw by how many percent the policy CSLA shortens the makespan of each pair of jobs.
+
+    There is one bar per size of the jobs.
+    """
     ax = figure.subplots()
     found: dict[int, Gains] = measured.series["gains"]
     pairs = list(next(iter(found.values())))

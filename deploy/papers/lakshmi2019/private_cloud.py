@@ -34,9 +34,9 @@ BETWEEN_S = 60.0  # per queue, since a job may have only half of the cluster wit
 def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
     """Return the value of a scenario's key `cluster`: four nodes with two cores and three map slots each.
 
-    The cores are so slow that a map of WordCount takes 20 s, about as long as in Hadoop's Java. With
-    `disk_mbps`, the nodes are virtual machines that share one disk of this rate in MB/s. Otherwise, each node
-    has a disk of 100 MB/s.
+    The cores are so slow that a map of WordCount takes 20 s, about as long as in Hadoop. With `disk_mbps`,
+    the nodes are virtual machines that share one disk of this rate in MB/s. Otherwise, each node has a disk
+    of 100 MB/s.
     """
     node: dict[str, Any] = {
         "cores": 2,
@@ -111,12 +111,12 @@ def scenario(
     host_disk: bool = True,
     finer: int = 1,
 ) -> dict[str, Any]:
-    """Return a scenario in which groups of jobs run under Capacity and CSLA with the paper's two queues.
+    """Return a scenario in which groups of jobs run under the policies Capacity and CSLA.
 
-    A heartbeat starts at most one task whose input is outside the node's rack. `user_limit_factor` limits
-    what a user may use, as a multiple of the queue's half of the cluster; Hadoop's default is 1. With
-    `host_disk`, CSLA regards a node as busy if the disk of its host is busy. Blocks are `finer` times smaller
-    than usual.
+    The scenario has the paper's two queues, and a heartbeat starts at most one task whose input is outside
+    the node's rack. `user_limit_factor` is the limit on the share of a single user, as a multiple of the
+    queue's capacity (half of the cluster). With `host_disk`, CSLA regards a node as busy if the disk of its
+    host, with a rate of `disk_mbps` MB/s, is busy. Blocks are `finer` times smaller than usual.
     """
     queue = {"capacity": 50, "user_limit_factor": user_limit_factor}
     capacity = {"queues": dict.fromkeys(QUEUES, queue), "off_switch_per_heartbeat": 1}

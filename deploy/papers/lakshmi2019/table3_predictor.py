@@ -1,4 +1,4 @@
-"""Table 3: the errors of CSLA's predictions of a node's load, without and with stress tasks.
+"""Table 3: the errors with which the policy CSLA predicts a node's load, without and with stress tasks.
 
 Stress tasks keep a node's CPU or disk busy.
 """
@@ -26,8 +26,8 @@ RESOURCES = ("cpu", "io")
 def measure(bench: Bench) -> Measured:
     """Run jobs with different stress tasks on every node, and return the errors of CSLA's load predictions.
 
-    CSLA reports the errors itself. The value `ratio` is the root mean square error divided by the mean
-    absolute error, which is 1 if all errors are equally large.
+    The policy CSLA compares its predictions with later loads and reports the errors. The value `ratio` is the
+    root mean square error divided by the mean absolute error, which is 1 if all errors are equally large.
     """
     found: dict[str, list[float]] = {
         f"{r}_{m}_{case}": [] for case in CASES for r in RESOURCES for m in (*MEASURES, "less", "ratio")
@@ -52,7 +52,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def reports(finished: FinishedRun) -> list[Mapping[str, Any]]:
-    """Return CSLA's report about its load predictions at the end of the run, one dictionary per repeat."""
+    """Return the report of the policy CSLA about its load predictions, one dictionary per repeat.
+
+    CSLA makes the report at the end of the run.
+    """
     return [
         finished.findings(finished.policies[0], repeat)["predictor"] for repeat in range(finished.run.repeats)
     ]
@@ -106,7 +109,10 @@ def _stress(kind: str, lasts_s: int) -> dict[str, Any]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the mean absolute errors of CSLA's CPU and I/O predictions for each case of stress."""
+    """Draw the mean absolute errors of the policy CSLA's load predictions for each case of stress.
+
+    There is one panel for CPU and one for I/O.
+    """
     axes = figure.subplots(1, len(RESOURCES), sharey=True)
     names = ("none", "CPU", "IO", "CPU, IO")
     for ax, resource in zip(axes, RESOURCES, strict=True):

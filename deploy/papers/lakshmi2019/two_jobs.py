@@ -1,4 +1,4 @@
-"""Pairs of jobs under Capacity and CSLA: the tags of the jobs, and CSLA's gain for each pair.
+"""Pairs of jobs under the policies Capacity and CSLA: the tags of the jobs, and CSLA's gain for each pair.
 
 A tag says whether the tasks of a job are CPU-heavy, I/O-heavy, both or neither. A gain is a reduction of the
 makespan against Capacity.
@@ -39,9 +39,9 @@ SAMPLE_GB = 0.25  # one map per node
 class PairRun:
     """The settings with which pairs of jobs are run. The first job of a pair is submitted first.
 
-    `factor` limits what a user may use, as a multiple of the queue's half of the cluster. With `host_disk`,
-    the policy CSLA regards a node as busy if the disk of its host is busy. `finer` multiplies the number of
-    maps of each job and divides the work of each map.
+    `factor` is the limit on the share of a single user, as a multiple of the queue's capacity (half of the
+    cluster). With `host_disk`, the policy CSLA regards a node as busy if the disk of its host is busy.
+    `finer` multiplies the number of maps of each job and divides the work of each map.
     """
 
     name: str  # name of the run's folder
@@ -55,7 +55,10 @@ class PairRun:
 
 
 def run_pairs(bench: Bench, way: PairRun) -> FinishedRun:
-    """Run the pairs of jobs with the settings `way`, one pair after the other, under Capacity and CSLA."""
+    """Run the pairs of jobs with the settings `way`, under the policies Capacity and CSLA.
+
+    The pairs run one after the other.
+    """
     groups = groups_of(way.pairs, way.size_gb, way.queues, way.disk_mbps, way.finer)
     plan = scenario(
         groups,
@@ -78,7 +81,7 @@ def pair_spans(bench: Bench, way: PairRun) -> Mapping[str, Gains]:
 
 
 def pair_gains(bench: Bench, way: PairRun) -> Gains:
-    """Run the pairs of jobs with the settings `way`, and return CSLA's gain for each pair.
+    """Run the pairs of jobs with the settings `way`, and return the gain of the policy CSLA for each pair.
 
     A gain says by how many percent the makespan is shorter than under Capacity. Each pair has one number per
     repeat.
@@ -88,7 +91,7 @@ def pair_gains(bench: Bench, way: PairRun) -> Gains:
 
 
 def untagged(finished: FinishedRun) -> list[float]:
-    """Return the percentage of tasks that CSLA launched before it had given their job a tag.
+    """Return the percentage of tasks that the policy CSLA launched before it had given their job a tag.
 
     A tag says whether tasks are CPU-heavy, I/O-heavy, both or neither. The result has one number per repeat.
     """
@@ -115,15 +118,20 @@ def run_alone(bench: Bench) -> FinishedRun:
 
 
 def tags_of(alone: FinishedRun) -> dict[str, int]:
-    """Return the tag of each job, computed with the paper's limits from the CPU and disk use of its maps.
+    """Return the tag of each job: a number for CPU-heavy, I/O-heavy, both or neither.
 
-    `alone` is a run in which each job was alone on the cluster.
+    The tags follow from the mean CPU and disk use of each job's maps and the paper's thresholds. `alone` is a
+    run in which each job was alone on the cluster.
     """
     return {app: _tag(cpu, rate) for app, (cpu, rate) in shares(alone).items()}
 
 
 def unlike(tags: Mapping[str, int], pair: Pair) -> bool:
-    """Return whether the two jobs of a pair have different tags. `tags` is a dictionary from job to tag."""
+    """Return whether the two jobs of a pair have different tags.
+
+    `tags` is a dictionary from job to tag, which says whether the job is CPU-heavy, I/O-heavy, both or
+    neither.
+    """
     return tags[pair[0]] != tags[pair[1]]
 
 

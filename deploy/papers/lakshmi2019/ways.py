@@ -1,4 +1,4 @@
-"""Beyond Figure 4: CSLA's gain with other queues, with other disks, and with another order of the jobs."""
+"""Beyond Figure 4: the gain of the policy CSLA with other queues, other disks, and another order of jobs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ TITLES = ("one queue", "a queue each", "each grown", *(f"{rate} MB/s" for rate i
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure CSLA's gains for pairs of jobs of 3 GB with other queues, other disks or other job orders."""
+    """Measure the gains of the policy CSLA for pairs of jobs with other queues, disks or job orders.
+
+    Each job has 3 GB of data.
+    """
     tags = tags_of(run_alone(bench))
     one, each = pair_spans(bench, ONE), pair_spans(bench, EACH_GROWN)
     gains = {
@@ -56,7 +59,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
-    """Return CSLA's mean gain for pairs with different tags, for both orders of submission.
+    """Return the mean gain of the policy CSLA for pairs with different tags, for both orders of submission.
 
     The CPU-heavy job of each pair is submitted either first or last. `tags` is a dictionary from job to tag.
     """
@@ -71,7 +74,7 @@ def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw by how many percent CSLA shortens the makespan of pairs of jobs, for each setting.
+    """Draw by how many percent the policy CSLA shortens the makespan of pairs of jobs, for each setting.
 
     Pairs with different tags and pairs with equal tags have separate bars.
     """

@@ -1,4 +1,7 @@
-"""The experiments with the CPU scheduler FGCS (paper liu2015), in the order of the paper."""
+"""The experiments with FGCS, a policy that assigns CPU to tasks (paper liu2015).
+
+The experiments are in the order of the paper.
+"""
 
 from schedbed.deploy.papers.liu2015 import (
     fgcs_live,

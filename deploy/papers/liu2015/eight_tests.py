@@ -132,8 +132,8 @@ def samples(bench: Bench, *, live: bool | None = None) -> FinishedRun:
     """Run a sample job of each benchmark under the policy FGCS, which measures the CPU demand of its tasks.
 
     Section 2.3 describes the samples. `live` selects the live or the simulated cluster of `scenario`, by
-    default the one on which `bench` runs. Samples must run on the hardware of the later jobs: FGCS converts
-    demands to other hardware, but the CPU times of these synthetic jobs do not change with `core_speed`.
+    default the one on which `bench` runs. Samples and later jobs must run on equal hardware, since FGCS
+    converts demands between core speeds, but the CPU times of these synthetic jobs are the same on all cores.
     """
     on_live_nodes = bench.live if live is None else live
     return bench.run("samples", scenario(sample_jobs(), [{"fgcs": {"profiles": "none"}}], live=on_live_nodes))
@@ -148,7 +148,7 @@ def sample_jobs() -> list[dict[str, Any]]:
 
 
 def demands(finished: FinishedRun) -> Mapping[str, Mapping[str, Any]]:
-    """Return the CPU demands that FGCS measured in a run of the sample jobs, as a dictionary from job name.
+    """Return the CPU demands that the policy FGCS measured in a run of the sample jobs, by job name.
 
     Only the first repeat of the run is used.
     """

@@ -1,4 +1,4 @@
-"""The main result of Figure 4 in live runs: the jobs Pi and TeraGen together, under YARN and under FGCS.
+"""Figure 4's main result in live runs: the jobs Pi and TeraGen together, under YARN's policy and under FGCS.
 
 YARN assigns virtual cores (vcores) to tasks, and FGCS the CPU demands that it measured.
 """
@@ -20,7 +20,7 @@ STRETCH = 2  # starts of tasks alone keep two cores busy for half of the time
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure by how many percent FGCS reduces the time of the job Pi, live and simulated.
+    """Measure by how many percent the policy FGCS reduces the time of the job Pi, live and simulated.
 
     FGCS uses CPU demands that were measured in simulated samples on the same nodes.
     """
@@ -31,7 +31,7 @@ def measure(bench: Bench) -> Measured:
 def plan(profiles: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the live scenario with the jobs Pi and TeraGen.
 
-    `profiles` are the CPU demands that FGCS uses, by job name.
+    `profiles` are the CPU demands that the policy FGCS uses, by job name.
     """
     (mix,) = (each for each in MIXES if each.name == TEST)
     policies = [YARN, {"fgcs": {"profiles": profiles}}]

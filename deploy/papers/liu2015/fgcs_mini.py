@@ -1,7 +1,7 @@
-"""The gains of the policy FGCS over YARN on randomly drawn nodes that match the paper.
+"""The gains of the policy FGCS over YARN's policy on randomly drawn nodes that match the paper.
 
-A test is a set of jobs that run together. Nodes match if the jobs of each test take similar times under
-YARN, as in the paper.
+A test is a set of jobs that run together. Nodes match if, under YARN's policy, the maps of Pi take about as
+long as in the paper, and the longest job of a test takes at most twice as long as the shortest.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return by how many percent FGCS reduces job times on the drawn nodes, for each claim of the paper.
+    """Return by how many percent the policy FGCS reduces job times on the drawn nodes, for each claim.
 
     The result is a dictionary from the claim's key (EXPERIMENT/VALUE, as in paper.yaml) to our value.
     """

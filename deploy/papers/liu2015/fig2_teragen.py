@@ -49,7 +49,7 @@ def _loads(finished: FinishedRun) -> list[float]:
 
 
 def _cpu_beside(finished: FinishedRun) -> list[float]:
-    """Return the CPU time by which the node's load falls short of the load that the paper shows.
+    """Return the CPU time that is missing here to reach the node's load in the paper.
 
     The result is in core-seconds per GB that TeraGen wrote, one number per repeat.
     """

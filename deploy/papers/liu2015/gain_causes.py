@@ -1,6 +1,7 @@
-"""Beyond Figures 4 to 6: why FGCS's gains are larger and maps slower here than in the paper.
+"""Beyond Figures 4 to 6: why the policy FGCS gains more, and maps are slower, than in the paper.
 
-The causes tried are the variation of task lengths, and the numbers of virtual cores (vcores) and cores.
+The experiment varies task lengths, and the numbers of virtual cores (vcores) and cores. Gains are reductions
+of job times.
 """
 
 from __future__ import annotations
@@ -89,9 +90,10 @@ def _gains(
 
 
 def _summed(gains: Mapping[Job, list[float]]) -> dict[str, list[float]]:
-    """Return the values that the paper prints for each kind of test, such as the least gain of any job.
+    """Compute the values that the paper prints: least, largest or mean gain of the jobs of each kind of test.
 
-    `gains` is a dictionary from test and job to gains. Each value has one number per repeat.
+    `gains` is a dictionary from pairs of test and job to the job's gains in percent. Each list has one number
+    per repeat.
     """
     found: dict[str, list[float]] = {}
     for pattern in ("balanced", "io", "cpu"):

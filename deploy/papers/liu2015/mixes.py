@@ -1,4 +1,4 @@
-"""Tables 4 to 6 and Figures 4 to 6: the paper's eight tests under FGCS and under YARN.
+"""Tables 4 to 6 and Figures 4 to 6: the paper's eight tests under the policy FGCS and under YARN's policy.
 
 A test is a mix of jobs that run together.
 """
@@ -26,7 +26,10 @@ LIVE_MIXES = ("pi-teragen", "pi-bbp-etl")
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the tests and measure job times and map times under FGCS and YARN. Live runs use two tests only."""
+    """Run the tests and measure job times and map times under the policy FGCS and under YARN's policy.
+
+    Live runs use two tests only.
+    """
     mixes = [mix for mix in MIXES if not bench.live or mix.name in LIVE_MIXES]
     found: dict[str, list[float]] = defaultdict(list)
     gains: dict[Mix, list[Mapping[str, float]]] = defaultdict(list)
@@ -62,7 +65,7 @@ def map_times(finished: FinishedRun, name: str) -> list[list[float]]:
 
 
 def map_changes(finished: FinishedRun, name: str) -> list[float]:
-    """Return by how many percent the mean map time of the job `name` is longer under FGCS than under YARN.
+    """Return by how many percent maps of the job `name` take longer under the policy FGCS than under YARN's.
 
     The result has one number per repeat.
     """
@@ -106,10 +109,10 @@ def extremes(gains: Mapping[Any, list[float]]) -> tuple[list[float], list[float]
 
 
 def _summed(gains: Mapping[Mix, Sequence[Mapping[str, float]]]) -> dict[str, list[float]]:
-    """Return the values that the paper's text states, such as the least gain in tests of one kind.
+    """Compute the values that the paper's text states: least, largest or mean gains of groups of jobs.
 
-    Each value has one number per repeat. `gains` is a dictionary from test to a list with one dictionary per
-    repeat, from job name to gain in percent.
+    `gains` is a dictionary from test to a list with one dictionary per repeat, from job name to gain in
+    percent. The result has one number per repeat for each value.
     """
     found: dict[str, list[float]] = {}
     for pattern in ("balanced", "io"):
@@ -132,7 +135,10 @@ def _each_job(
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw one panel for each kind of test with the times of all jobs under FGCS and YARN."""
+    """Draw the times of all jobs under the policy FGCS and under YARN's policy.
+
+    There is one panel for each kind of test.
+    """
     mixes: Sequence[Mix] = measured.series["mixes"]
     patterns = list(dict.fromkeys(mix.pattern for mix in mixes))
     axes = figure.subplots(len(patterns), 1, squeeze=False)[:, 0]

@@ -1,4 +1,4 @@
-"""Table 1: the CPU demand of each benchmark's tasks, as FGCS measures it in sample jobs."""
+"""Table 1: the CPU demand of each benchmark's tasks, as the policy FGCS measures it in sample jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the CPU demands of tasks as FGCS logs them, in whole percents of a core.
+    """Measure the CPU demands of tasks as the policy FGCS logs them, in whole percents of a core.
 
     Rounding removes the random differences between repeats.
     """

@@ -1,4 +1,7 @@
-"""The experiments with RAS, the Resource-aware Adaptive Scheduler (paper polo2011), in the paper's order."""
+"""The experiments with the policy RAS, the Resource-aware Adaptive Scheduler (paper polo2011).
+
+The experiments are in the order of the paper.
+"""
 
 from schedbed.deploy.papers.polo2011 import (
     causes,

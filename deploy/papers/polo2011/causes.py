@@ -32,7 +32,8 @@ Found = Mapping[str, list[float]]
 def measure(bench: Bench) -> Measured:
     """Run Experiments 1 and 2 with shorter reduces of sort, with printed job sizes, and on an older disk.
 
-    In Experiment 1 jobs have no tight completion goals, and in Experiment 2 they have those of Table 1.
+    The older disk has slower seeks. In Experiment 1 jobs have no tight completion goals, and in Experiment 2
+    they have those of Table 1.
     """
     found: dict[str, list[float]] = {}
     for name, factor in SHORTER.items():
@@ -49,10 +50,11 @@ def measure(bench: Bench) -> Measured:
 
 
 def _both(bench: Bench, name: str, **change: Any) -> tuple[tuple[Found, Found], Found]:
-    """Simulate Experiments 1 and 2 with changed jobs. `change` has keyword arguments of the function `jobs`.
+    """Simulate Experiments 1 and 2 with the job settings in `change`, which are arguments of `jobs`.
 
     Return the completion times of the jobs in each experiment, and the values of Figure 6 (such as the number
-    of completion goals met) computed from these times. All values have one number per repeat.
+    of completion goals met) computed from these times. All values have one number per repeat. `name` is the
+    prefix of the runs' names.
     """
     relaxed, tight = (
         completions(_run(bench, f"{name}{goals}", jobs(QUARTER, tight=bool(goals), **change)), 1.0)
@@ -72,7 +74,7 @@ def _run(bench: Bench, name: str, asked: Sequence[Any], node: NodeHardware = PAP
 
 
 def _old_disk(bench: Bench) -> Found:
-    """Compare the makespans under Fair and RAS on a disk with slower seeks.
+    """Compare the makespans under the policies Fair and RAS on a disk with slower seeks.
 
     Return by how many percent Fair takes longer than RAS, one number per repeat. RAS runs once without and
     once with tight completion goals.

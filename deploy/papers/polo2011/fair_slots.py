@@ -1,6 +1,6 @@
 """The policy Fair with a limit on the number of maps that run on a node at the same time.
 
-With this limit, the numbers of map slots in Figure 3 are compared without changing the cluster.
+Figure 3 compares several numbers of map slots. With the limit, all of them run on the same cluster.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Figure 2: the utility of a job under RAS as a function of the job's map slots and reduce slots.
+"""Figure 2: a job's utility as a function of its numbers of map slots and reduce slots.
 
-The utility compares the slots of a job with the number of slots with which the job meets its goal.
+The utility is a number with which the policy RAS compares the slots of a job with the number of slots with
+which the job meets its goal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figure 3: the makespan under Fair with 1 to 8 map slots per node, and under RAS."""
+"""Figure 3: the makespans under the policies Fair, with 1 to 8 map slots per node, and RAS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USUAL_SLOTS = 4  # the best number in the paper
 
 
 def measure(bench: Bench) -> Measured:
-    """Run Fair and RAS on the same jobs, and compare their makespans in each repeat."""
+    """Run the policies Fair and RAS on the same jobs, and compare their makespans in each repeat."""
     size = size_of(bench)
     finished = bench.run("experiment1", experiment1(size))
     *fairs, ras = finished.policies
@@ -68,7 +68,7 @@ def _makespans(took_s: list[float], scale: float) -> list[float]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw Fair's makespan for each number of map slots, with lines for RAS and for the paper's values."""
+    """Draw the makespan of the policy Fair for each number of map slots, with lines for RAS and the paper."""
     ax = figure.subplots()
     tried, fair_s, ras_s = (measured.series[key] for key in ("slots", "fair", "ras"))
     ax.bar([str(each) for each in tried], [fmean(each) for each in fair_s], 0.6, color=OURS, label="Fair")

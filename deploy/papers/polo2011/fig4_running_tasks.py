@@ -1,4 +1,4 @@
-"""Figure 4: each application's running tasks and the CPU use over time, under Fair and under RAS.
+"""Figure 4: each application's running tasks and the CPU use over time, under the policies Fair and RAS.
 
 Fair runs at most 4 maps on a node at a time.
 """
@@ -46,9 +46,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def _fewer(fair: RunTables, ras: RunTables) -> float:
-    """Return in what percentage of RAS's run time RAS runs at most as many tasks as Fair at the same time.
+    """Return the percentage of time in which RAS runs at most as many tasks as Fair.
 
-    When Fair's run has ended, RAS always runs more tasks.
+    `fair` and `ras` are runs of the same jobs under the two policies. Both are compared from the first
+    submission to the last job end under RAS. A policy whose jobs have all ended runs no tasks.
     """
     edges = np.linspace(0.0, makespan(ras.jobs)["all"], POINTS + 1) + ras.jobs["submit"].min()
     both = [_intervals(run).binned(None, edges) for run in (fair, ras)]

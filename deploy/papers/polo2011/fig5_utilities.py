@@ -1,4 +1,4 @@
-"""Figure 5: the utilities that RAS computes for the jobs over time, as recorded in its decisions.
+"""Figure 5: the utilities that the policy RAS computes for the jobs over time, as recorded in its decisions.
 
 The utility compares the slots of a job with the number of slots with which the job meets its goal.
 """
@@ -27,7 +27,7 @@ _SHARE = re.compile(r"utility (?P<utility>-?(?:inf|[\d.]+)):.*cycle at (?P<cycle
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the utilities of the jobs over time under RAS, in the runs of Figure 3."""
+    """Measure the utilities of the jobs over time under the policy RAS, in the runs of Figure 3."""
     finished = bench.run("experiment1", experiment1(size_of(bench)))
     found: dict[str, list[float]] = {"satisfied": [], "rises": [], "spread": []}
     shown = None
@@ -43,7 +43,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def utilities(finished: FinishedRun, policy: str, repeat: int) -> pd.DataFrame:
-    """Return the utility of each job over time, as RAS recorded it with its decisions.
+    """Return the utility of each job over time, as the policy RAS recorded it with its decisions.
 
     RAS decides in cycles. The table has a row for each job and each cycle with a decision about the job. The
     columns are `t` (begin of the cycle in s, divided by the scenario's scale), `name` and `utility`.

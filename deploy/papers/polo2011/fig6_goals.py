@@ -1,4 +1,4 @@
-"""Figure 6 and Table 1: the nine jobs under RAS with tight completion goals (Experiment 2)."""
+"""Figure 6 and Table 1: the nine jobs under the policy RAS with tight completion goals (Experiment 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beyond Figure 3: RAS's gain over Fair on nodes with other disks, other cores and other paging costs."""
+"""Beyond Figure 3: the gain of the policy RAS over Fair on nodes with other disks, cores and paging costs."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ REPEATS = 3
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure by how many percent Fair takes longer than RAS on each kind of node, one number per repeat.
+    """Measure by how many percent the policy Fair takes longer than RAS on each kind of node.
 
-    Fair runs with the number of map slots that is best on this kind of node. The task profiles that RAS uses
-    are converted to the node's hardware.
+    Each value has one number per repeat. Fair runs with the number of map slots that is best on this kind of
+    node. The task profiles that RAS uses are converted to the node's hardware.
     """
     found: dict[str, list[float]] = {}
     repeats = min(REPEATS, bench.repeats)
@@ -50,7 +50,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw by how many percent Fair takes longer than RAS for each disk, with one line per kind of node."""
+    """Draw by how many percent the policy Fair takes longer than RAS for each disk.
+
+    There is one line per kind of node.
+    """
     ax = figure.subplots()
     for place, node in enumerate(NODES):
         gains = [fmean(measured.samples(f"{disk}_{node}")) for disk in DISKS]

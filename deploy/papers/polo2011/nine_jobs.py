@@ -185,7 +185,7 @@ def slots(size: Size) -> tuple[int, ...]:
 
 
 def experiment1(size: Size) -> dict[str, Any]:
-    """Return the scenario of Experiment 1: jobs without tight goals under Fair and under RAS.
+    """Return the scenario of Experiment 1: jobs without tight goals under the policies Fair and RAS.
 
     Fair runs once with each number of map slots.
     """
@@ -193,18 +193,18 @@ def experiment1(size: Size) -> dict[str, Any]:
 
 
 def experiment2(size: Size) -> dict[str, Any]:
-    """Return the scenario of Experiment 2: the jobs under RAS with Table 1's completion goals."""
+    """Return the scenario of Experiment 2: the jobs under the policy RAS with Table 1's completion goals."""
     return scenario(jobs(size, tight=True), [ras(live=size.live)], size)
 
 
 def on_hardware(size: Size, hardware: NodeHardware, fair_slots: tuple[int, ...]) -> dict[str, Any]:
-    """Return the scenario of Experiment 1 on nodes with other hardware.
+    """Return the scenario of Experiment 1 on nodes with other hardware, under the policies Fair and RAS.
 
-    Fair runs once with each number of map slots in `fair_slots`, and RAS runs last.
+    Fair runs once with each number of map slots in `fair_slots`, and the policy RAS runs last.
     """
     return scenario(jobs(size), [*map(fair_spec, fair_slots), ras()], size, hardware)
 
 
 def longer(mine_s: list[float], than_s: list[float]) -> list[float]:
-    """Return how much longer the times `mine_s` are than the times `than_s`, in percent per repeat."""
+    """Return by how many percent the times `mine_s` are longer than the times `than_s`, for each repeat."""
     return [100 * (mine / than - 1) for mine, than in zip(mine_s, than_s, strict=True)]

@@ -1,4 +1,4 @@
-"""The main result of Figure 3 in live runs: Fair with one map slot per node and RAS, on three nodes."""
+"""Figure 3's main result in live runs on three nodes: the policies Fair (one map slot per node) and RAS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORST_SLOTS = 1
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure by how many percent Fair takes longer than RAS, live and simulated."""
+    """Measure by how many percent the policy Fair takes longer than the policy RAS, live and simulated."""
     return compare(bench, "headline", plan(), gain)
 
 
@@ -36,7 +36,10 @@ def plan() -> Mapping[str, Any]:
 
 
 def gain(finished: FinishedRun) -> Sequence[float]:
-    """Return by how many percent the makespan is longer under Fair than under RAS, one number per repeat."""
+    """Return by how many percent the makespan is longer under the policy Fair than under RAS.
+
+    The result has one number per repeat.
+    """
     fair_s, ras_s = (finished.figures(policy, "makespan_s") for policy in finished.policies)
     return longer(fair_s, ras_s)
 

@@ -1,4 +1,7 @@
-"""RAS's gains over Fair on random clusters that match the paper, with a quarter of its nodes and tasks."""
+"""The gains of the policy RAS over Fair on random clusters that match the paper.
+
+The clusters and jobs have a quarter of the paper's nodes and tasks.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,8 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
     """Return our values for the claims on a drawn cluster, by key in paper.yaml.
 
-    The values are by how many percent Fair takes longer than RAS, and how many completion goals RAS meets.
+    The values are the percentages by which jobs take longer under the policy Fair than under RAS, and the
+    number of completion goals that RAS meets.
     """
     fair_s = [_fair_s(bench, drawn, slots) for slots in SLOTS]
     ras_s = makespan_s(_times(bench, drawn, "ras", jobs(QUARTER), ras()))

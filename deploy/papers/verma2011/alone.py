@@ -1,7 +1,7 @@
 """Section 7.2: jobs that miss their deadlines even if they are alone on the cluster.
 
-The policy ARIA has a model of the completion time of a job, with several bounds. The experiment compares the
-bounds.
+The policy ARIA computes a job's slots from one of several bounds of the job's completion time. The experiment
+compares the percentages of late jobs with different bounds.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ TRIED = ("avg", "up", WAVES)
 def measure(bench: Bench) -> Measured:
     """Simulate random jobs that each run alone on the cluster, and measure the percentage of late jobs.
 
-    ARIA's model has several bounds of a job's completion time. Each job is simulated once per bound, with the
-    number of slots that follows from this bound. Reduces start when all maps of the job have ended.
+    The policy ARIA's model has several bounds of a job's completion time. Each job is simulated once per
+    bound, with the number of slots that follows from this bound. Reduces start when all maps of the job have
+    ended.
     """
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
@@ -54,14 +55,17 @@ def late_alone(jobs: Sequence[DueJob], seed: int, reduce_start: str, bound: str 
     """Return the percentage of these jobs that are late when each runs alone on the whole cluster.
 
     `reduce_start` says when reduces start (`all_maps` or `first_map`), and `bound` is the bound of the
-    completion time from which ARIA computes slots.
+    completion time from which the policy ARIA computes slots.
     """
     late = sum(simulate_jobs([job], inf, seed, reduce_start, bound).late for job in jobs)
     return 100 * late / len(jobs)
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the percentage of late jobs for each bound of ARIA's model, with one bar per workload."""
+    """Draw the percentage of late jobs for each bound of the policy ARIA's model.
+
+    There is one bar per workload.
+    """
     ax = figure.subplots()
     bars, errors = [], []
     for number, name in enumerate(WORKLOADS):

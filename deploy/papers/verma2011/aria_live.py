@@ -1,6 +1,7 @@
-"""The main result of Figure 5 in live runs: a job runs with the slots that ARIA computes for a deadline.
+"""Figure 5's main result in live runs: a job runs with the slots that the policy ARIA computes.
 
-ARIA computes the slots from the average bound of its model of completion times.
+ARIA computes the slots that a job needs to meet its deadline, here from the average bound of its model of
+completion times.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def measure(bench: Bench) -> Measured:
 def plan(profile: JobProfile) -> Mapping[str, Any]:
     """Return the live scenario of Figure 5: a copy of the job for each deadline, with the slots it needs.
 
-    The slots are computed from the job's profile with the average bound of ARIA's model.
+    The slots are computed from the job's profile with the average bound of the policy ARIA's model.
     """
     jobs = jobs_by_bound(profile, job(live=True), SLOTS // 2, ("avg",))
     return scenario(jobs, [SPEC], live=True)

@@ -1,7 +1,7 @@
 """The results of the policy ARIA on randomly drawn machines that match the paper.
 
-Machines match if the job's profile (the durations of its phases) is close to the profile that explains the
-numbers of slots in Figure 5's table.
+A job's profile has the durations of its phases. Machines match if the profile measured on them is close to
+the one from which ARIA computes the numbers of slots in Figure 5's table.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
     """Return our values for the claims on a drawn machine, as a dictionary from EXPERIMENT/VALUE to number.
 
-    With slots from the average bound of ARIA's model, the value is the largest distance of a job's end from
-    its deadline in percent. With slots from the lower or the upper bound, it is the number of late jobs.
+    With slots from the average bound of the policy ARIA's model, the value is the largest distance of a job's
+    end from its deadline in percent. With slots from the lower or the upper bound, it is the number of late
+    jobs.
     """
     jobs = jobs_by_bound(_profile(bench, drawn), _job(drawn), SLOTS, BOUNDS)
     ratios = [

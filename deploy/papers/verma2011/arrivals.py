@@ -77,11 +77,11 @@ class Outcome:
 def scenario(
     jobs: Sequence[DueJob], seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
 ) -> ResolvedScenario:
-    """Return a scenario of the given jobs under ARIA on the testbed's slots. ARIA knows the jobs' profiles.
+    """Return a scenario of the given jobs under the policy ARIA on the testbed's slots.
 
-    The durations of tasks are given in the jobs. Submit times are set later by `simulate_jobs`.
-    `reduce_start` says when reduces start (`all_maps` or `first_map`), and `bound` is the bound of the
-    completion time from which ARIA computes slots.
+    ARIA knows the jobs' profiles. The durations of tasks are given in the jobs. Submit times are set later by
+    `simulate_jobs`. `reduce_start` says when reduces start (`all_maps` or `first_map`), and `bound` is the
+    bound of the completion time from which ARIA computes slots.
     """
     return with_durations(under_aria(jobs, seed, SLOTS_ALONE, 1.0, reduce_start, bound), jobs)
 
@@ -89,8 +89,8 @@ def scenario(
 def with_durations(bare: ResolvedScenario, jobs: Sequence[DueJob]) -> ResolvedScenario:
     """Return a copy of the scenario `bare` with the given jobs, all submitted at time 0.
 
-    `bare` comes from `under_aria` and has a single model job, which the jobs replace. The tasks take the
-    durations given in `jobs`.
+    `bare` is a scenario made by `under_aria` and has one job as a model. The given jobs replace the model,
+    and their tasks take the given durations.
     """
     (model,) = bare.jobs
     planned = [
@@ -156,8 +156,8 @@ def simulate_jobs(
 
     A job's load is the sum of the shares of map and reduce slots that it needs. A job waits while its load
     and the load of running jobs together exceed `threshold`. `reduce_start` says when reduces start
-    (`all_maps` or `first_map`), and `bound` is the bound of the completion time from which ARIA computes
-    slots. No tables are written, which saves time.
+    (`all_maps` or `first_map`), and `bound` is the bound of the completion time from which the policy ARIA
+    computes slots. No tables are written, which saves time.
     """
     resolved = scenario(jobs, seed, reduce_start, bound)
     setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())

@@ -1,4 +1,4 @@
-"""Figure 5: the slots that ARIA computes for a deadline, and the completion times with these slots.
+"""Figure 5: the slots that the policy ARIA computes for a deadline, and the resulting completion times.
 
 ARIA's model has several bounds of the completion time, and each results in other numbers of slots.
 """
@@ -38,7 +38,7 @@ def measure(bench: Bench) -> Measured:
     """Compute Figure 5's table of slots, and measure completion times with slots computed from a profile.
 
     The profile is that of the simulated or live job, which is measured first. Slots are computed for each
-    deadline and each bound of ARIA's model.
+    deadline and each bound of the policy ARIA's model.
     """
     model = wikitrends(paper_file.load("verma2011").experiments["fig5"].values)
     found: dict[str, Exact | list[float]] = {
@@ -72,19 +72,19 @@ def measure(bench: Bench) -> Measured:
 def _waves(profile: JobProfile) -> list[tuple[int, int]]:
     """Return the numbers of waves of maps and of reduces, as one pair per deadline.
 
-    A wave is a set of tasks that run at the same time. The job has the slots that ARIA computes from the
-    average bound of its model.
+    A wave is a set of tasks that run at the same time. The job has the slots that the policy ARIA computes
+    from the average bound of its model.
     """
     asked = [_asked(profile, MAPS, REDUCES, "avg", slo_s, SLOTS) for slo_s in SLOS_S]
     return [(ceil(MAPS / maps), ceil(REDUCES / reduces)) for maps, reduces in asked]
 
 
 def least_off(waves: Sequence[tuple[int, int]]) -> float:
-    """Return the least relative distance from its deadline that the worst completion time can have.
+    """Return a lower bound of the largest relative distance of a completion time from its deadline.
 
-    `waves` has the numbers of waves (rounds) of maps and of reduces, one pair per deadline. If all tasks of a
-    kind have the same length, jobs with equal numbers of waves take the same time. This time cannot be near
-    two deadlines.
+    `waves` has the numbers of waves (rounds) of maps and of reduces, one pair per deadline. Jobs with equal
+    numbers of waves take equal times if all tasks of a kind have the same length. Such a time cannot be close
+    to two different deadlines.
     """
     off = 0.0
     for number, first_s in enumerate(SLOS_S):
@@ -220,7 +220,7 @@ def _figures(took: Mapping[str, list[list[float]]]) -> Mapping[str, list[float]]
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the completion time of the job for each deadline and each bound of ARIA's model.
+    """Draw the completion time of the job for each deadline and each bound of the policy ARIA's model.
 
     The deadlines, and ranges of 7% around them as in the paper, are gray.
     """

@@ -1,4 +1,4 @@
-"""Section 7.3: the CPU time that ARIA's decisions take for 500 jobs on 66 nodes."""
+"""Section 7.3: the CPU time that decisions of the policy ARIA take for 500 jobs on 66 nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TIMED = ("submit", "heartbeat", "tick")
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the CPU time in which ARIA schedules one round of tasks for jobs of the workload W1.
+    """Measure the CPU time in which the policy ARIA schedules one round of tasks for jobs of the workload W1.
 
     In a round, one heartbeat of every node is answered. Each repeat draws other jobs.
     """

@@ -48,8 +48,8 @@ def measure(bench: Bench) -> Measured:
 def _like(said: Values, app: str, drawn: set[int]) -> tuple[float, ...]:
     """Return the numbers in the set `drawn`, ordered such that the numbers that the paper prints come first.
 
-    `drawn` has the different numbers of maps of the drawn jobs of the application `app`. The printed numbers
-    are in the paper's order, and all others in ascending order.
+    `drawn` has the different numbers of maps of the drawn jobs of the application `app`. `said` are the
+    values of Table 2. The printed numbers are in the paper's order, and all others in ascending order.
     """
     order = said[f"{app}_maps"].numbers
     return (*(size for size in order if size in drawn), *sorted(drawn.difference(order)))

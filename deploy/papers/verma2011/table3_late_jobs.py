@@ -75,9 +75,9 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
 def figures_of(outcome: Outcome, jobs: int) -> Mapping[str, float]:
     """Return the columns of Table 3: late jobs, exceeded deadlines and load.
 
-    `late` is the percentage of the `jobs` jobs that are late. `exceeded` is the sum by which they exceed
-    their deadlines, in percent of the deadline and per 100 jobs. `load` is the share of busy slots in
-    percent.
+    `late` is the percentage of the `jobs` simulated jobs that ended after their deadlines. `exceeded` is the
+    sum over late jobs of the delay in percent of the deadline, per 100 jobs. `load` is the share of busy
+    slots in percent.
     """
     return {
         "late": 100 * outcome.late / jobs,

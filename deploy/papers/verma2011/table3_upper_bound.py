@@ -1,4 +1,4 @@
-"""Table 3 again, if jobs ask for the slots that ARIA computes from the upper bound of its model.
+"""Table 3 again, if jobs ask for the slots that the policy ARIA computes from the upper bound of its model.
 
 In Table 3 the slots are computed from the average bound of the completion time.
 """

@@ -36,7 +36,7 @@ class DueJob:
     """A random job: the seconds for which each task holds a slot, and the deadline in s after the submission.
 
     `asks` are the least numbers of map slots and reduce slots with which the job meets its deadline,
-    according to ARIA's model.
+    according to the policy ARIA's model.
     """
 
     name: str

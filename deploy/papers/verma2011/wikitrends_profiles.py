@@ -14,10 +14,10 @@ MAPS, REDUCES = 71, 64
 
 
 def wikitrends(said: Values) -> JobProfile:
-    """Return a profile of the paper's job WikiTrends that reproduces Figure 5's table.
+    """Return a profile of the job WikiTrends from which the policy ARIA computes the slots in Figure 5.
 
-    The table depends only on the sum of the maxima of four phases. Here the maxima of shuffles and reduces
-    equal their means, and the longest map takes the rest of the sum.
+    The slots depend only on the sum of the maximum durations in four phases. Here the maxima of shuffles and
+    reduces equal their means, and the longest map takes the rest of the sum.
     """
     map_s, shuffle_s, reduce_s = (said[key].number for key in ("map_avg", "shuffle_avg", "reduce_avg"))
     longest_map_s = said["maxima"].number - 2 * shuffle_s - reduce_s
@@ -30,7 +30,7 @@ def wikitrends(said: Values) -> JobProfile:
 
 
 def profile_of(run: RunTables, job: str) -> JobProfile:
-    """Return the profile of a job in a finished run, as ARIA's profiler would measure it.
+    """Return the profile of a job in a finished run, as the profiler of the policy ARIA would measure it.
 
     A profile contains the durations of the job's phases. `job` is the job's id. Raises ValueError if no map
     ended.

@@ -1,7 +1,7 @@
 """Section 4.1.1.3: how the completion time of a split map depends on its split point P.
 
-DTSS splits a map without local input into two parts, and P is the share of the first part. The completion
-time is computed by the thesis's model from measured durations.
+The policy DTSS splits a map without local input into two parts, and P is the share of the first part. The
+completion time is computed by the thesis's model from measured durations.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def measure(bench: Bench) -> Measured:
     """Measure the three durations in the thesis's model, and compute how much time splitting maps saves.
 
     The durations are those of unsplit maps with local input (N) and with remote input (M) under delay
-    scheduling, and the wait of a split map's second part under DTSS with P=0.25 (D). All values have one
-    number per repeat, which is a mean over maps.
+    scheduling, and the wait of a split map's second part under the policy DTSS with P=0.25 (D). All values
+    have one number per repeat, which is a mean over maps.
     """
     names = ("local", "remote", "wait", "best", "limit", "quarter_saves", "most_saves")
     found: dict[str, list[float]] = {name: [] for name in names}

@@ -32,7 +32,7 @@ SHOWN = (QUARTER, MOST, LEARNT, COPIES)
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the users' mean gains and the share of local input with two variants of DTSS.
+    """Measure the users' mean gains and the share of local input with two variants of the policy DTSS.
 
     The jobs are those of Figure 12. A gain is the reduction of a user's makespan against delay scheduling, in
     percent.

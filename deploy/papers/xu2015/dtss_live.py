@@ -19,7 +19,10 @@ JOBS = 10
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure by how many percent DTSS reduces the users' makespans on the same jobs, live and simulated."""
+    """Measure by how many percent the policy DTSS reduces the users' makespans, live and simulated.
+
+    Live runs and simulations have the same jobs.
+    """
     return compare(bench, "headline", plan(bench.seed), gain)
 
 
@@ -32,7 +35,7 @@ def plan(seed: int) -> Mapping[str, Any]:
 
 
 def gain(finished: FinishedRun) -> Sequence[float]:
-    """Return by how many percent DTSS reduces the users' makespans on average, one number per repeat."""
+    """Return the mean percentage by which the policy DTSS reduces the users' makespans, for each repeat."""
     found: list[float] = []
     for pair in zip(*(finished.each(policy) for policy in finished.policies), strict=True):
         delay_s, quarter_s = (makespan(run.jobs)["per_user"] for run in pair)

@@ -26,8 +26,8 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
     """Yield the values that must match the thesis, as pairs of key and number.
 
     An epoch is an interval of fixed length. The values are the mean number of busy slots in the first epochs
-    under delay scheduling, the number of epochs until the last map ends under DTSS, and the mean difference
-    between our map slots and those in Table 6.
+    under delay scheduling, the number of epochs until the last map ends under the policy DTSS, and the mean
+    difference between our map slots and those in Table 6.
     """
     finished, setting = _skewed(bench, drawn), _setting(drawn)
     delay, quarter, _ = setting.policies
@@ -41,8 +41,8 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
     """Return our values for the claims on a drawn cluster, as a dictionary from EXPERIMENT/VALUE to number.
 
-    The values are DTSS's reductions of makespans, the amount of local input, and the distance from fair
-    shares. Local input is also measured in a run whose input is spread evenly over the nodes.
+    The values are the reductions of makespans by the policy DTSS, the amount of local input, and the distance
+    from fair shares. Local input is also measured in a run whose input is spread evenly over the nodes.
     """
     setting, finished = _setting(drawn), _skewed(bench, drawn)
     delay, quarter, most = setting.policies

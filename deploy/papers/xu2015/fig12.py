@@ -27,7 +27,7 @@ SHOWN = (DELAY, QUARTER, MOST)
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure by how many percent DTSS reduces the users' makespans against delay scheduling.
+    """Measure by how many percent the policy DTSS reduces the users' makespans against delay scheduling.
 
     The mean, the least and the largest reduction are measured in each repeat. Simulations also try other
     values of the parameters that were fitted, since the thesis does not print them.
@@ -76,7 +76,7 @@ def tasks_a_map(run: RunTables) -> float:
 
 
 def other(bench: Bench, setting: Setting) -> dict[str, list[float]]:
-    """Return DTSS's gains and number of epochs with other values of the fitted parameters.
+    """Return the policy DTSS's gains and numbers of epochs with other values of the fitted parameters.
 
     `setting` has these values. A gain is the reduction of a user's makespan against delay scheduling in
     percent. An epoch is an interval of fixed length. Each value has one number per repeat.

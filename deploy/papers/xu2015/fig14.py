@@ -24,7 +24,7 @@ NOTE = (
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure DTSS's gains and the share of local input for the jobs of Figure 12, with input on all nodes.
+    """Measure the gains of the policy DTSS and the local input for Figure 12's jobs, with input on all nodes.
 
     Simulations also measure local input if blocks are placed at random, or if each job has a node with all of
     its input.
@@ -46,9 +46,9 @@ def measure(bench: Bench) -> Measured:
 def _local(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
     """Return the percentages of local input bytes and of local map tasks, one number per repeat.
 
-    Keys begin with `delay` (delay scheduling) or `quarter` (DTSS with P=0.25). The key `quarter_local_whole`
-    has the percentage of DTSS's map tasks that are local and unsplit, and `rests_local` the percentage of
-    split maps' second parts that are local.
+    Keys begin with `delay` (delay scheduling) or `quarter` (the policy DTSS with P=0.25). The key
+    `quarter_local_whole` has the percentage of DTSS's map tasks that are local and unsplit, and `rests_local`
+    the percentage of split maps' second parts that are local.
     """
     found: dict[str, list[float]] = {"delay_local": [], "quarter_local": [], "quarter_local_tasks": []}
     found |= {"quarter_local_whole": [], "rests_local": []}

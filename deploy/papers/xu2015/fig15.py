@@ -102,7 +102,7 @@ def _calibration(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
     """Return the values to which the simulation's unknown parameters were fitted, one number per repeat.
 
     They are the mean number of slots in use in the first epochs under delay scheduling, and the number of
-    epochs, intervals of fixed length, until the last map ends under DTSS.
+    epochs, intervals of fixed length, until the last map ends under the policy DTSS.
     """
     busy, ended = [], []
     for finished in runs:

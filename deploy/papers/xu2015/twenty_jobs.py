@@ -47,7 +47,7 @@ class Setting:
 
     @property
     def policies(self) -> tuple[str, str, str]:
-        """Return the SPECs (text forms) of delay scheduling, DTSS with P=0.25, and DTSS with P=0.75.
+        """Return the SPECs (text forms) of three policies: delay scheduling, and DTSS with P=0.25 and P=0.75.
 
         DTSS splits a map at P, the share of the first part. The waiting time T2 (for a slot in the rack) is
         0, since the thesis's Algorithm 1 does not have it.
