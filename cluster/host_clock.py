@@ -80,9 +80,9 @@ class ClockTrack:
     def add(self, reading: ClockReading) -> None:
         """Add a new reading, unless the previous reading agrees with it and is still more precise.
 
-        A reading on a busy host has a large error bound. For the comparison, the previous reading's bound is
-        increased by the clock drift that is possible since then. If the readings disagree, a clock was set,
-        and the new reading is added.
+        The previous reading becomes less precise with time: the clock drift that is possible since then is
+        added to its error bound. If the readings disagree, one of the two clocks was set, and the new reading
+        is added.
         """
         if self.readings:
             last = self.readings[-1]

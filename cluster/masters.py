@@ -127,10 +127,10 @@ class NameNodeDoor(Protocol):
         length_hint: int = 0,
         exclude: Sequence[NodeId] = (),
     ) -> Json:
-        """Add a block to a file and choose its nodes. Return {"block", "nodes"}. Raises NoNodes.
+        """Add a block to a file and choose the nodes that will store the block. Return {"block", "nodes"}.
 
-        `writer` is the node that writes the block, and is preferred. `length_hint` is the expected length in
-        bytes. The nodes in `exclude` are not chosen.
+        The node `writer`, which writes the block, is preferred. `replication` is the number of replicas, and
+        `length_hint` the expected length in bytes. The nodes in `exclude` are not chosen. Raises NoNodes.
         """
         ...
 
@@ -248,7 +248,7 @@ class NameNodeDoor(Protocol):
     async def poll(self, cursor: int = 0) -> Json:
         """Return {"cursor", "rows"}: new rows of blocks.parquet, and the cursor for the next call.
 
-        `cursor` is the result of the last call; 0 returns rows from the first row on.
+        `cursor` is the cursor that the last call returned. With 0, all rows are returned.
         """
         ...
 

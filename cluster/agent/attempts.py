@@ -144,9 +144,9 @@ class Attempts:
             self._end(running)
 
     def end_silent(self, now_s: float) -> None:
-        """Kill attempts that run user code and have shown no activity for too long, so that they fail.
+        """Kill attempts that run a user's code and have shown no activity for longer than their time limit.
 
-        `now_s` is the current time in emulated seconds.
+        These attempts count as failed. `now_s` is the current time in emulated seconds.
         """
         for running in list(self._running.values()):
             if (

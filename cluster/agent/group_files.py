@@ -93,9 +93,9 @@ class GroupFiles(Protocol):
         ...
 
     def move(self, group: str, pid: int) -> None:
-        """Move the process `pid` into the control group in each hierarchy, which takes up to 10 ms.
+        """Move the process `pid` into the control group `group` in each cgroup hierarchy. Raises OSError.
 
-        Raises OSError.
+        The call takes up to 10 ms.
         """
         ...
 

@@ -166,8 +166,8 @@ class NodeLimits:
         """Return the CPU seconds used so far in the group of processes with index `place`.
 
         If `place` is None, return the CPU seconds of the whole node, or None without control groups. Without
-        control groups, the result for a group includes only its current attempt, and is None if there is no
-        attempt or no limit.
+        control groups, the CPU seconds of a group are those of its current attempt. The result is None if the
+        group has no attempt, or if attempts have no limits.
         """
         if self._groups is not None:
             return self._groups.cpu_s(NODE_GROUP if place is None else self._names[place])

@@ -89,8 +89,8 @@ class Sender:
     ) -> AsyncIterator[bytes]:
         """Yield the bytes of a block from position `low` up to `high`, fetched from `node`.
 
-        `what` is the name of the block, or the path of its checksums. This method applies no rate limit, so
-        the caller must. Raises OSError or aiohttp's ClientError.
+        `what` is the name of the block, or the path of its checksums. The caller must limit the rate, because
+        this method does not. Raises OSError or aiohttp's ClientError.
         """
         url = self._peers.url(node)
         if url is None:
@@ -129,8 +129,8 @@ class Sender:
 class Relay:
     """A block that is forwarded to the next node while it arrives at this node.
 
-    Both belong to the block's write pipeline, the list of nodes that will store replicas. If the connection
-    to the next node breaks, the block is still stored on this node.
+    Both nodes belong to the block's write pipeline, the list of nodes that will store replicas. If the
+    connection to the next node breaks, the block is still stored on this node.
     """
 
     def __init__(self, put: Put, pay: Callable[[int], Awaitable[None]]) -> None:

@@ -166,9 +166,10 @@ class StoppedGroups:
     # -------------------------------------------------------------------- CPU
 
     def _used(self, *more: str) -> dict[str, float | None]:
-        """Return a dictionary from the name of a group to its CPU seconds used, minus those above its share.
+        """Return a dictionary from the name of a group to the CPU seconds that it used within its share.
 
-        The dictionary contains the groups of running attempts and the groups `more`.
+        CPU seconds above the share (the group's debt) are subtracted. The dictionary contains the groups of
+        running attempts and the groups `more`.
         """
         places = {name: self._places[name] for name in (*self._shares.held, *more)}
         for place in places.values():
@@ -207,9 +208,10 @@ class StoppedGroups:
             place.margin_s = MARGIN_S
 
     def _count(self, place: _Place) -> float:
-        """Add the CPU seconds that a group has used since the last call to its debt, and return them.
+        """Return the CPU seconds that a group has used since the last call, and add them to the group's debt.
 
-        The debt is the CPU time above the group's share. The processes must have been measured just before.
+        The debt is the CPU time above the group's share. The caller must have measured the processes just
+        before.
         """
         used_s, place.counted_s = place.tree.used_s - place.counted_s, place.tree.used_s
         place.debt_s += used_s
