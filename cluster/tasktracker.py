@@ -222,7 +222,7 @@ class TaskTracker:
         self._due.set()
 
     def _next_incarnation(self) -> int:
-        """Return a number for the node's next life, above all numbers of this or an earlier process."""
+        """Return a number for the next incarnation, above all numbers of this and earlier processes."""
         return max(self._tracker.incarnation + 1, int(RunClock(0.0).now_s() * 1000))
 
     async def _live(self) -> None:
@@ -303,7 +303,7 @@ class TaskTracker:
         self._due.set()
 
     def _measured(self, said: Usage, launch_cpu_s: float) -> Usage:
-        """Return the usage by the kernel's counters or, where missing, by the agent's report `said`."""
+        """Return usage by kernel counters without `launch_cpu_s`, or else by the agent's report `said`."""
         if self._machine is None:
             return said
         return self._usage.read(self._clock.steady_s(), self._machine.totals(), launch_cpu_s, said)

@@ -46,9 +46,10 @@ class Quota(NamedTuple):
 
 
 def apply_quota(quota: Quota) -> None:
-    """Apply a CPU limit: write its text to its descriptor, read it back, and close the descriptor.
+    """Apply a CPU limit: write the text of `quota` to its descriptor, which is an open file of a control
+    group.
 
-    Raises OSError if the kernel did not accept the limit.
+    Then read the limit back and close the descriptor. Raises OSError if the kernel did not accept the limit.
     """
     try:
         os.pwrite(quota.descriptor, quota.text.encode(), 0)

@@ -32,7 +32,7 @@ COOPERATING = "(cooperating code only)"
 
 
 class Losses(NamedTuple):
-    """The numbers of kills for lack of memory and of refused forks among an attempt's processes."""
+    """Two counters of an attempt: processes that were killed for lack of memory, and refused forks."""
 
     oom_kills: int = 0
     refused_forks: int = 0

@@ -18,8 +18,9 @@ ROUNDS = 8  # maximum rounds of signals; processes forked meanwhile get the sign
 class Seen(NamedTuple):
     """The measurements of one process at one time.
 
-    `own_s` is the CPU time of the process, and `waited_s` that of its ended children that it waited for.
-    `resident_bytes` includes shared pages. `since` is the start time, in clock ticks since boot.
+    `own_s` is the CPU time of the process, and `waited_s` the CPU time of those ended children for which the
+    process has waited. `resident_bytes` includes shared pages. `since` is the process's start time, in clock
+    ticks since boot.
     """
 
     own_s: float

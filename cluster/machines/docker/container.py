@@ -244,7 +244,9 @@ class DockerMachine:
             return node_image(client)
 
     def _published_at(self) -> tuple[str, ...]:
-        """Return the host address for the agent's port and, if host ports are restricted, their range."""
+        """Return the host address at which the agent's port is published and, if set, the range of host
+        ports.
+        """
         return (self._published, self._host_ports) if self._host_ports else (self._published,)
 
     def _url(self, api: Any) -> str:
