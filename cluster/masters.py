@@ -185,7 +185,10 @@ class NameNodeDoor(Protocol):
         ...
 
     async def set_attributes(self, path: str, attributes: Json) -> None:
-        """Set any of owner, group, permission, accessed_s, modified_s and acl. Raises PathNotFound."""
+        """Set attributes of a file or directory. Raises PathNotFound.
+
+        `attributes` can contain owner, group, permission, accessed_s, modified_s and acl.
+        """
         ...
 
     async def set_replication(self, path: str, replication: int) -> None:
@@ -238,7 +241,7 @@ class NameNodeDoor(Protocol):
     # -- the run ---------------------------------------------------------------------------------------------
 
     async def begin_clock(self, epoch_s: float) -> None:
-        """Set the run's start to the Unix time `epoch_s`. Emulated times are measured from it."""
+        """Set the run's start to the Unix time `epoch_s`. Emulated times are seconds since this start."""
         ...
 
     async def time_of_day(self) -> float:

@@ -335,7 +335,7 @@ class Attempts:
     def _counted_peak(self, running: Running, over: str | None) -> Message:
         """Return {"memory_peak_bytes": n} for an attempt, or {} if the kernel does not count memory.
 
-        The value is at most the attempt's memory limit, unless `over` says that the attempt exceeded a limit.
+        `over` describes the limit that the attempt exceeded. If it is None, n is at most the memory limit.
         """
         peak = None if running.spare is None else self._limits.memory_peak_bytes(running.spare.place)
         if peak is None:

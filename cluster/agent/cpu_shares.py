@@ -81,9 +81,10 @@ class CpuShares:
         return len(self._held) > self._cores
 
     def begin(self, name: str, now_s: float, used: Used) -> dict[str, float]:
-        """Add the attempt `name`, which begins to run, and divide the node's CPU again.
+        """Add the attempt `name`, which begins to run at time `now_s`, and divide the node's CPU again.
 
-        Return the changed shares, a dictionary from attempt to host cores.
+        `used` maps each running attempt to its CPU seconds so far. Return the changed shares, a dictionary
+        from attempt to host cores.
         """
         self._look(now_s, used)
         used_s = used.get(name)
@@ -97,9 +98,10 @@ class CpuShares:
             held.seen_s += cpu_s
 
     def end(self, name: str, now_s: float, used: Used) -> dict[str, float]:
-        """Remove the attempt `name`, which has ended, and divide the node's CPU again.
+        """Remove the attempt `name`, which ended at time `now_s`, and divide the node's CPU again.
 
-        Return the changed shares, a dictionary from attempt to host cores.
+        `used` maps each running attempt to its CPU seconds so far. Return the changed shares, a dictionary
+        from attempt to host cores.
         """
         self._look(now_s, used)
         self._held.pop(name, None)
@@ -111,9 +113,10 @@ class CpuShares:
         return self._share(self._held)
 
     def rebalance(self, now_s: float, used: Used) -> dict[str, float]:
-        """Measure the CPU use of all attempts and adapt their shares to it.
+        """Measure the CPU use of all attempts at time `now_s`, and adapt their shares to it.
 
-        Return the changed shares, a dictionary from attempt to host cores.
+        `used` maps each running attempt to its CPU seconds so far. Return the changed shares, a dictionary
+        from attempt to host cores.
         """
         self._look(now_s, used)
         return self._share()

@@ -319,7 +319,8 @@ class NodeLimits:
     def _open_groups(self, config: AgentConfig) -> NodeGroups | None:
         """Return the node's control groups, or None if the host does not permit control groups.
 
-        In the second case, raise BadInput if `config.limits` is `cgroup`, which requires them.
+        If `config.limits` is `cgroup`, which requires control groups, raise BadInput instead of returning
+        None.
         """
         node = config.node
         try:

@@ -57,9 +57,9 @@ class Sender:
         await self._session.close()
 
     def relay(self, block: str, nodes: list[str], unpaced: bool) -> Relay | None:
-        """Start forwarding a block to the first node in `nodes` that is reachable.
+        """Start forwarding a block to the first node in `nodes` that is reachable. Return the transfer.
 
-        That node then forwards the block to the other reachable nodes. Return None if no node is reachable.
+        That node then forwards the block to the other reachable nodes. If no node is reachable, return None.
         An `unpaced` transfer is not slowed by rate limits.
         """
         reachable = [node for node in nodes if self._peers.url(node)]
