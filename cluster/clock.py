@@ -51,8 +51,8 @@ class RunClock:
     def kept(self) -> float:
         """Return the initial stretch (real seconds per emulated second) divided by the current stretch.
 
-        A node's rates per emulated second stay constant, so its rates per real second are this fraction of
-        the initial rates.
+        A node's rates per emulated second stay constant. To get the node's current rates per real second,
+        multiply the initial rates by the result.
         """
         return self._first / self.stretch
 
@@ -69,9 +69,9 @@ class RunClock:
     def steady_s(self) -> float:
         """Return a time in seconds since an arbitrary start, for measuring durations and rates of a node.
 
-        The seconds are real seconds as long as the stretch (real seconds per emulated second) has its initial
-        value, and change with the stretch. A measured rate can thus always be compared with the node's
-        initial rates. Unlike `now_s`, the value does not jump at the run's start.
+        The seconds are real seconds while the stretch (real seconds per emulated second) has its initial
+        value. If the stretch doubles, these seconds last twice as long. Measured rates can thus always be
+        compared with the node's initial rates. Unlike `now_s`, the value does not jump at the run's start.
         """
         if self._file is None:
             return time.monotonic()

@@ -35,7 +35,7 @@ def by_nature(nodes: Iterable[NodeSpec]) -> tuple[PlannedFault, ...]:
 def foreground_slowdowns(nodes: Iterable[NodeSpec]) -> list[PlannedFault]:
     """Return the foreground loads that nodes declare (CPU use by other programs) as faults that slow the CPU.
 
-    Each fault lasts until the node's next declared load begins.
+    Each fault lasts until the next foreground load of the same node begins, or until the run's end.
     """
     return [
         PlannedFault(at_s=at_s, kind="slow", nodes=(node.node,), until_s=until_s, cpu=1.0 - share)

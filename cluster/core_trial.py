@@ -59,8 +59,8 @@ def relative_speeds(trial_s: Mapping[str, float]) -> dict[str, float]:
     """Return a dictionary from host name to the core speed relative to the slowest host, whose speed is 1.
 
     `trial_s` maps each host to the CPU seconds of its `CoreTrial`. Speeds that exceed 1 by at most ALIKE (2%)
-    become 1. Speeds are relative to the slowest host, so that on no host an emulated core needs more than its
-    declared fraction of a host core.
+    become 1. Because no speed is below 1, an emulated core needs at most its declared fraction of a host core
+    on every host.
     """
     slowest_s = max(trial_s.values(), default=0.0)
     speeds = {host: slowest_s / taken_s for host, taken_s in trial_s.items()}

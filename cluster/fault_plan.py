@@ -43,8 +43,8 @@ class FaultPlan:
     """A queue of events (the start or end of a fault), ordered by time and then by the order of addition.
 
     If a fault starts late, its end is delayed by the same time. The plan adds active faults to `conditions`
-    and calls `effects` to apply them. `declared` are the foreground loads that nodes declare
-    (`conditions.foreground_slowdowns`), which have no rows in faults.parquet.
+    and calls `effects` to apply them. `declared` are the foreground loads of nodes (CPU use by other
+    programs), as faults that have no rows in faults.parquet (`conditions.foreground_slowdowns`).
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class FaultPlan:
     def in_force(self) -> list[tuple[PlannedFault, float | None]]:
         """Return a list of (active fault, end time in seconds). The end time is None for a fault without end.
 
-        The declared foreground loads of nodes are not included.
+        The foreground loads that nodes declare (CPU use by other programs) are not included.
         """
         return list(self._in_force.values())
 
     def step(self, now_s: float) -> Row | None:
         """Start or end the next fault at time `now_s`. If a fault starts, return its row of faults.parquet.
 
-        Return None if a fault ends, or if a declared foreground load starts.
+        Return None if a fault ends, or if the fault is a foreground load that a node declares.
         """
         _, number, ends, fault = heappop(self._due)
         if ends:

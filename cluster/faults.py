@@ -54,11 +54,11 @@ class FaultKind:
 
     `spelled` lists the forms that a scenario entry for this kind can have, as dictionaries in which "" stands
     for the target. If `spelled` is empty, the only form is {name: target}. `held` describes a node under the
-    fault, such as "killed". `draw(luck, scale)` returns the parameters of a random fault, given a random
-    generator and the scenario's scale, a factor on durations. If `draw` is None, random faults never have
-    this kind. `hides_replicas` means that the node's replicas are unavailable during the fault, and
-    `harms_for_good` that a replica may be unavailable from the fault to the run's end, such as an undetected
-    corrupt replica.
+    fault, such as "killed". `draw(luck, scale)` returns the parameters of a random fault. `luck` is a random
+    generator and `scale` the scenario's scale, a factor on durations. If `draw` is None, random faults never
+    have this kind. If `hides_replicas` is true, the node's replicas are unavailable during the fault. If
+    `harms_for_good` is true, a replica may be unavailable until the run's end, such as a corrupt replica that
+    no process reads.
     """
 
     name: str

@@ -80,9 +80,9 @@ class ClockTrack:
     def add(self, reading: ClockReading) -> None:
         """Add a new reading, unless the previous reading agrees with it and is still more precise.
 
-        A reading on a busy host has a large error bound. For the comparison, the previous reading's bound is
-        increased by the clock drift that is possible since then. If the readings disagree, a clock was set,
-        and the new reading is added.
+        The previous reading becomes less precise with time: the clock drift that is possible since then is
+        added to its error bound. If the readings disagree, one of the two clocks was set, and the new reading
+        is added.
         """
         if self.readings:
             last = self.readings[-1]
@@ -129,10 +129,11 @@ class HostScale:
         return at_s - self._track.offset_s(epoch_s + at_s * stretch) / stretch
 
     def status(self, said: AttemptStatus, epoch_s: float, stretch: float) -> AttemptStatus:
-        """Return a copy of `said`, the status of an attempt, with the start time by the driver's clock.
+        """Return a copy of `said`, the status of an attempt, with the start time converted to the driver's
+        clock.
 
-        `epoch_s` is the run's start as Unix time, and `stretch` the number of real seconds per emulated
-        second.
+        The driver is the process that controls the run. `epoch_s` is the run's start as Unix time, and
+        `stretch` the number of real seconds per emulated second.
         """
         if said.started_s is None or not self._track.readings:
             return said
@@ -143,9 +144,9 @@ class HostScale:
     def report(self, said: AttemptReport, epoch_s: float, stretch: float) -> AttemptReport:
         """Return a copy of `said`, the report of an ended attempt, with values comparable between hosts.
 
-        Times are converted to the driver's clock, and CPU seconds to seconds of a core of the slowest host.
-        `epoch_s` is the run's start as Unix time, and `stretch` the number of real seconds per emulated
-        second.
+        Times are converted to the clock of the run's driver (the process that controls the run), and CPU
+        seconds to seconds of a core of the slowest host. `epoch_s` is the run's start as Unix time, and
+        `stretch` the number of real seconds per emulated second.
         """
         if not self._track.readings and self.speed == 1:
             return said

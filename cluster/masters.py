@@ -127,10 +127,10 @@ class NameNodeDoor(Protocol):
         length_hint: int = 0,
         exclude: Sequence[NodeId] = (),
     ) -> Json:
-        """Add a block to a file and choose its nodes. Return {"block", "nodes"}. Raises NoNodes.
+        """Add a block to a file and choose the nodes that will store the block. Return {"block", "nodes"}.
 
-        `writer` is the node that writes the block, and is preferred. `length_hint` is the expected length in
-        bytes. The nodes in `exclude` are not chosen.
+        The node `writer`, which writes the block, is preferred. `replication` is the number of replicas, and
+        `length_hint` the expected length in bytes. The nodes in `exclude` are not chosen. Raises NoNodes.
         """
         ...
 
@@ -185,7 +185,10 @@ class NameNodeDoor(Protocol):
         ...
 
     async def set_attributes(self, path: str, attributes: Json) -> None:
-        """Set any of owner, group, permission, accessed_s, modified_s and acl. Raises PathNotFound."""
+        """Set attributes of a file or directory. Raises PathNotFound.
+
+        `attributes` can contain owner, group, permission, accessed_s, modified_s and acl.
+        """
         ...
 
     async def set_replication(self, path: str, replication: int) -> None:
@@ -238,7 +241,7 @@ class NameNodeDoor(Protocol):
     # -- the run ---------------------------------------------------------------------------------------------
 
     async def begin_clock(self, epoch_s: float) -> None:
-        """Set the run's start to the Unix time `epoch_s`. Emulated times are measured from it."""
+        """Set the run's start to the Unix time `epoch_s`. Emulated times are seconds since this start."""
         ...
 
     async def time_of_day(self) -> float:
@@ -248,7 +251,7 @@ class NameNodeDoor(Protocol):
     async def poll(self, cursor: int = 0) -> Json:
         """Return {"cursor", "rows"}: new rows of blocks.parquet, and the cursor for the next call.
 
-        `cursor` is the result of the last call; 0 returns rows from the first row on.
+        `cursor` is the cursor that the last call returned. With 0, all rows are returned.
         """
         ...
 

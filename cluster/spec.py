@@ -134,10 +134,11 @@ NO_LINK_RATES = LinkRates()
 class DynamicReplicas:
     """The settings of a scheme that changes the number of replicas of each input every `epoch_s` seconds.
 
-    `scheme` is `scarlett` or `cdrm`. Scarlett creates `delta` more replicas of a file than jobs read the file
-    at the same time; all additional replicas use at most the fraction `budget` of the size of all inputs.
-    CDRM creates enough replicas that a file is available with the probability `availability`, if each node is
-    unavailable with the probability `failure`.
+    `scheme` is `scarlett` or `cdrm`. Under Scarlett, the number of an input's replicas is `delta` plus the
+    largest number of jobs that read the input at the same time, but not less than without the scheme. All
+    additional replicas use at most the fraction `budget` of the size of all inputs. Under CDRM, an input has
+    enough replicas to be available with the probability `availability`, if each node is unavailable with the
+    probability `failure`.
     """
 
     scheme: str

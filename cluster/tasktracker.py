@@ -1,7 +1,4 @@
-"""The TaskTracker of live runs: it starts the node's machine, sends heartbeats and carries out the replies.
-
-Each report of the agent triggers a heartbeat. A node whose agent hangs thus sends none, like a real node.
-"""
+"""The TaskTracker of live runs: it starts the machine, sends heartbeats and carries out the replies."""
 
 from __future__ import annotations
 
@@ -49,11 +46,11 @@ RETRY_S = 0.1
 class TaskTracker:
     """The TaskTracker of one node in a live run. It starts a new machine for each incarnation (life).
 
-    `make_machine(epoch_s)` returns a machine (process group or container) with the node's folder. With an
-    `epoch_s` of 0, the node only stores blocks until `introduce` sets the start and joins the JobTracker.
-    `scale` converts the host's times and CPU seconds to those of the run. `stretch` is the number of
-    real seconds per emulated second; if it may change, `changes` is the path of its `StretchFile`.
-    `open_session` returns an HTTP client for agents. `seed` determines which messages a fault loses.
+    `make_machine(epoch_s)` returns a machine in the node's folder. While the run's start `epoch_s` (a Unix
+    time) is 0, the node only stores blocks; `introduce` sets the start later. `scale` converts the host's
+    times and CPU seconds to those of the run. `stretch` is the number of real seconds per emulated second. If
+    it may change, `changes` is the path of the `StretchFile`. `open_session` returns an HTTP client for
+    agents. `seed` determines which messages a fault loses. If the agent hangs, no heartbeats are sent.
     """
 
     def __init__(
@@ -96,7 +93,7 @@ class TaskTracker:
     # ------------------------------------------------------------------ life
 
     async def start(self) -> dict[str, Any]:
-        """Start the machine. Return the node, its URL, and what limits and what counts each resource."""
+        """Start the machine. Return the node's name and URL, and how resources are limited and measured."""
         await self._boot()
         self._life = asyncio.create_task(self._live())
         assert self._machine is not None
@@ -125,7 +122,10 @@ class TaskTracker:
         await self._disconnect()
 
     async def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float = 0.0) -> None:
-        """Send the agent all nodes' URLs and racks. Join the JobTracker at the first nonzero `epoch_s`."""
+        """Send the URLs (`peers`) and racks of all nodes to the agent.
+
+        `epoch_s` is the run's start (Unix time) or 0. The first call with a start also joins the JobTracker.
+        """
         joins = bool(epoch_s) and not self._clock.epoch_s
         if joins:
             self._clock.begin(epoch_s)
@@ -171,7 +171,7 @@ class TaskTracker:
             await self._machine.set_rates(**arguments)
 
     async def follow_stretch(self) -> None:
-        """Send the agent rates and message delays again, for the changed length of an emulated second."""
+        """Send rates and message delays to the agent again, because the stretch has changed."""
         for kind in ("rates", "network"):
             await self._order(kind, self._orders.get(kind) or dict(UNTOUCHED[kind]))
 
@@ -222,11 +222,11 @@ class TaskTracker:
         self._due.set()
 
     def _next_incarnation(self) -> int:
-        """Return a number for the node's next life, above all numbers of this or an earlier process."""
+        """Return a number for the next incarnation, above all numbers of this and earlier processes."""
         return max(self._tracker.incarnation + 1, int(RunClock(0.0).now_s() * 1000))
 
     async def _live(self) -> None:
-        """Process messages of the machine's agent, and restart the machine if it ends, until stopped."""
+        """Process the agent's messages until the TaskTracker stops. Restart the machine whenever it ends."""
         while not self._stopping:
             workers = [
                 asyncio.create_task(work) for work in (self._read(), self._heartbeats(), self._tend_blocks())
@@ -303,7 +303,7 @@ class TaskTracker:
         self._due.set()
 
     def _measured(self, said: Usage, launch_cpu_s: float) -> Usage:
-        """Return the usage by the kernel's counters minus `launch_cpu_s`, or by the agent's report `said`."""
+        """Return usage by kernel counters without `launch_cpu_s`, or else by the agent's report `said`."""
         if self._machine is None:
             return said
         return self._usage.read(self._clock.steady_s(), self._machine.totals(), launch_cpu_s, said)
@@ -370,7 +370,7 @@ class TaskTracker:
                     await self._start_over()
 
     async def _start_over(self) -> None:
-        """Stop all attempts and begin a new life of the node, as the JobTracker does not know the old one."""
+        """Stop all attempts. Begin a new incarnation, as the JobTracker does not know the current one."""
         for attempt in tuple(self._tracker.running):
             await self._send({"type": "kill", "attempt": attempt, "reason": "its node was given up"})
         for job in tuple(self._tracker.jobs):
@@ -387,7 +387,7 @@ class TaskTracker:
                 await self._send(command)
 
     async def _until_heard(self, call: Callable[[], Awaitable[Any]], *, may_be_lost: bool = False) -> Any:
-        """Call a master until it answers. Return the answer. `may_be_lost` lets faults lose it at random."""
+        """Repeat `call` until a master answers. Return the answer. `may_be_lost` permits random losses."""
         while True:
             try:
                 return await self._link.carry(call, may_be_lost=may_be_lost)

@@ -126,7 +126,8 @@ class Agent:
     def _socket(self) -> socket.socket:
         """Return the socket on which the HTTP server listens.
 
-        The buffers of the socket, and thus of its connections, are sized by the node's network rate.
+        If the agent limits the node's network rate, the sizes of the socket's buffers depend on this rate.
+        Connections inherit these sizes.
         """
         listening = listen_at(self._config.listen, self._config.port, self._config.ports)
         paced = self._limits.budget is not None and not self._config.shaped

@@ -144,9 +144,9 @@ class Attempts:
             self._end(running)
 
     def end_silent(self, now_s: float) -> None:
-        """Kill attempts that run user code and have shown no activity for too long, so that they fail.
+        """Kill attempts that run a user's code and have shown no activity for longer than their time limit.
 
-        `now_s` is the current time in emulated seconds.
+        These attempts count as failed. `now_s` is the current time in emulated seconds.
         """
         for running in list(self._running.values()):
             if (
@@ -335,7 +335,7 @@ class Attempts:
     def _counted_peak(self, running: Running, over: str | None) -> Message:
         """Return {"memory_peak_bytes": n} for an attempt, or {} if the kernel does not count memory.
 
-        The value is at most the attempt's memory limit, unless `over` says that the attempt exceeded a limit.
+        `over` describes the limit that the attempt exceeded. If it is None, n is at most the memory limit.
         """
         peak = None if running.spare is None else self._limits.memory_peak_bytes(running.spare.place)
         if peak is None:

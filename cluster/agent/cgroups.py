@@ -42,7 +42,7 @@ def owner_mark(pid: int | None = None) -> str:
 def owner_lives(mark: str) -> bool:
     """Return whether the process that `mark` (the result of `owner_mark`) identifies is still running.
 
-    The result is True for any other text, so that groups of other programs are not removed.
+    Return True for a text that does not begin with a pid, so that groups of other programs are not removed.
     """
     pid, _, ticks = mark.partition(".")
     return not pid.isdigit() or str(start_ticks(int(pid))) == ticks
@@ -141,9 +141,10 @@ class PathFiles:
 
 
 def remove_node(run_id: str, node: str, owner_pid_and_start: str) -> None:
-    """Remove the control groups of a node whose agent could not remove them itself.
+    """Remove the control groups of the node named `node`, whose agent could not remove them itself.
 
-    `owner_pid_and_start` is the name of the node's control group (`group_name`), such as `n3.4711.998877`.
+    `owner_pid_and_start` is the full name of the node's group (`group_name`), such as `n3.4711.998877`: the
+    node, and the agent's pid and start time.
     """
     for base in _bases_or_none():
         inside = base / f"{PREFIX}{run_id}" / owner_pid_and_start

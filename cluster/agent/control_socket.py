@@ -26,9 +26,9 @@ CLOSE_S = 1.0  # seconds to wait for a TaskTracker that no longer answers a clos
 class Control:
     """A websocket server for the TaskTracker, with a queue of outgoing messages.
 
-    The first message on each connection is `hello()`. A new connection replaces the previous one. Incoming
-    messages are passed to `handle`, which raises BadRequest (or KeyError, TypeError, ValueError) for an
-    invalid message, and OSError if the message cannot be carried out. These errors are logged.
+    The first message on each connection is the result of `hello()`. A new connection replaces the previous
+    one. Incoming messages are passed to `handle`, which raises an exception for a message that is invalid or
+    cannot be carried out. BadRequest, KeyError, TypeError, ValueError and OSError are logged.
     """
 
     def __init__(self, hello: Callable[[], Message], handle: Callable[[Message], None]) -> None:

@@ -1,11 +1,11 @@
 """The division of a node's CPU among attempts: a core each if there are enough cores, or else equal shares.
 
-Each attempt has a CPU quota. The node as a whole has none, because the kernel distributes a group's quota in
-slices of 5 ms, and a small quota then goes to a single CPU of the host in each period. For example, three
-attempts that shared a quota of 0.2 host cores received 0.063, 0.065 and 0.028 cores.
+Each attempt has a CPU quota of its own. A common quota of the node would not be divided equally: the kernel
+hands out a quota in slices of 5 ms, and one CPU of the host can receive all of a small quota in a period. For
+example, three attempts with a common quota of 0.2 host cores received 0.063, 0.065 and 0.028 cores.
 
 An attempt that waits keeps a small quota to wake up with, and the other attempts receive the unused part of
-its share. If the attempts use more than the node's rate, the excess is a debt, and their quotas are reduced
+its share. If the attempts use more than the node's rate, the excess is a debt. The quotas are then reduced
 until the debt is paid back.
 """
 
@@ -81,9 +81,10 @@ class CpuShares:
         return len(self._held) > self._cores
 
     def begin(self, name: str, now_s: float, used: Used) -> dict[str, float]:
-        """Add the attempt `name`, which begins to run, and divide the node's CPU again.
+        """Add the attempt `name`, which begins to run at time `now_s`, and divide the node's CPU again.
 
-        Return the changed shares, a dictionary from attempt to host cores.
+        `used` maps each running attempt to its CPU seconds so far. Return the changed shares, a dictionary
+        from attempt to host cores.
         """
         self._look(now_s, used)
         used_s = used.get(name)
@@ -97,9 +98,10 @@ class CpuShares:
             held.seen_s += cpu_s
 
     def end(self, name: str, now_s: float, used: Used) -> dict[str, float]:
-        """Remove the attempt `name`, which has ended, and divide the node's CPU again.
+        """Remove the attempt `name`, which ended at time `now_s`, and divide the node's CPU again.
 
-        Return the changed shares, a dictionary from attempt to host cores.
+        `used` maps each running attempt to its CPU seconds so far. Return the changed shares, a dictionary
+        from attempt to host cores.
         """
         self._look(now_s, used)
         self._held.pop(name, None)
@@ -111,9 +113,10 @@ class CpuShares:
         return self._share(self._held)
 
     def rebalance(self, now_s: float, used: Used) -> dict[str, float]:
-        """Measure the CPU use of all attempts and adapt their shares to it.
+        """Measure the CPU use of all attempts at time `now_s`, and adapt their shares to it.
 
-        Return the changed shares, a dictionary from attempt to host cores.
+        `used` maps each running attempt to its CPU seconds so far. Return the changed shares, a dictionary
+        from attempt to host cores.
         """
         self._look(now_s, used)
         return self._share()

@@ -46,9 +46,10 @@ class Quota(NamedTuple):
 
 
 def apply_quota(quota: Quota) -> None:
-    """Apply a CPU limit: write its text to its descriptor, read it back, and close the descriptor.
+    """Apply a CPU limit: write the text of `quota` to its descriptor, which is an open file of a control
+    group.
 
-    Raises OSError if the kernel did not accept the limit.
+    Then read the limit back and close the descriptor. Raises OSError if the kernel did not accept the limit.
     """
     try:
         os.pwrite(quota.descriptor, quota.text.encode(), 0)
@@ -93,9 +94,9 @@ class GroupFiles(Protocol):
         ...
 
     def move(self, group: str, pid: int) -> None:
-        """Move the process `pid` into the control group in each hierarchy, which takes up to 10 ms.
+        """Move the process `pid` into the control group `group` in each cgroup hierarchy. Raises OSError.
 
-        Raises OSError.
+        The call takes up to 10 ms.
         """
         ...
 

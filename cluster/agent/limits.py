@@ -32,7 +32,7 @@ COOPERATING = "(cooperating code only)"
 
 
 class Losses(NamedTuple):
-    """The numbers of kills for lack of memory and of refused forks among an attempt's processes."""
+    """Two counters of an attempt: processes that were killed for lack of memory, and refused forks."""
 
     oom_kills: int = 0
     refused_forks: int = 0
@@ -166,8 +166,8 @@ class NodeLimits:
         """Return the CPU seconds used so far in the group of processes with index `place`.
 
         If `place` is None, return the CPU seconds of the whole node, or None without control groups. Without
-        control groups, the result for a group includes only its current attempt, and is None if there is no
-        attempt or no limit.
+        control groups, the CPU seconds of a group are those of its current attempt. The result is None if the
+        group has no attempt, or if attempts have no limits.
         """
         if self._groups is not None:
             return self._groups.cpu_s(NODE_GROUP if place is None else self._names[place])
@@ -319,7 +319,8 @@ class NodeLimits:
     def _open_groups(self, config: AgentConfig) -> NodeGroups | None:
         """Return the node's control groups, or None if the host does not permit control groups.
 
-        In the second case, raise BadInput if `config.limits` is `cgroup`, which requires them.
+        If `config.limits` is `cgroup`, which requires control groups, raise BadInput instead of returning
+        None.
         """
         node = config.node
         try:

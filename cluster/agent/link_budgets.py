@@ -63,7 +63,7 @@ def make_links(folder: Path, nodes: Sequence[NodeSpec], links: LinkRates, stretc
 class LinkBudgets:
     """The budget files, which limit rates, in a folder that `make_links` created.
 
-    Each is opened at its first use. A link without a file is not limited.
+    Each file is opened when it is first used. The rate of a link without a file is not limited.
     """
 
     def __init__(self, folder: Path) -> None:

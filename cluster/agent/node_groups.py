@@ -93,10 +93,10 @@ class MemoryPeaks:
 class NodeGroups:
     """The control groups of a node's attempts, each for one attempt at a time, and the limits set on them.
 
-    `names` are the names of existing groups (from `slot_groups`). The CPU time to start an attempt is not
-    charged to the attempt, so a group is unlimited until the attempt's process applies the limit that `hold`
-    returned. While there are at most as many attempts as cores, each attempt has a core. Otherwise the
-    attempts share the node's CPU equally (`rebalance`).
+    `names` are the names of existing groups (from `slot_groups`). A group has no CPU limit while an attempt
+    starts in it, because the CPU time of the start is not charged to the attempt. The attempt's process then
+    applies the limit that `hold` returned. If there are at most as many attempts as cores, each attempt has a
+    core. Otherwise the attempts share the node's CPU equally (`rebalance`).
     """
 
     def __init__(
@@ -172,9 +172,9 @@ class NodeGroups:
     def ease(self, name: str) -> None:
         """Loosen the CPU limit of the control group `name`, because the application's code reported its end.
 
-        The attempt's process can then write its report without waiting for quota periods. The group stays
-        limited, since a false report of the end would otherwise give the code the whole host. Raises
-        CgroupError, OSError.
+        The new limit, at least one emulated core, lets the attempt's process write its report quickly. The
+        group still has a limit, because the code may have reported the end falsely, and could then use the
+        whole host. Raises CgroupError, OSError.
         """
         self._given.pop(name, None)
         quotas = self._shares.end(name, self._clock(), self._used())
@@ -305,7 +305,8 @@ class NodeGroups:
     def _limit_cpu(self, name: str, share: float) -> None:
         """Limit the CPU of the control group `name` to `share` host cores, and read the limit back.
 
-        Each write starts the kernel's current quota period with a full quota, so writes should be rare.
+        Call this method rarely, because each write lets the group use its full quota again within the
+        kernel's current quota period.
         """
         quota, period = _quota_and_period(share)
         if self.version == 2:

@@ -84,9 +84,9 @@ class Peers:
     def way_to(self, node: str) -> tuple[str, ...]:
         """Return the names of the rate budgets to charge for bytes that `node` has requested from this node.
 
-        If `node` is in another rack, the budgets of the links of both racks are included, because the
-        receiving node does not charge the link of its rack: its agent charges nothing for these bytes, and
-        its attempts charge only `rx` (received bytes).
+        If `node` is in another rack, the result includes the links of both racks and the switch between them.
+        The sender charges all of these links, because the receiver charges at most the bytes that it receives
+        (`rx`), and no link.
         """
         if not self._is_elsewhere(node):
             return self.way_out(node)

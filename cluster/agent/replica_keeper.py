@@ -1,4 +1,4 @@
-"""Storage of blocks that attempts read from other nodes as additional replicas on this node.
+"""Additional replicas on this node, made from blocks that attempts read from other nodes.
 
 An attempt saves the part of a block that it has read, and the agent fetches the rest of the block. The new
 replica is stored only if its checksums equal those of the replica that the attempt read.
@@ -68,7 +68,7 @@ class Keeper:
         return web.json_response({})
 
     async def close(self) -> None:
-        """Cancel the replicas that are not complete yet, and delete their files."""
+        """Cancel all additional replicas that are still being fetched, and delete their files."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -57,9 +57,9 @@ class Sender:
         await self._session.close()
 
     def relay(self, block: str, nodes: list[str], unpaced: bool) -> Relay | None:
-        """Start forwarding a block to the first node in `nodes` that is reachable.
+        """Start forwarding a block to the first node in `nodes` that is reachable. Return the transfer.
 
-        That node then forwards the block to the other reachable nodes. Return None if no node is reachable.
+        That node then forwards the block to the other reachable nodes. If no node is reachable, return None.
         An `unpaced` transfer is not slowed by rate limits.
         """
         reachable = [node for node in nodes if self._peers.url(node)]
@@ -89,8 +89,8 @@ class Sender:
     ) -> AsyncIterator[bytes]:
         """Yield the bytes of a block from position `low` up to `high`, fetched from `node`.
 
-        `what` is the name of the block, or the path of its checksums. This method applies no rate limit, so
-        the caller must. Raises OSError or aiohttp's ClientError.
+        `what` is the name of the block, or the path of its checksums. The caller must limit the rate, because
+        this method does not. Raises OSError or aiohttp's ClientError.
         """
         url = self._peers.url(node)
         if url is None:
@@ -129,8 +129,8 @@ class Sender:
 class Relay:
     """A block that is forwarded to the next node while it arrives at this node.
 
-    Both belong to the block's write pipeline, the list of nodes that will store replicas. If the connection
-    to the next node breaks, the block is still stored on this node.
+    Both nodes belong to the block's write pipeline, the list of nodes that will store replicas. If the
+    connection to the next node breaks, the block is still stored on this node.
     """
 
     def __init__(self, put: Put, pay: Callable[[int], Awaitable[None]]) -> None:

@@ -183,7 +183,7 @@ class ProcessMachine:
     def _signal_all(self, number: signal.Signals) -> None:
         """Send a signal to all processes of the machine.
 
-        The agent is the first, because otherwise it could notice that its children are stopped.
+        The agent receives the signal first. Otherwise it could notice that its children are stopped.
         """
         if not self.is_alive() or self._process is None:
             return

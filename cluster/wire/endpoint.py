@@ -48,9 +48,10 @@ async def listen(
 ) -> tuple[asyncio.Server, Endpoint]:
     """Listen at the address `place`. `make` returns a protocol for each connection.
 
-    Return the server, and the address for clients, with the port in use and without the private key. A
-    connection in the TLS handshake is added to `unauthenticated`, so that too many or too slow handshakes are
-    disconnected. Raises OSError, or BadInput if no port is free.
+    Return the server and the address for clients. This address has the port in use, but no private key. A TLS
+    connection is in `unauthenticated` (the peers that have not sent the token) during its handshake.
+    Handshakes that take too long, or are too many, are thus disconnected. Raises OSError, or BadInput if no
+    port is free.
     """
     loop = asyncio.get_running_loop()
     if place.path:

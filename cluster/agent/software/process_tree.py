@@ -18,8 +18,9 @@ ROUNDS = 8  # maximum rounds of signals; processes forked meanwhile get the sign
 class Seen(NamedTuple):
     """The measurements of one process at one time.
 
-    `own_s` is the CPU time of the process, and `waited_s` that of its ended children that it waited for.
-    `resident_bytes` includes shared pages. `since` is the start time, in clock ticks since boot.
+    `own_s` is the CPU time of the process, and `waited_s` the CPU time of those ended children for which the
+    process has waited. `resident_bytes` includes shared pages. `since` is the process's start time, in clock
+    ticks since boot.
     """
 
     own_s: float
@@ -32,10 +33,10 @@ class Seen(NamedTuple):
 class ProcessTree:
     """The process `root` and its descendants, with their resource usage.
 
-    `used_s` is the CPU time of all these processes since `root` was forked, and `resident_bytes` an upper
-    bound of their memory, both as of the last `look`. CPU time that a child used between the last `look` and
-    its end is missed only if no process waits for the child. Attempts are subreapers, so descendants stay in
-    the tree.
+    `used_s` is the CPU time of all these processes since `root` was forked. `resident_bytes` is an upper
+    bound of their memory. Both values are updated by `look`. If no process waits for an ended child, the CPU
+    time that the child used after the last `look` is missed. A process whose parent has ended becomes a child
+    of `root` (a subreaper), so it stays in the tree.
     """
 
     def __init__(self, root: int) -> None:

@@ -3,9 +3,10 @@
 The pacer of an attempt (`tasks.pacing`), which makes the attempt's main thread sleep, limits this thread to
 the millisecond. This module limits the rest: child processes, other threads, and code that stops the pacer.
 It acts when an attempt has used `MARGIN_S` CPU seconds more than its share, which happens to a paced attempt
-only in a long call into native code. From then on, the attempt's processes run for `SLICE_S` seconds at a
-time. A file in the attempt's folder contains the total time for which they were stopped, so that the pacer
-does not make the attempt wait again for the same excess.
+only in a long call into native code. It then stops the attempt's processes until the excess is made up.
+`SLICE_S` seconds after they continue, it measures them again. A file in the attempt's folder contains the
+total time for which they were stopped, so that the pacer does not make the attempt wait again for the same
+excess.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ SLACK_BYTES = 16 * 2**20  # added to the limit, for copies of pages that a fork 
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """The state of one group of processes, which runs one attempt at a time: its limits and its use."""
+    """The state of one group of processes, which runs one attempt at a time: CPU share, limits and resource
+    use.
+    """
 
     tree: ProcessTree
     memory_bytes: int = 0
@@ -55,9 +58,10 @@ class _Place:
 class StoppedGroups:
     """Limits on the CPU and memory of attempts by stopping and killing processes, without control groups.
 
-    The methods mirror those of `NodeGroups`, which sets limits of control groups instead. Differences:
-    `prepare` replaces `limit_memory`, and `hold` returns no limit for the process to apply. A running event
-    loop is required. `names` are the names of the groups of processes.
+    The methods mirror those of `NodeGroups`, which sets limits of control groups instead. Unlike
+    `NodeGroups`, this class has `prepare` in place of `limit_memory`, and its `hold` returns no limit for the
+    attempt's process to apply. A running event loop is required. `names` are the names of the groups of
+    processes.
     """
 
     version = 0
@@ -166,9 +170,10 @@ class StoppedGroups:
     # -------------------------------------------------------------------- CPU
 
     def _used(self, *more: str) -> dict[str, float | None]:
-        """Return a dictionary from the name of a group to its CPU seconds used, minus those above its share.
+        """Return a dictionary from the name of a group to the CPU seconds that it used within its share.
 
-        The dictionary contains the groups of running attempts and the groups `more`.
+        CPU seconds above the share (the group's debt) are subtracted. The dictionary contains the groups of
+        running attempts and the groups `more`.
         """
         places = {name: self._places[name] for name in (*self._shares.held, *more)}
         for place in places.values():
@@ -207,9 +212,10 @@ class StoppedGroups:
             place.margin_s = MARGIN_S
 
     def _count(self, place: _Place) -> float:
-        """Add the CPU seconds that a group has used since the last call to its debt, and return them.
+        """Return the CPU seconds that a group has used since the last call, and add them to the group's debt.
 
-        The debt is the CPU time above the group's share. The processes must have been measured just before.
+        The debt is the CPU time above the group's share. The caller must have measured the processes just
+        before.
         """
         used_s, place.counted_s = place.tree.used_s - place.counted_s, place.tree.used_s
         place.debt_s += used_s

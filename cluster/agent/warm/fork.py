@@ -59,9 +59,9 @@ class ForkSetup:
 def become_attempt(parent: int, keep: int, uid: int | None, processes: int) -> None:
     """Turn this forked process into the process of an attempt, which ends if the zygote ends.
 
-    `parent` is the zygote's process id. The process has a session of its own. If `uid` is given, it runs as
-    that user, with at most `processes` processes. All descriptors except `keep` and standard input, output
-    and error are closed, and the signal handlers of the zygote are removed.
+    `parent` is the zygote's process id. The process receives a session of its own. If `uid` is given, the
+    process runs as that user, who may have at most `processes` processes. All descriptors are closed except
+    `keep` and standard input, output and error. The signal handlers of the zygote are removed.
     """
     os.setsid()
     _go_first()
@@ -152,8 +152,9 @@ def _run(
 def _held(line: socket.socket, quota: Quota | None, woke_cpu_s: float) -> Iterator[None]:
     """Limit the CPU of this process by `quota` while the application's code runs in this context.
 
-    Send the message `begin` to the agent before the code and `done` after it. `woke_cpu_s` is the CPU time at
-    the start of the setup. Raises OSError if the limit cannot be applied.
+    Send the message `begin` to the agent before the code and `done` after it. `begin` contains the CPU
+    seconds of the setup, the time used since the process's CPU time was `woke_cpu_s`. Raises OSError if the
+    limit cannot be applied.
     """
     reset_priority()
     if quota is not None:

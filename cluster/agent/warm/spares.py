@@ -57,10 +57,10 @@ class Spare:
 class Spares:
     """The pool of spare processes of a node: one process waits for an attempt in each slot.
 
-    Fewer processes wait while not enough groups of processes are free, because attempts use them. `on_ready`
-    is called when another spare process waits for an attempt. `on_said(spare, message)` is called with the
-    first message of each type from an attempt's process. `on_reaped(spare, message)` is called when a spare
-    process has ended or could not be forked.
+    If attempts use most of the groups of processes, fewer processes wait. `on_ready` is called when another
+    spare process waits for an attempt. `on_said(spare, message)` is called with the first message of each
+    type from an attempt's process. `on_reaped(spare, message)` is called when a spare process has ended or
+    could not be forked.
     """
 
     def __init__(

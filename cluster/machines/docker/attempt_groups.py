@@ -1,9 +1,9 @@
 """Control groups for the attempts of a node in a container, created on the host.
 
-A container cannot create control groups itself. The host therefore creates one group for each slot, and
-passes open files of these groups to the agent (`group_handover`). With the files, the agent moves each
-attempt into a group and sets the limits of the attempt. The agent itself remains in the container's group, so
-that the declared resources are available to attempts alone.
+A container cannot create control groups itself. The host therefore creates the groups, and passes open files
+of these groups to the agent (`group_handover`). With the files, the agent moves each attempt into a group and
+sets the limits of the attempt. The agent itself remains in the container's group, so that the declared
+resources are available to attempts alone.
 """
 
 from __future__ import annotations

@@ -72,9 +72,9 @@ CGROUP_V2 = Path("/sys/fs/cgroup/cgroup.controllers")
 class DockerMachine:
     """One incarnation of a node in a container. The volume with the node's files remains until `dispose`.
 
-    `agent.root` is a folder on this host for the log and the disk image. `agent.listen` is this host's
-    address for other hosts, or the loopback address if there are no other hosts. `owner` identifies the
-    process to which the machine belongs (see `owner_mark`).
+    `agent` is the agent's configuration. Its `root` is a folder on this host for the log and the disk image.
+    Its `listen` is this host's address for other hosts, or the loopback address if there are no other hosts.
+    `owner` identifies the process to which the machine belongs (see `owner_mark`).
     """
 
     def __init__(self, agent: AgentConfig, owner: str) -> None:
@@ -244,7 +244,9 @@ class DockerMachine:
             return node_image(client)
 
     def _published_at(self) -> tuple[str, ...]:
-        """Return the host address for the agent's port and, if host ports are restricted, their range."""
+        """Return the host address at which the agent's port is published and, if set, the range of host
+        ports.
+        """
         return (self._published, self._host_ports) if self._host_ports else (self._published,)
 
     def _url(self, api: Any) -> str:

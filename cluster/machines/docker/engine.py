@@ -62,7 +62,10 @@ def one_line(error: Exception) -> str:
 
 
 def labels(run_id: str, owner: str) -> Labels:
-    """Return the labels for all Docker objects of a run that belong to the process `owner`."""
+    """Return the labels for the Docker objects of a run: run id, owner, host and user.
+
+    `owner` identifies the process to which the objects belong (see `owner_mark`).
+    """
     return {RUN: run_id, OWNER: owner, HOST: socket.gethostname(), USER: str(os.getuid())}
 
 
@@ -104,7 +107,8 @@ def remove_labelled(doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
 
 
 def _remove(api: Any, doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
-    """Remove the Docker objects for whose labels `doomed` returns True, and their loop devices.
+    """Remove the Docker objects for whose labels `doomed` returns True, and the loop devices of these
+    objects.
 
     Return the names of the objects. Containers are removed first, since they use networks and volumes.
     """

@@ -1,8 +1,8 @@
-"""Preparation and cleanup of the Docker engine for a command.
+"""Preparation and cleanup of the Docker engine for a command that runs nodes in containers.
 
-The node image is built before the runs. Docker objects left by dead processes are removed before the runs,
-and the command's own objects after the runs. If the command is killed, the process `python -m
-schedbed.cluster.machines.docker.housekeeping` removes its objects.
+Before the runs, the node image is built, and Docker objects left by dead processes are removed. After the
+runs, the command's own objects are removed. If the command is killed, the process `python -m
+schedbed.cluster.machines.docker.housekeeping` removes these objects.
 """
 
 from __future__ import annotations

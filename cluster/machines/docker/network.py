@@ -1,10 +1,10 @@
 """Shell scripts that limit the NIC of a node in a container to the declared rate, with the command tc.
 
-Sent packets are limited by an HTB class on `eth0`. Received packets are redirected to an `ifb` device and
-limited by an HTB class there. Traffic with the address of the bridge itself (heartbeats, upload of the input)
-is not limited, because it is not part of the emulated cluster. Acknowledgements are not limited either, since
-they would wait behind data that the node sends. tc counts whole frames, so headers are added to the declared
-rate of the payload.
+Sent packets are limited on `eth0` by an HTB class, a rate limit of tc. Received packets are redirected to an
+`ifb` device and limited there in the same way. Traffic with the address of the bridge itself (heartbeats,
+upload of the input) is not limited, because it is not part of the emulated cluster. Acknowledgements are not
+limited either, since they would wait behind data that the node sends. tc counts whole frames, so headers are
+added to the declared rate of the payload.
 """
 
 from __future__ import annotations
