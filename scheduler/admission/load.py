@@ -154,10 +154,9 @@ class LoadTags:
         return f"job tag {words(wanted)} on node tag {words(there)}"
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks.preempt`: return the kills that the wrapped admission (slots or containers)
-        orders.
+        """Implement `Hooks.preempt`: return the kills that the wrapped admission orders.
 
-        Slots never kill tasks, so the list is then empty.
+        The list is empty if that admission is slots instead of containers, since slots never kill tasks.
         """
         return self._beneath.preempt(view) if isinstance(self._beneath, Containers) else ()
 

@@ -3,12 +3,11 @@
 All other jobs run on the nodes where a foreground load (programs outside the cluster's jobs) slows them
 least. Source: the thesis xu2015, section 3.1.5.4, after Zhang et al. 2014. Nodes are dedicated or shared. On
 a shared node a foreground load, declared as `foreground` of the node, has priority on the CPU over all tasks.
-This is one of the method's two schedulers, called MI in the thesis, and nodes implement it. This module is
-the second one, called MP. `models.residual_cpu` predicts the times of tasks from the free share of the CPU,
-and these times tell which jobs are likely to be late. Such jobs come first, the earliest deadline first. All
-other jobs are sorted by the time of a task on the offered node divided by its mean time on all slots, least
-first. As a result, tasks that compute run on dedicated nodes, and tasks that wait for disks and networks on
-shared nodes.
+The thesis calls this priority the MI scheduler, and the choice of tasks the MP scheduler; this module is the
+MP scheduler. `models.residual_cpu` predicts the times of tasks from the free share of the CPU, and these
+times tell which jobs are likely to be late. Such jobs come first, the earliest deadline first. All other jobs
+are sorted by the time of a task on the offered node divided by its mean time on all slots, least first. As a
+result, tasks that compute run on dedicated nodes, and tasks that wait for disks and networks on shared nodes.
 
 Decisions where the thesis has no rule: the model is learned during the run, for each user, job name and kind
 of task. The whole time of a task is treated as computing time until tasks with two different CPU shares were

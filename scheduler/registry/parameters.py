@@ -134,10 +134,12 @@ class ProfilesParameter(PolicyParameter):
 
 
 def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] = dict) -> PolicyParameter:
-    """Return the parameter `profiles`, whose value comes from a profile store or from YAML.
+    """Return the policy parameter `profiles`, a set of values measured in earlier runs.
 
-    The value becomes {kind: {name: profile}}, in which `parse` converts each profile. From a store, the value
-    also contains the profiles of the kinds in `others`, without conversion.
+    The user names a profile store or writes the profiles in YAML. `kind`: the kind of profile that the policy
+    reads. `parse` converts each profile of this kind. The parameter's value becomes a dictionary {kind:
+    {name: profile}}. From a store, this dictionary also contains the profiles of the kinds in `others`,
+    without conversion.
     """
 
     def read(raw: object) -> dict[str, dict[str, Any]]:
