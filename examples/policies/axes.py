@@ -6,7 +6,8 @@ from schedbed.policy import Composed, JobView, NodeView, TaskKind, View, shipped
 
 
 class PoorestUser:
-    """An order that offers slots first to the user with the fewest running tasks of that kind.
+    """An order axis that offers a free slot first to the user with the fewest running tasks of the slot's
+    kind (map or reduce).
 
     Jobs of the same user are in the order of submission.
     """

@@ -17,7 +17,9 @@ class TwoLevels:
         self._waits_since_s: dict[TaskKind, float] = {}  # Time since when `queue` lacks slots.
 
     def state(self) -> object:
-        """Return the state for a snapshot: since when `queue` has lacked slots, for each kind of task."""
+        """Return the state for a snapshot: a dictionary from kind of task to the time since when `queue` has
+        lacked slots.
+        """
         return self._waits_since_s
 
     def restore(self, view: View, state: dict[TaskKind, float]) -> None:
@@ -59,7 +61,9 @@ class TwoLevels:
         return None
 
     def tick(self, view: View) -> None:
-        """Update, for maps and for reduces, the time since when `queue` has had less than its share."""
+        """Update the times since when `queue` has had fewer slots than its guaranteed share, for maps and for
+        reduces.
+        """
         for kind in TaskKind:
             if self._missing(view, kind) > 0:
                 self._waits_since_s.setdefault(kind, view.now_s)

@@ -49,7 +49,7 @@ class Containers:
         return node.free_memory_bytes > 0 and (self._free_cpu > 0 or not node.attempts)
 
     def rests(self, node: NodeView) -> bool:
-        """Return whether the node has no free memory, or is busy and has no free CPU.
+        """Return whether the node is full: it has no free memory, or it runs tasks and has no free CPU.
 
         The simulator then offers the node no tasks until one of the node's attempts ends, or until the policy
         increases its counter `rest_turn` to announce that full nodes may have room again.

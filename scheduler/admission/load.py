@@ -20,15 +20,16 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class LoadTags:
-    """An admission axis that refuses a job on a node if their tags conflict. All shares are from 0 to 1.
+    """The admission axis of the policy CSLA: refuses a job on a node if their tags conflict.
 
-    `room`: the second admission, slots or containers. `sample_maps`: number of finished maps from which a
-    job's tag is computed. `cpu_share`: share of a core above which a job is CPU-heavy. `io_share`: share of
-    the node's disk rate above which a job is IO-heavy (the paper's limit of 5 MB/s is 0.05 for a disk of 100
-    MB/s). `busy_share`: share of a node's CPU or disk above which the node is busy. `window`: number of
-    heartbeats from which a node's load is predicted. `host_disk`: if true, the disk load of a node that uses
-    a shared disk is the sum over all nodes on that disk, as `iostat` shows for the disk of a virtual machine.
-    If false, it is the load that the node itself causes.
+    All shares are from 0 to 1. `room`: the name of a second admission (slots or containers), which checks
+    whether a task fits on the node. `sample_maps`: number of finished maps from which a job's tag is
+    computed. `cpu_share`: share of a core above which a job is CPU-heavy. `io_share`: share of the node's
+    disk rate above which a job is IO-heavy (the paper's limit of 5 MB/s is 0.05 for a disk of 100 MB/s).
+    `busy_share`: share of a node's CPU or disk above which the node is busy. `window`: number of heartbeats
+    from which a node's load is predicted. `host_disk`: if true, the disk load of a node that uses a shared
+    disk is the sum over all nodes on that disk, as `iostat` shows for the disk of a virtual machine. If
+    false, it is the load that the node itself causes.
     """
 
     def __init__(
@@ -127,14 +128,17 @@ class LoadTags:
     # Room
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission.room`: return whether the second admission (slots or containers) has room."""
+        """Implement `Admission.room`: return whether the node has room for a task, as decided by the wrapped
+        admission (slots or containers).
+        """
         return self._beneath.room(node, kind)
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission.refuses`: return a text if the second admission refuses or the tags conflict.
+        """Implement `Admission.refuses`: return the reason to refuse the job on the node, or None to accept.
 
-        The tags conflict if both contain the CPU, or both contain the disk. If the attribute `lenient` is
-        true, tags are ignored.
+        First the wrapped admission (slots or containers) may refuse the task. Then the job is refused if its
+        tag and the node's tag conflict: the job is CPU-heavy and the node's CPU busy, or the job is IO-heavy
+        and the node's disk busy. While the attribute `lenient` is true, tags are ignored.
         """
         refusal = self._beneath.refuses(node, job, kind)
         if refusal is not None or self.lenient:
@@ -150,9 +154,9 @@ class LoadTags:
         return f"job tag {words(wanted)} on node tag {words(there)}"
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks.preempt`: return the kills that the second admission orders.
+        """Implement `Hooks.preempt`: return the kills that the wrapped admission orders.
 
-        The list is empty if the second admission is `Slots`.
+        The list is empty if that admission is slots instead of containers, since slots never kill tasks.
         """
         return self._beneath.preempt(view) if isinstance(self._beneath, Containers) else ()
 

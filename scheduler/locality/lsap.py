@@ -93,10 +93,10 @@ class Assigned:
         self.seconds = 0.0
 
     def knows(self, node: NodeView, free: int, heartbeat: int) -> bool:
-        """Return whether the assignment can be used for a node that now has `free` free slots.
+        """Return whether the assignment is still valid for a node that now has `free` free slots.
 
-        It cannot if this number differs from the one at the time of the assignment, or if `heartbeat`, the
-        current number of heartbeats, is greater than `until_heartbeat`.
+        The assignment is invalid if the node had another number of free slots when the assignment was made,
+        or if `heartbeat`, the number of heartbeats so far, is greater than `until_heartbeat`.
         """
         return heartbeat <= self.until_heartbeat and self.free.get(node.node) == free
 
@@ -130,9 +130,9 @@ class Lsap:
             self._assigned.clear()
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks.beat`: record when the node sent its last heartbeat.
+        """Implement `Hooks.beat`: record that the node has sent a heartbeat.
 
-        The time is expressed as the number of heartbeats of all nodes so far.
+        The time is stored as the number of heartbeats that all nodes have sent so far.
         """
         self._heard[node.node] = view.beats
 
@@ -223,8 +223,8 @@ class Lsap:
     ) -> Assigned:
         """Return an assignment of unstarted maps to the idle slots of the offered `node` and of `others`.
 
-        At most SLOTS_AT_ONCE slots are considered. The limit is SLOTS_ASKED if the admission can refuse jobs,
-        because it must then be asked for each slot and map.
+        At most SLOTS_AT_ONCE slots are considered. If the admission can refuse jobs, the limit is
+        SLOTS_ASKED, because the admission must then be called for each pair of slot and map.
         """
         silent_after = 2 * len(view.nodes) + 2
         made = Assigned(view.beats + silent_after)

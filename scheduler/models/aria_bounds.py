@@ -66,8 +66,8 @@ def bounds(profile: JobProfile, maps: int, reduces: int, map_slots: int, reduce_
     """Return the lower, average and upper bound of the time to run a job's remaining tasks (eq. 1 to 7).
 
     `maps`, `reduces`: numbers of remaining tasks. `map_slots`, `reduce_slots`: numbers of slots that run
-    these tasks. If each reduce has its own slot, the lower bound contains only the time of the profile's
-    first shuffle.
+    these tasks. If each reduce has its own slot, the lower bound contains the profile's first shuffle (after
+    the last map) as the only shuffle.
     """
     low_s = _share(maps * profile.map.avg_s, map_slots)
     up_s = _share((maps - 1) * profile.map.avg_s, map_slots) + profile.map.max_s if maps else 0.0

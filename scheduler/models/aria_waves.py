@@ -1,13 +1,15 @@
-"""A variant of the policy ARIA's performance model that counts whole waves (not in verma2011): n tasks on s
-slots take ceil(n / s) waves.
+"""A variant of the policy ARIA's performance model that computes with whole waves: n tasks on s slots take
+ceil(n / s) waves. This variant is not in the paper verma2011.
 
-The paper's model is linear in tasks / slots. Its allocations cannot make a job end within 7% of each deadline
-of Figure 5, whatever the length of the job's tasks: for 71 maps and 64 reduces, the average bound gives 58
-map slots and 30 reduce slots for the deadline 240 s, and 43 and 22 slots for 300 s. Both allocations need two
-waves of maps and three waves of reduces. Without any delay and with tasks of equal length, both jobs
-therefore end after the same time T. The T nearest to both deadlines is 2 / (1/240 + 1/300) = 266.7 s: 11.1%
-after one deadline and 11.1% before the other deadline. This module allocates slots so that whole waves end
-before the deadline, and never more slots than these waves need. All times are seconds.
+The paper's model is linear in tasks / slots, so its allocations cannot make a job end within 7% of each
+deadline of Figure 5, whatever the length of the job's tasks. An example is a job with 71 maps and 64 reduces.
+The average bound allocates 58 map slots and 30 reduce slots for a deadline of 240 s, and 43 and 22 slots for
+300 s. Both allocations need two waves of maps and three waves of reduces. Without any delay and with tasks of
+equal length, the job therefore ends after the same time T with either allocation. The T nearest to both
+deadlines is 2 / (1/240 + 1/300) = 266.7 s: 11.1% after one deadline and 11.1% before the other deadline.
+
+This module allocates slots so that whole waves end before the deadline, and never more slots than these waves
+need. All times are seconds.
 """
 
 from __future__ import annotations

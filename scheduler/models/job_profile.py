@@ -115,7 +115,7 @@ def _ratio(now: float, then: float) -> float:
 
 
 class _Span:
-    """The count, sum, minimum and maximum of the values added."""
+    """An accumulator of numbers, which stores their count, sum, minimum and maximum."""
 
     __slots__ = ("count", "least", "most", "total")
 

@@ -1,12 +1,13 @@
 """The planner of the order axis BalancedPool: divides jobs into at most two pools so that the estimated
 makespan is shortest.
 
-Source: the thesis xu2015, section 3.1.4.2 (Verma, Cherkasova and Campbell 2012): one pool runs the small jobs
+Source: the thesis xu2015, section 3.1.4.2 (Verma, Cherkasova and Campbell 2012). One pool runs the small jobs
 and a second pool the big jobs, each in Johnson's order (Johnson 1954) and with a part of the cluster's slots.
-The best division is the one with the shortest time until both pools have ended. The thesis simulates each
-division with SimMR; this module uses an estimate: a stage on s slots takes ceil(tasks / s) x the mean time of
-a task, the map stages of a pool run one after another, and a reduce stage starts after its job's map stage
-and after the previous job's reduce stage.
+The best division is the one with the shortest time until both pools have ended.
+
+The thesis simulates each division with the simulator SimMR. This module estimates the time instead. A stage
+on s slots takes ceil(tasks / s) x the mean time of a task. The map stages of a pool run one after another. A
+reduce stage starts after its job's map stage and after the previous job's reduce stage.
 """
 
 from __future__ import annotations

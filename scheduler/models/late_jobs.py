@@ -196,11 +196,11 @@ class _Model:
 def few_late_first(jobs: Sequence[JobDue], maps: int, reduces: int) -> list[JobDue]:
     """Return the jobs that should end in time, by ascending deadline, followed by the jobs that will be late.
 
-    This is Moore and Hodgson's rule, which treats the cluster of `maps` and `reduces` slots as one machine:
-    jobs run one after another by deadline, and if a job would end late, the job with the most work so far is
-    moved to the late jobs. The work of a job is the time of its longer stage on all slots. A job with
-    unstarted reduces ends one reduce time later than its work. The solver uses this order only as a starting
-    point.
+    The method is Moore and Hodgson's rule. The cluster of `maps` and `reduces` slots is treated as one
+    machine, on which jobs run one after another by deadline. If a job would end late, the job with the most
+    work so far is moved to the late jobs. The work of a job is the time of its longer stage on all slots. A
+    job with unstarted reduces ends one reduce time later than its work. The solver uses this order only as a
+    starting point.
     """
     on_time: list[tuple[float, JobDue]] = []
     behind: list[JobDue] = []

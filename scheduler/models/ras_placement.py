@@ -30,13 +30,14 @@ _NONE = -float("inf")
 
 @dataclass(eq=False, slots=True)
 class PlacedJob:
-    """A job in one control cycle of RAS: its demands, and the number of its tasks planned for each node.
+    """A job in one planning round (control cycle) of the policy RAS, with the resource demands of the job's
+    tasks and the number of tasks planned for each node.
 
-    `pending`: number of unfinished maps. `reduces_pending`: number of unfinished reduces, or 0 while reduces
-    may not start. `required`: number of map slots with which the job meets its goal. `reducing`: plan reduces
-    with the demand of their reduce phase, not of their shuffle. `demands`: one entry per kind of node.
-    `barred`: numbers of the nodes that must not run more tasks of the job. `maps`, `reduces`: dictionaries
-    from node number to the number of planned tasks.
+    `demands`: one entry for each kind of hardware. `pending`: number of unfinished maps. `required`: number
+    of map slots with which the job meets its deadline. `reduces_pending`: number of unfinished reduces, or 0
+    while reduces may not start. `reducing`: if true, a planned reduce has the demand of its reduce phase; if
+    false, the demand of its shuffle. `barred`: numbers of the nodes that must not run more tasks of the job.
+    `maps`, `reduces`: dictionaries from node number to the number of planned tasks.
     """
 
     job: str
@@ -59,11 +60,11 @@ class PlacedJob:
 
 
 class Placement:
-    """The computation of one control cycle of RAS: places tasks on nodes, starting from the tasks that
-    already run.
+    """The computation of a plan in one control cycle of the policy RAS: how many tasks of each job each node
+    should run. The initial plan contains the tasks that already run.
 
-    `kinds[i]`: the kind of node i, as an index into a job's `demands`. `used[i]`: the planned use of node i's
-    CPU, I/O and memory, in percent.
+    `kinds[i]`: the kind of hardware of node i, as an index into the list `demands` of a job. `used[i]`: the
+    planned use of node i's CPU, I/O and memory, in percent.
     """
 
     def __init__(self, jobs: Sequence[PlacedJob], kinds: Sequence[int]) -> None:
@@ -147,11 +148,10 @@ class Placement:
         return Amounts(*map(max, zip(*maps, strict=True))) if maps else Amounts()
 
     def _most(self, job: PlacedJob, node: int) -> Amounts:
-        """Return the largest demand of one reduce of the job on the node, in the phase for which the cycle
-        plans.
+        """Return the resources that one reduce of the job demands on the node, which the plan must provide.
 
-        If the job's flag `reducing` is set, this is the reduce phase. Otherwise it is the shuffle with the
-        largest number of parallel fetches.
+        If the job's flag `reducing` is set, they are the demand of the reduce phase. Otherwise they are the
+        demand of a shuffle with the largest number of parallel fetches.
         """
         demands = job.demands[self.kinds[node]]
         return demands.reduce if job.reducing else demands.shuffling(demands.copies)
@@ -198,12 +198,12 @@ class Placement:
             self._remove(out, node)
 
     def _improve(self, node: int) -> None:
-        """Move capacity of the node from jobs with high utility to jobs with low utility (Algorithm 1, lines
-        11 to 23).
+        """Move room on the node from jobs with high utility to jobs with low utility (Algorithm 1, lines 11
+        to 23).
 
-        The job with the highest utility gives up maps while its utility is not below that of the job with the
-        lowest utility that could use the room. Then the jobs with the lowest utilities are given maps until
-        no map fits.
+        First, maps of the job with the highest utility are removed. This stops before that job's utility
+        falls below the lowest utility of the other jobs that could use the room. Then maps of the jobs with
+        the lowest utilities are placed on the node until no map fits.
         """
         while (out := self._richest(node)) is not None:
             poorest = self._poorest_of_others(node, out)
@@ -227,10 +227,11 @@ class Placement:
         return None
 
     def _poorest_of_others(self, node: int, out: PlacedJob) -> PlacedJob | None:
-        """Return the job with the lowest utility, except `out`, whose map would fit on the node if only the
-        node's reduces ran there.
+        """Return the job with the lowest utility among all jobs that could run another map on the node,
+        without the job `out`.
 
-        The result is None if there is no such job.
+        A job could run a map if the map fits beside the node's reduces, whatever other maps are placed on the
+        node. The result is None if there is no such job.
         """
         reduces, kind = self._present[node], self.kinds[node]
         for job in self._wanting:
@@ -287,8 +288,10 @@ class Placement:
         _add(self.used[node], amounts, count)
 
     def _valued(self, job: PlacedJob) -> None:
-        """Recompute the job's utility (equation 1) and sort the job again among the jobs with unplaced
-        maps."""
+        """Recompute the job's utility (equation 1).
+
+        Update the sorted list of jobs with maps that are not placed on a node yet.
+        """
         job.utility = reduce_utility(job.reduces_placed, job.reduces_pending)
         job.utility += map_utility(job.placed, job.required, job.pending)
         if job.placed < job.pending:

@@ -23,10 +23,10 @@ def slots_required(pending: int, work_s: float | None, left_s: float | None) -> 
 
 
 def ends_within(work_s: float | None, running: int, period_s: float) -> bool:
-    """Return whether `running` maps finish `work_s` seconds of work within `period_s` seconds (Algorithm 1,
-    line 26).
+    """Return whether `running` maps, each on its own slot, finish `work_s` seconds of work within `period_s`
+    seconds (Algorithm 1, line 26).
 
-    False if `work_s` is None.
+    The result is false if `work_s` is None, which means unknown.
     """
     return work_s is not None and running > 0 and work_s / running <= period_s
 

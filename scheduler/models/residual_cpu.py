@@ -1,9 +1,9 @@
-"""The model in the order axis MIMP of task times on nodes where a foreground load leaves only a share of the
-CPU to tasks (xu2015 3.1.5.4; Zhang et al. 2014).
+"""The model of task times that the order axis MIMP uses.
 
-A task takes `fixed + scaled / r` seconds on a node with the share r of its CPU free: `fixed` is the time for
-disk and network, `scaled` the time for computing. Both values are fitted by least squares to the measured
-times of ended tasks.
+On some nodes, a foreground load (programs outside the cluster's jobs) leaves only a share of the CPU to
+tasks. Sources: xu2015 3.1.5.4; Zhang et al. 2014. A task takes `fixed + scaled / r` seconds on a node with
+the share r of its CPU free: `fixed` is the time for disk and network, `scaled` the time for computing. Both
+values are fitted by least squares to the measured times of ended tasks.
 """
 
 from __future__ import annotations
@@ -86,23 +86,27 @@ class ResidualTimes:
 
 
 class SlotsLeft(NamedTuple):
-    """The number of slots on all nodes that have the same share `free_cpu` of their CPU free."""
+    """A group of nodes with the same free share of their CPU: that share (`free_cpu`, from 0 to 1), and the
+    total number of slots on these nodes.
+    """
 
     free_cpu: float
     slots: int
 
 
 def tasks_per_s(task: TaskTime, levels: list[SlotsLeft]) -> float:
-    """Return the number of tasks per second that all slots of `levels` complete together if each task has the
-    time `task`."""
+    """Return the number of tasks per second that the slots of all node groups in `levels` complete together.
+
+    `task` is the time of each task.
+    """
     return sum(level.slots / max(1e-9, task.on(level.free_cpu)) for level in levels)
 
 
 def normal_time(task: TaskTime, free_cpu: float, levels: list[SlotsLeft]) -> float:
-    """Return a task's time on nodes with the CPU share `free_cpu`, divided by its mean time over all slots of
-    `levels`.
+    """Return a task's time on nodes with the free CPU share `free_cpu`, divided by the task's mean time over
+    the slots of all node groups in `levels`.
 
-    A value below 1 is better than average.
+    A result below 1 means that such nodes are better than average for the task.
     """
     slots = sum(level.slots for level in levels)
     mean_s = sum(level.slots * task.on(level.free_cpu) for level in levels) / max(1, slots)

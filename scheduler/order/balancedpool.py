@@ -47,8 +47,8 @@ class BalancedPool:
         """Implement `Hooks.submitted`: compute a new plan that includes the job.
 
         If the cluster has more jobs than a plan may contain, the job is appended to the last pool instead.
-        Plans are not computed during offers: jobs that avoid the offered node then seem to have no ready
-        task.
+        Plans are never computed during an offer, because the jobs that avoid the offered node then
+        temporarily seem to have no ready task.
         """
         if self._plan and len(view.jobs) > self._most:
             self._place[job.job] = (len(self._plan) - 1, self._most + job.serial)

@@ -72,9 +72,9 @@ class Hod:
             self._clusters = [PrivateCluster(f"part {number + 1}", None) for number in range(parts)]
 
     def set_limits(self, limits: Limits) -> None:
-        """Set the resource limits that the scheduler core enforces on each node.
+        """Set the resource limits (slots, memory or vcores) that the scheduler core enforces on each node.
 
-        They decide which nodes can run a task.
+        The order uses these limits to find the nodes that can run a task.
         """
         self._limits = limits
 

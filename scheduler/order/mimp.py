@@ -1,21 +1,22 @@
-"""The order axis MIMP: jobs that may miss their deadlines come first, and all other jobs run on the nodes
-where a foreground load slows them least.
+"""The order axis MIMP: jobs that may miss their deadlines come first.
 
-Source: the thesis xu2015, section 3.1.5.4, after Zhang et al. 2014. Nodes are dedicated or shared. On a
-shared node a foreground load, declared as `foreground` of the node, has priority on the CPU over all tasks;
-that is MIMP's MI scheduler. This module is its MP scheduler. `models.residual_cpu` predicts the times of
-tasks from the free share of the CPU, and these times tell which jobs are likely to be late. Such jobs come
-first, the earliest deadline first. All other jobs are sorted by the time of a task on the offered node
-divided by its mean time on all slots, least first. As a result, tasks that compute run on dedicated nodes,
-and tasks that wait for disks and networks on shared nodes.
+All other jobs run on the nodes where a foreground load (programs outside the cluster's jobs) slows them
+least. Source: the thesis xu2015, section 3.1.5.4, after Zhang et al. 2014. Nodes are dedicated or shared. On
+a shared node a foreground load, declared as `foreground` of the node, has priority on the CPU over all tasks.
+The thesis calls this priority the MI scheduler, and the choice of tasks the MP scheduler; this module is the
+MP scheduler. `models.residual_cpu` predicts the times of tasks from the free share of the CPU, and these
+times tell which jobs are likely to be late. Such jobs come first, the earliest deadline first. All other jobs
+are sorted by the time of a task on the offered node divided by its mean time on all slots, least first. As a
+result, tasks that compute run on dedicated nodes, and tasks that wait for disks and networks on shared nodes.
 
 Decisions where the thesis has no rule: the model is learned during the run, for each user, job name and kind
-of task. The whole time of a task counts as computing until tasks with two different CPU shares were measured;
-a job without data is treated as average on all nodes. To find the jobs at risk, the policy assumes that jobs
-with a deadline use the whole cluster one after another, the earliest deadline first. A job is at risk if it
-would not end in time when the time of the job and of all jobs before it is multiplied by `margin`. Such a job
-comes first on nodes where a task of it ends before the deadline, or on all nodes if there is no such node.
-Shares are rounded to 1/20. Between two equal jobs, a job with a deadline comes first, then FIFO decides.
+of task. The whole time of a task is treated as computing time until tasks with two different CPU shares were
+measured; a job without data is treated as average on all nodes. To find the jobs at risk, the policy assumes
+that jobs with a deadline use the whole cluster one after another, the earliest deadline first. A job is at
+risk if it would not end in time when the time of the job and of all jobs before it is multiplied by `margin`.
+Such a job comes first on nodes where a task of it ends before the deadline, or on all nodes if there is no
+such node. Shares are rounded to 1/20. Between two equal jobs, a job with a deadline comes first, then FIFO
+decides.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ LEVELS = 20
 
 class Mimp:
     """The order axis of a composed policy: jobs that may be late first, then all other jobs where a
-    foreground load slows them least.
+    foreground load (programs outside the cluster's jobs) slows them least.
 
     `margin`: factor by which predicted times are multiplied to find the jobs that may be late.
     """

@@ -89,9 +89,9 @@ def take_back(
 ) -> Iterator[tuple[str, Kill]]:
     """Yield a pair for each attempt to kill: the name of the pool that needs the slot, and the kill.
 
-    `owed`: for each pool that lacks slots, its name, the number of slots and the reason. Fewer attempts are
-    killed if earlier kills are still freeing slots. Attempts are killed only in pools that hold more slots
-    than their share in `shares`.
+    `owed`: for each pool that lacks slots, its name, the number of slots and the reason. Slots that earlier
+    kills are about to free are subtracted from these numbers. Attempts are killed only in pools that hold
+    more slots than their share in `shares`.
     """
     left = {name: slots_of(pools[name], kind) for name in shares}
     coming = sum(pools[name].tallies[kind].killing for name in shares)

@@ -18,10 +18,10 @@ class Claim(NamedTuple):
 def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
     """Divide `capacity` slots among the claims, and return the shares in the order of the claims.
 
-    A share is the claim's weight x a level, where the same level for all claims is chosen so that the shares
-    add up to the capacity. No share is above the claim's demand, or below the smaller of min share and
-    demand. If the demands are less than the capacity, each share is the demand. Min shares that together
-    exceed the capacity are reduced in proportion.
+    A share is the claim's weight x a level, limited to a range. The range is from the smaller of min share
+    and demand up to the demand. The level is the same for all claims, and is chosen so that the shares add up
+    to the capacity. If the demands are less than the capacity, each share is the demand. Min shares that
+    together exceed the capacity are reduced in proportion.
     """
     floors = [min(claim.min_share, claim.demand) for claim in claims]
     promised = sum(floors)

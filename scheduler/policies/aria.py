@@ -79,13 +79,16 @@ class Aria:
     """The policy ARIA, which is not composed of order, locality and admission: each job receives the slots
     with which it meets its deadline.
 
-    `bound`: the estimate of a job's completion time that is compared with the deadline: avg, low, up or
-    waves. `reduce_start`: when a job's reduces may start. The value all_maps stands for the end of all maps,
-    as in the paper's simulator (7.2); first_map for the time at which the scheduler core's slow-start allows
-    reduces (Algorithm 1, line 15). `spare`: the jobs that may use slots when no job with a deadline lacks
-    slots: all, deadline (jobs with a deadline), others (jobs without a deadline) or none. While there is no
-    job with a deadline, the other jobs run in any case. `profiles["aria"]`: a dictionary from profile name to
-    the profile measured in earlier runs.
+    `bound`: the estimate of a job's completion time that is compared with the deadline. The values avg, low
+    and up select one of the model's bounds, waves the model with whole waves. `reduce_start`: when a job's
+    reduces may start. With all_maps they start after all maps, as in the paper's simulator (7.2). With
+    first_map they start when the scheduler core allows reduces, after a share of the maps (Algorithm 1, line
+    15).
+
+    `spare`: the jobs that may use slots when no job with a deadline lacks slots: all, deadline (jobs with a
+    deadline), others (jobs without a deadline) or none. While there is no job with a deadline, the other jobs
+    run in any case. `profiles["aria"]`: a dictionary from profile name to the profile measured in earlier
+    runs.
     """
 
     limits = Limits(slots=True)

@@ -146,8 +146,9 @@ class Late:
     def _find_slow_nodes(self, view: View, relative: dict[NodeId, list[float]]) -> None:
         """Compute the speeds of the nodes from `relative`, and find the slow nodes.
 
-        `relative` contains for each node the rates of its attempts relative to their stages. A node without
-        running attempts keeps its last speed, since a copy may have ended its slow attempt.
+        `relative` is a dictionary from node name to a list with one number per attempt on the node: the
+        attempt's rate divided by the median rate of its stage. A node without running attempts keeps its last
+        speed, since a copy may have ended its slow attempt.
         """
         for name, values in relative.items():
             self._speeds[name] = sum(values) / len(values)

@@ -1,14 +1,14 @@
-"""RAS, the Resource-aware Adaptive Scheduler (polo2011): places tasks by the resources they use, to raise the
-lowest utility of a job.
+"""The policy RAS, the Resource-aware Adaptive Scheduler (polo2011): places tasks by the resources they use,
+to raise the lowest utility of a job.
 
 Slots have no type. Each control cycle plans how many tasks of each job a node should run, from the jobs'
 resource profiles (`scheduler.models.ras_placement`). Between cycles a node starts planned tasks that do not
 run yet, jobs with the lowest utility first, if the running tasks leave room (3.5). Room that is still free
-may run maps of any job whose utility, by its running maps, is below that of all jobs that wait for room on
+may run other maps, but only of jobs whose current utility is below that of all jobs that wait for room on
 this node (3.4, equation 5). Otherwise small maps would starve large maps.
 
 Decisions where the paper is open: of a job's maps, the map with the nearest input starts; a cycle begins
-immediately when a job arrives after a time without jobs. Reduces start only where they are placed, and maps
+immediately when a job arrives after a time without jobs. Reduces start only on their planned nodes, and maps
 leave room for them. A job whose maps find no room next to reduces for a long time gives up a reduce (future
 work in the paper), and its next reduce starts only after a map.
 """
@@ -120,7 +120,7 @@ class Ras:
     # Resting nodes
 
     def stage_ready(self, job: JobView, kind: TaskKind) -> None:
-        """Implement `Resting.stage_ready`: stop skipping heartbeats if the last cycle placed the job."""
+        """Implement `Resting.stage_ready`: resume offers to all nodes if the last cycle included the job."""
         known = self._known.get(job.job)
         if known is not None and known in self._poorest:
             self.rest_turn += 1
@@ -128,8 +128,7 @@ class Ras:
     def rests(self, node: NodeView) -> bool:
         """Implement `Resting.rests`: return whether no job can start a task on the node until the next cycle.
 
-        The check assumes the smallest possible demand of each running reduce, since the demand changes with
-        the maps of its job.
+        Demands of reduces change as maps end, so each running reduce is assumed to have its smallest demand.
         """
         name, attempts = node.node, node.attempts
         maps_ready = any(known.job.maps.ready for known in self._poorest)
@@ -235,7 +234,7 @@ class Ras:
         running: Mapping[tuple[str, TaskKind], int],
         used: Amounts | None,
     ) -> Proposal | None:
-        """Return a proposal to start a map in room that the placement left free, or None.
+        """Return a proposal to start a map that was not planned for the node, in free room, or None.
 
         The map's job has a lower utility than all jobs that wait for room on this node. `running`: a
         dictionary from (job id, kind) to the number of attempts on the node. `used`: the node's use in
@@ -262,7 +261,7 @@ class Ras:
         return None
 
     def _takes_least(self, node: NodeView, used: Amounts) -> bool:
-        """Return whether the node has room, besides `used`, for the smallest map demand of each resource."""
+        """Return whether the node has room, besides `used`, for the least CPU, I/O and memory of any map."""
         kind = kind_of(node.spec)
         least = self._least.get(kind)
         if least is None:

@@ -43,12 +43,12 @@ class MeanMap:
 
 @dataclass(slots=True)
 class Share:
-    """The placement of one job in a control cycle of RAS: its utility, and the number of its tasks placed on
-    each node.
+    """The plan for one job, made by a control cycle (planning round) of the policy RAS: the job's utility,
+    and the number of its tasks planned for each node.
 
-    `placed`: number of placed maps. `required`: number of map slots with which the job meets its goal.
+    `placed`: number of planned maps. `required`: number of map slots with which the job meets its deadline.
     `pending`: number of unfinished maps. `since_s`: start of the cycle. `reducing`: whether the job's reduces
-    were placed with the demand of their reduce phase instead of their shuffle.
+    were planned with the demand of their reduce phase instead of their shuffle.
     """
 
     utility: float = float("-inf")
@@ -74,8 +74,10 @@ class Share:
 
 
 class Cycle:
-    """A control cycle in progress, which computes a placement from the cluster's state at the start of the
-    cycle."""
+    """A control cycle (planning round) of the policy RAS that is in progress.
+
+    The plan is computed from the cluster's state at the start of the cycle.
+    """
 
     def __init__(self, now_s: float, nodes: Sequence[NodeId], placement: Placement, rounds: int) -> None:
         self.now_s = now_s
@@ -173,13 +175,16 @@ class KnownJob:
         kinds: tuple[NodeDemands, ...],
         barred: frozenset[int],
     ) -> PlacedJob:
-        """Return the job as input of the next control cycle, placed on the nodes where its tasks run.
+        """Return the job as input of the next control cycle (planning round), with its running tasks placed
+        on their nodes.
 
-        `now_s`: current time. `cycle_s`: seconds until the following cycle. `cluster`: mean map duration of
+        `now_s`: current time. `cycle_s`: seconds from one cycle to the next. `cluster`: mean map duration of
         all jobs. `numbers`: a dictionary from node name to number. `kinds`: the job's demands on each kind of
-        node. `barred`: numbers of the nodes that must not run more tasks of the job. Until one of its maps
-        has ended, the job's goal is ignored, and the job needs a slot for each pending map (4.2: "no tasks
-        from Job 7 have been completed", so it has a very low utility and gets most resources).
+        node. `barred`: numbers of the nodes that must not run more tasks of the job.
+
+        Until a map of the job has ended, the job's deadline is ignored, and the job needs a slot for each
+        pending map. Its utility is then very low, so it gets most resources, as in section 4.2 of the paper
+        ("no tasks from Job 7 have been completed").
         """
         maps, reduces = self.job.maps, self.job.reduces
         pending = maps.unstarted + maps.running - maps.killing
@@ -227,9 +232,12 @@ def count_of(attempts: Mapping[str, AttemptView]) -> dict[tuple[str, TaskKind], 
 
 
 def least_use(node: NodeView, know: Callable[[JobView], KnownJob]) -> Amounts:
-    """Return the smallest use of the node's resources that is possible until one of its running tasks ends.
+    """Return the least resources, in percent of the node, that the node's running tasks may use until one of
+    them ends.
 
-    `know` returns the state of a job, which includes its demands.
+    The result is the sum of the demands of all running tasks. A reduce may be in its shuffle or its reduce
+    phase, so the smaller demand of the two is added, and no I/O. `know` returns the known state of a job,
+    which includes its demands.
     """
     cpu = io = memory = 0.0
     for attempt in node.attempts.values():

@@ -33,8 +33,8 @@ class Needs(NamedTuple):
 class Declared:
     """A declared policy or axis implementation, with the name under which the registry lists it.
 
-    `rank` is its position in lists. If the dependency `needs` is not installed, the policy or axis is not
-    listed, and its use raises an error that tells which extra to install.
+    `rank` is the position in the registry's lists. If the optional dependency `needs` is not installed, the
+    policy or axis is not listed, and its use raises an error with the pip extra to install.
     """
 
     name: str

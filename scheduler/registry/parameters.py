@@ -62,7 +62,10 @@ def choice(name: str, options: tuple[str, ...], doc: str) -> PolicyParameter:
 
 
 def count(name: str, default: str, doc: str, unit: str = "", *, least: int = 0) -> PolicyParameter:
-    """Return a parameter whose value is a whole number of at least `least`."""
+    """Return a parameter whose value is a whole number of at least `least`.
+
+    `default`: the default value as text. `doc`: the description for users. `unit`: the unit shown to users.
+    """
 
     def read(raw: object) -> int:
         number = int(raw) if isinstance(raw, str) and raw.isdecimal() and len(raw) < 10 else raw
@@ -131,10 +134,12 @@ class ProfilesParameter(PolicyParameter):
 
 
 def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] = dict) -> PolicyParameter:
-    """Return the parameter `profiles`, whose value comes from a profile store or from YAML.
+    """Return the policy parameter `profiles`, a set of values measured in earlier runs.
 
-    The value becomes {kind: {name: profile}}, in which `parse` converts each profile. From a store, the value
-    also contains the profiles of the kinds in `others`, without conversion.
+    The user names a profile store or writes the profiles in YAML. `kind`: the kind of profile that the policy
+    reads. `parse` converts each profile of this kind. The parameter's value becomes a dictionary {kind:
+    {name: profile}}. From a store, this dictionary also contains the profiles of the kinds in `others`,
+    without conversion.
     """
 
     def read(raw: object) -> dict[str, dict[str, Any]]:
@@ -160,7 +165,10 @@ def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] 
 
 
 def number(name: str, default: str, unit: str, doc: str, read: Reader) -> PolicyParameter:
-    """Return a parameter whose value is parsed by `read`, for example by `positive` or `share`."""
+    """Return a parameter whose value is parsed by the function `read`, for example `positive` or `share`.
+
+    `default`: the default value as text. `unit` and `doc`: the unit and the description shown to users.
+    """
     return PolicyParameter(name=name, default=default, unit=unit, doc=doc, read=read, argument=name)
 
 

@@ -17,7 +17,9 @@ Choice = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSpec:
-    """A parsed SPEC. It has either a policy's name with parameters, or the implementation of each axis."""
+    """A policy SPEC after parsing: either the policy's name with its parameters, or the chosen implementation
+    of each axis in `axes`.
+    """
 
     name: str = ""
     parameters: dict[str, Any] = field(default_factory=dict)

@@ -65,7 +65,10 @@ def sizes_read_by(spec: Any) -> dict[str, str]:
 
 
 def _kinds(module: str) -> Iterable[str]:
-    """Yield the kinds of sizes that a shipped module reads, itself or by importing other policy modules."""
+    """Yield the kinds of sizes that a shipped module reads.
+
+    Modules of policies that it imports are also searched.
+    """
     todo, known = [module], {module: None}
     while todo:
         source = Path(str(sys.modules[todo.pop()].__file__)).read_text(encoding="utf-8")
