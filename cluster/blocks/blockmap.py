@@ -92,10 +92,11 @@ class BlockMap:
         self.blocks[block] = BlockState()
 
     def settle(self, block: str, length: int, target: int) -> None:
-        """Set the length (bytes) and the wanted number of replicas of a block that has been written.
+        """Set the length (bytes) of a block that has been written, and its wanted number `target` of
+        replicas.
 
-        Replicas of another length are marked as corrupt. Replicas that were expected but not reported are no
-        longer expected.
+        Replicas of another length are marked as corrupt. Replicas that are not reported yet are no longer
+        expected.
         """
         state = self.blocks[block]
         state.length, state.target = length, target

@@ -85,8 +85,8 @@ def place_file(
 def _first_draws(field: NodeIndex, count: int, most_bytes: float, luck: Random) -> list[NodeId]:
     """Draw a node at random for each of the first three replicas of a new block, by HDFS's rack rule.
 
-    Return the nodes drawn before the first unsuitable node. A node is unsuitable if its rack is wrong, if it
-    was drawn before, or if its load exceeds `most_bytes`.
+    Return the nodes drawn before the first unsuitable node. A node is unsuitable if the rule demands another
+    rack, if it was drawn before, or if its replicas have more than `most_bytes`.
     """
     random, names, racks, load_bytes = luck.random, field.names, field.racks, field.load_bytes
     first = names[int(random() * len(names))] if names else ""

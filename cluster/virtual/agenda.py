@@ -16,7 +16,10 @@ class Owner(Protocol):
 
 
 class Nobody:
-    """The owner of canceled items, which must never become due."""
+    """The owner of canceled items.
+
+    It raises an error if such an item becomes due, which must never happen.
+    """
 
     def fire(self, item: Item) -> None:
         """Raise AssertionError, since a canceled item must never become due."""

@@ -328,9 +328,9 @@ class ReduceRun(RunningAttempt):
         return 1 / 3 if self.phase == "sort" else (2 + self.done(now_s)) / 3
 
     def partitions(self) -> tuple[int, ...]:
-        """Return an empty tuple, since a reduce writes a file.
+        """Return an empty tuple, because the output of a reduce is a file and not divided for other tasks.
 
-        If `SharedCluster.remembers` is True, record the map attempts whose outputs the reduce has read.
+        If `SharedCluster.remembers` is True, also record the map attempts whose outputs the reduce has read.
         """
         if self.world.remembers:
             self.world.consumed[self.plan.attempt] = self.fetched

@@ -180,10 +180,10 @@ class SharedNode:
 
 
 class SharedCluster:
-    """All simulated nodes, and what their attempts share: links between racks, faults, time, block store.
+    """All simulated nodes, with the links between racks, the faults, the event queue and the block store.
 
-    `fetch_bps` limits the rate at which a reduce fetches (0: no limit). If `remembers` is True, `consumed`
-    records which map attempts' outputs each reduce has read.
+    `fetch_bps` limits the rate (bytes/s) at which a reduce fetches (0: no limit). If `remembers` is True,
+    `consumed` records which map attempts' outputs each reduce has read.
     """
 
     def __init__(
@@ -215,7 +215,11 @@ class SharedCluster:
         self._disks: dict[str, Resource] = {}  # Disks shared by nodes, by name.
 
     def add(self, spec: NodeSpec, watcher: Owner) -> None:
-        """Add a node that starts or restarts. `watcher` is called when the node's timeout (`Stall`) ends."""
+        """Add a node that starts or restarts.
+
+        If the node freezes, attempts wait for its data until a timeout (`Stall`). At its end, `watcher.fire`
+        is called.
+        """
         links = self._links.get(spec.rack)
         if links is None:
             links = RackLinks(_link(self._rates.up_bps), _link(self._rates.down_bps), self._core)
