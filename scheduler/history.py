@@ -80,8 +80,8 @@ ROW_GROUP_ROWS = 250_000
 class History:
     """A writer for the table rows of one run (one policy, one repeat). It writes to files in `out_dir/parts`.
 
-    Rows stay in memory until their part file is complete, so that a write that fails with OSError loses no
-    row and can be repeated. Only one thread may use the object. Without `part_rows`, `flush` writes part
+    Rows stay in memory until their part file is complete. If a write fails with OSError, no row is lost and
+    the write can be repeated. Only one thread may use the object. Without `part_rows`, `flush` writes part
     files if `every_s` seconds have passed. With `part_rows`, a part file is written whenever a table has this
     number of rows in memory, and at the end. This limits the memory, and equal rows then give equal files.
     """

@@ -84,11 +84,7 @@ class NameNode:
         self._blocks.report_bad(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> Json:
-        """Return {"keep": bool}: whether a node should store a block that it fetched as an additional
-        replica.
-
-        `budget` limits all additional replicas, as a share of the size of all inputs.
-        """
+        """Return {"keep": bool}: whether a node should keep a block it fetched; see `BlockManager.keeps`."""
         return {"keep": self._blocks.keeps(node, block, budget)}
 
     def note_reads(
@@ -98,11 +94,7 @@ class NameNode:
         serving: Mapping[NodeId, tuple[float, int]],
         scheme: DynamicReplicas,
     ) -> None:
-        """Record which inputs are being read, for the replication scheme `scheme` (Scarlett or CDRM).
-
-        `reading` maps input paths to the number of jobs that read them. `serving` maps nodes to the number of
-        read requests in progress and the number of slots.
-        """
+        """Record the current reads of inputs, for Scarlett and CDRM; see `BlockManager.note_reads`."""
         self._blocks.note_reads(now_s, reading, serving, scheme)
 
     # -- writing ---------------------------------------------------------------------------------------------

@@ -104,7 +104,9 @@ class GuardedPolicy:
             self.preempt = self._preempt_core
 
     def _set_hook(self, name: str, hook: Callable[..., Any]) -> None:
-        """Store `hook` as attribute `name`, but as `_own_ended` or `_own_finished` for these two hooks."""
+        """Store `hook` as attribute `name`, but the hook `ended` as `_own_ended`, `finished` as
+        `_own_finished`.
+        """
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:

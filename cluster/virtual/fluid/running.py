@@ -28,10 +28,7 @@ START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
 
 
 class RunningAttempt:
-    """A simulated attempt, from its launch to the report of its end.
-
-    `share` is the part of the work that the attempt does: 1, or less if it is planned to fail.
-    """
+    """A simulated attempt, from launch to report. `share` is the part of its planned work that it does."""
 
     __slots__ = (
         "began_s",
@@ -138,11 +135,7 @@ class RunningAttempt:
         way: tuple[Resource, ...] | list[Resource],
         detail: object = None,
     ) -> Flow:
-        """Start a flow of `total` units through the resources `way`, at a rate of at most `cap` units/s.
-
-        The rate is lower if faults delay the connection to the nodes in `detail`. `role` states what the flow
-        does.
-        """
+        """Start a flow of `total` units through resources `way` at up to `cap` units/s, less with faults."""
         if (lag_s := self.world.lag_s(self.host, detail)) and total:
             cap = total / (total / cap + lag_s)
         return self._start(Flow(self, role, total, cap, way, detail))
@@ -155,11 +148,7 @@ class RunningAttempt:
             del self.host.free_running[flow]
 
     def cap(self, stream_bytes: float, way: tuple[Resource, ...] | list[Resource]) -> float:
-        """Return the maximum rate (bytes/s) of a stream of `stream_bytes` through the resources `way`.
-
-        If the duration `pace_s` of the current phase without contention is known, the rate is limited so that
-        the stream lasts this long.
-        """
+        """Return the highest rate (bytes/s) for a stream of `stream_bytes` through the resources `way`."""
         cap = way[0].declared if len(way) == 1 else min(resource.declared for resource in way)
         return min(cap, stream_bytes / self.pace_s) if self.pace_s else cap
 
@@ -174,20 +163,13 @@ class RunningAttempt:
             self.compute_at(cpu_s, cpu_s / self.pace_s)
 
     def compute_at(self, cpu_s: float, rate: float, role: int = CPU) -> Flow:
-        """Start a flow of `cpu_s` CPU seconds on at most `rate` cores.
-
-        With the role `CPU`, the flow shares the node's CPU with other flows. With the role `KNOWN`, it does
-        not.
-        """
+        """Start a flow of `cpu_s` CPU seconds at up to `rate` cores. Only the role `CPU` has contention."""
         flow = Flow(self, role, cpu_s, rate, (self.host.cpu,) if role == CPU else ())
         flow.cap *= self.host.cpu_factor
         return self._start(flow)
 
     def take_known(self, seconds: float) -> None:
-        """Start a stream that lasts `seconds` without contention, for an attempt whose duration is known.
-
-        The stream lasts longer if a fault has slowed down the node's CPU.
-        """
+        """Start a stream that lasts `seconds` without contention, or longer if a fault slowed the CPU."""
         self.streams += 1
         self.host.free_running[self.compute_at(max(seconds, 1e-9), 1.0, KNOWN)] = None
 
