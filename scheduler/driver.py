@@ -34,13 +34,14 @@ class KeptAnswers(Protocol):
     """The protocol of an object that records the answers of a user's policy and can replay them.
 
     The policy's method `keep_answers` returns this object. `difference` is a text about the first answer in a
-    replay that differs from the recorded answer, or empty. `scheduler.guard.answers` implements the protocol.
+    replay that differs from the recorded answer. It is empty if there is no difference.
+    `scheduler.guard.answers` implements the protocol.
     """
 
     difference: str
 
     def take(self) -> Any:
-        """Return the answers recorded since the last call, or None if the policy was not asked."""
+        """Return the answers recorded since the last call of this method, or None if the policy gave none."""
         ...
 
     def replay(self, replies: Any) -> None:

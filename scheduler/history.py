@@ -188,12 +188,12 @@ def frame(table: str, rows: Sequence[Sequence[Any]], policy: str = "", repeat: i
 
 
 def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = None) -> list[str]:
-    """Merge the part files of each table into `out_dir/<table>.parquet`, and return the unreadable ones.
+    """Merge the part files of each table into `out_dir/<table>.parquet`. Return the unreadable files' names.
 
-    Unreadable part files are moved to `out_dir/parts.broken`, and the result is a list of their names. All
-    other part files are removed. A table without rows becomes an empty file. Merging again changes nothing.
-    The function `written` is called with the list of unreadable files before the part files are removed. If a
-    merge was interrupted, the next merge calls `written` again.
+    Unreadable part files are moved to `out_dir/parts.broken`, and all other part files are removed. A table
+    without rows becomes an empty file. Merging again changes nothing. The function `written` is called with
+    the list of unreadable files before the part files are removed. If a merge was interrupted, the next merge
+    calls `written` again.
     """
     out = Path(out_dir)
     parts, done = out / PARTS, out / f"{PARTS}.merged"

@@ -119,7 +119,7 @@ class BlockMap:
         return holders
 
     def expect(self, block: str, node: NodeId, cause: str, length: int) -> None:
-        """Record that a replica of about `length` bytes is being written to a node.
+        """Record that a replica of a block is being written to a node. Its expected size is `length` bytes.
 
         `cause` is the reason why the replica exists, as recorded in blocks.parquet.
         """

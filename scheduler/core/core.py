@@ -123,8 +123,8 @@ class Core:
     def _expire(self, latest_s: float) -> None:
         """Mark the live nodes whose last heartbeat was before `latest_s` as lost.
 
-        To save time, nodes are not searched if `latest_s` is not later than the earliest of their last
-        heartbeats that the previous search found.
+        The method stores the earliest time of the nodes' last heartbeats. It does nothing if `latest_s` is
+        not later than this time.
         """
         if self._heard_s < latest_s:
             for node in self._ledger.nodes.values():

@@ -22,7 +22,10 @@ LIVE = (ASSIGNED, RUNNING, KILLING)
 
 
 class Tally:
-    """The sums of the task counters over all jobs of one user or one queue, for maps or for reduces."""
+    """The counters of running and unstarted tasks of one user or one queue, for maps or for reduces.
+
+    Each counter is a sum over the user's or queue's jobs.
+    """
 
     __slots__ = ("killing", "name", "running", "unstarted")
 

@@ -270,7 +270,10 @@ class GuardedPolicy:
         return self._counting(view, self._propose(view, node, kind), "decide")
 
     def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Return the first possible answer of `ask`, the method `copy` of a user's speculation, or None."""
+        """Return the first answer of `ask` that the core can carry out, or None.
+
+        `ask` proposes task copies.
+        """
         return self._counting(view, self._first_possible(view, node, kind, "copy", ask), "copy")
 
     def _counting(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:

@@ -256,7 +256,7 @@ class Sharing:
     def _collect(self, start: Resource, instant: int) -> tuple[list[Flow], list[Resource]]:
         """Return the flows that a change at the resource `start` affects, and the resources that limit them.
 
-        `instant` is the number of the current call of `settle`, which processes several changes.
+        `instant` is the number of the current call of `settle`. One call may process several changes.
         """
         self._stamp = stamp = self._stamp + 1
         self._solves += 1

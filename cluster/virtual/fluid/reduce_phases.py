@@ -121,7 +121,7 @@ class ReduceRun(RunningAttempt):
                 self._end_batch(item)
 
     def clear(self) -> None:
-        """Cancel all flows, and all fetches of zero bytes, which have no flows."""
+        """Cancel all flows and fetches. Fetches of zero bytes have no flows and are canceled separately."""
         for item in list(self.fetching):
             self._end_batch(item)
         super().clear()
@@ -206,8 +206,10 @@ class ReduceRun(RunningAttempt):
             self._fetch()
 
     def _keep(self, batch: Batch) -> None:
-        """Record that a batch has been fetched, and start to write to disk the bytes that exceed the memory
-        buffer.
+        """Record that the map outputs in `batch` were fetched.
+
+        If they exceed the memory buffer together with earlier outputs, start to write the excess to disk. If
+        the disk is full, the reduce fails.
         """
         for output in batch.outputs:
             self.fetched[output.index] = output.attempt

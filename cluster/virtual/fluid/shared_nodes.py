@@ -49,7 +49,7 @@ class AttemptOnNode(Protocol):
 
 
 class Stall(Item):
-    """The timeout after which attempts stop waiting for data from a frozen node."""
+    """An event at which attempts on other nodes stop waiting for data from the frozen node `host`."""
 
     __slots__ = ("host",)
 
@@ -59,7 +59,7 @@ class Stall(Item):
 
 
 class RackLinks(NamedTuple):
-    """The links that limit the traffic between a rack and other racks, or None where there is no limit.
+    """The network links between one rack and other racks. A link is None if it does not limit the traffic.
 
     `up` leads out of the rack and `down` into the rack. `core` is the switch between all racks.
     """
@@ -244,7 +244,10 @@ class SharedCluster:
         self._page(host)
 
     def _page(self, host: SharedNode) -> None:
-        """Update the disk rate of a node after a change of its attempts, whose memory may cause paging."""
+        """Update the disk rate of the node `host` after its attempts have changed.
+
+        If the attempts use too much memory, the node pages, which lowers the rate.
+        """
         if host.spec.paging and (bps := host.disk_bps()) != host.disk.capacity:
             self.sharing.resize(host.disk, bps)
 
