@@ -180,9 +180,7 @@ class Driver:
         return effects
 
     def carried_out(self, effect: Effect) -> None:
-        """Mark an effect (an action that the core ordered) as done, so that a recovery does not return it
-        again.
-        """
+        """Mark an effect, such as a commit, as done, so that a recovery does not return the effect again."""
         if self._open.get(_key(effect)) == effect:
             del self._open[_key(effect)]
 

@@ -183,7 +183,7 @@ class JobTracker:
     def _guarded(self, act: Callable[[float], T]) -> T | None:
         """Call `act` with the current time and return the result, or None if the run has failed.
 
-        If `act` raises an exception, the run fails. Then start new effects (actions ordered by the core).
+        The run fails if `act` raises an exception. New effects (actions ordered by the core) are started.
         """
         if self._failure is not None:
             return None

@@ -92,8 +92,7 @@ class BlockMap:
         self.blocks[block] = BlockState()
 
     def settle(self, block: str, length: int, target: int) -> None:
-        """Set the length (bytes) of a block that has been written, and its wanted number `target` of
-        replicas.
+        """Set the length (bytes) of a block that has been written. The wanted number of replicas is `target`.
 
         Replicas of another length are marked as corrupt. Replicas that are not reported yet are no longer
         expected.

@@ -104,9 +104,7 @@ class GuardedPolicy:
             self.preempt = self._preempt_core
 
     def _set_hook(self, name: str, hook: Callable[..., Any]) -> None:
-        """Store `hook` as attribute `name`, but the hook `ended` as `_own_ended`, `finished` as
-        `_own_finished`.
-        """
+        """Store `hook` as attribute `name`, or as `_own_NAME` if `name` is `ended` or `finished`."""
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
@@ -270,10 +268,7 @@ class GuardedPolicy:
         return self._counting(view, self._propose(view, node, kind), "decide")
 
     def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Return the first answer of `ask` that the core can carry out, or None.
-
-        `ask` proposes task copies.
-        """
+        """X"""
         return self._counting(view, self._first_possible(view, node, kind, "copy", ask), "copy")
 
     def _counting(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
