@@ -58,8 +58,7 @@ class Plan:
 
 
 class Driver:
-    """The core with its journal and with the jobs that are not submitted yet, without clocks, sockets and
-    disks.
+    """The core with its journal and the jobs that wait for submission, without clocks, sockets and disks.
 
     `make_policy` returns a new policy each time, so that a replay starts from an initial policy. `policy`, if
     given, is used as the first policy. `sink` receives the table rows. A driver without a `journal` cannot

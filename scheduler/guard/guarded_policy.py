@@ -268,7 +268,7 @@ class GuardedPolicy:
         return self._counting(view, self._propose(view, node, kind), "decide")
 
     def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """X"""
+        """Return the first answer of a speculation's method `ask` that the core can carry out, or None."""
         return self._counting(view, self._first_possible(view, node, kind, "copy", ask), "copy")
 
     def _counting(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:

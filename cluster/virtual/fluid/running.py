@@ -135,7 +135,7 @@ class RunningAttempt:
         way: tuple[Resource, ...] | list[Resource],
         detail: object = None,
     ) -> Flow:
-        """Start a flow of `total` units through resources `way` at up to `cap` units/s, less with faults."""
+        """Start a flow of `total` units through `way` at up to `cap` units/s, or slower after faults."""
         if (lag_s := self.world.lag_s(self.host, detail)) and total:
             cap = total / (total / cap + lag_s)
         return self._start(Flow(self, role, total, cap, way, detail))

@@ -284,7 +284,7 @@ class SharedCluster:
         return sum(self.delays.get(end.name, 0.0) for end in ends)
 
     def watch(self, host: SharedNode) -> None:
-        """Schedule the timeout after which attempts stop waiting for data from the frozen node `host`."""
+        """Schedule the timeout after which other nodes' attempts stop waiting for the frozen node `host`."""
         if host.stall.due_s == math.inf:
             self.agenda.at(self.agenda.now_s + STALL_S, host.stall)
 
