@@ -34,13 +34,14 @@ class KeptAnswers(Protocol):
     """The protocol of an object that records the answers of a user's policy and can replay them.
 
     The policy's method `keep_answers` returns this object. `difference` is a text about the first answer in a
-    replay that differs from the recorded answer, or empty. `scheduler.guard.answers` implements the protocol.
+    replay that differs from the recorded answer. It is empty if there is no difference.
+    `scheduler.guard.answers` implements the protocol.
     """
 
     difference: str
 
     def take(self) -> Any:
-        """Return the answers recorded since the last call, or None if the policy was not asked."""
+        """Return the answers recorded since the last call of this method, or None if the policy gave none."""
         ...
 
     def replay(self, replies: Any) -> None:
@@ -57,14 +58,15 @@ class Plan:
 
 
 class Driver:
-    """The core with its journal and its waiting jobs, without clocks, sockets and disks.
+    """The core with its journal and the jobs that wait for submission, without clocks, sockets and disks.
 
     `make_policy` returns a new policy each time, so that a replay starts from an initial policy. `policy`, if
     given, is used as the first policy. `sink` receives the table rows. A driver without a `journal` cannot
-    recover. `serve`, if given, is called for each heartbeat instead of `Core.heartbeat`. The attribute `jobs`
-    contains the jobs that have not ended, `waiting` the jobs that are not submitted yet, sorted by submit
-    time, and `submit_times_s` the submit times of all jobs ever planned or submitted. A policy or sink whose
-    state is not in its attributes must have the methods `keep_state` and `restore_state`.
+    recover. `serve`, if given, is called for each heartbeat instead of `Core.heartbeat`.
+
+    The attribute `jobs` contains the jobs that have not ended. `waiting` contains the jobs that are not
+    submitted yet, sorted by submit time. `submit_times_s` contains the submit times of all jobs. A policy or
+    sink whose state is not in its attributes must have the methods `keep_state` and `restore_state`.
     """
 
     def __init__(
@@ -177,7 +179,7 @@ class Driver:
         return effects
 
     def carried_out(self, effect: Effect) -> None:
-        """Mark the effect as carried out, so that a recovery does not return it again."""
+        """Mark an effect, such as a commit, as done, so that a recovery does not return the effect again."""
         if self._open.get(_key(effect)) == effect:
             del self._open[_key(effect)]
 
@@ -287,7 +289,10 @@ class Driver:
         return not self.waiting and self.core.all_ended()
 
     def _plan(self, now_s: float, plan: Plan) -> None:
-        """Add the jobs and files of the run's plan. Times in the plan are seconds since the run's start."""
+        """Add the jobs and files of the run's plan, whose times are seconds since the run's start.
+
+        `now_s` is not used. The method is a handler of an event in the journal.
+        """
         self._wait(plan.jobs, plan.files)
 
     def _add(self, now_s: float, plan: Plan) -> None:

@@ -80,8 +80,8 @@ ROW_GROUP_ROWS = 250_000
 class History:
     """A writer for the table rows of one run (one policy, one repeat). It writes to files in `out_dir/parts`.
 
-    Rows stay in memory until their part file is complete, so that a write that fails with OSError loses no
-    row and can be repeated. Only one thread may use the object. Without `part_rows`, `flush` writes part
+    Rows stay in memory until their part file is complete. If a write fails with OSError, no row is lost and
+    the write can be repeated. Only one thread may use the object. Without `part_rows`, `flush` writes part
     files if `every_s` seconds have passed. With `part_rows`, a part file is written whenever a table has this
     number of rows in memory, and at the end. This limits the memory, and equal rows then give equal files.
     """
@@ -188,12 +188,12 @@ def frame(table: str, rows: Sequence[Sequence[Any]], policy: str = "", repeat: i
 
 
 def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = None) -> list[str]:
-    """Merge the part files of each table into `out_dir/<table>.parquet`, and return the unreadable ones.
+    """Merge the part files of each table into `out_dir/<table>.parquet`. Return the unreadable files' names.
 
-    Unreadable part files are moved to `out_dir/parts.broken`, and the result is a list of their names. All
-    other part files are removed. A table without rows becomes an empty file. Merging again changes nothing.
-    The function `written` is called with the list of unreadable files before the part files are removed. If a
-    merge was interrupted, the next merge calls `written` again.
+    Unreadable part files are moved to `out_dir/parts.broken`, and all other part files are removed. A table
+    without rows becomes an empty file. Merging again changes nothing. The function `written` is called with
+    the list of unreadable files before the part files are removed. If a merge was interrupted, the next merge
+    calls `written` again.
     """
     out = Path(out_dir)
     parts, done = out / PARTS, out / f"{PARTS}.merged"

@@ -60,7 +60,7 @@ class Recorder:
         self._dropped = dict.fromkeys(self.TABLES, 0)
 
     def decision(self, row: tuple[Any, ...]) -> None:
-        """Store the row of an offer and the policy's answer."""
+        """Store a row of the decisions table: an offered slot and the answer to the offer."""
         self._rows["decisions"].append(row)
 
     def attempt(self, row: tuple[Any, ...]) -> None:
@@ -72,7 +72,7 @@ class Recorder:
         self._rows["jobs"].append(row)
 
     def heartbeat(self, row: tuple[Any, ...]) -> None:
-        """Store the row of a heartbeat that was answered."""
+        """Store a row of the heartbeats table, which describes one answered heartbeat."""
         self._rows["heartbeats"].append(row)
 
     @property
@@ -105,8 +105,8 @@ class JobTracker:
     """The JobTracker of one live run.
 
     `make_policy` returns a new policy each time, because a replay needs one. `epoch_s` is the time of the
-    run's start, and `journal` the path of the journal file. If the run's stretch (real seconds per emulated
-    second) may change, `changes` is the path of the file with the changes.
+    run's start as Unix time, and `journal` the path of the journal file. If the run's stretch (real seconds
+    per emulated second) may change, `changes` is the path of the file with the changes.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class JobTracker:
     def _guarded(self, act: Callable[[float], T]) -> T | None:
         """Call `act` with the current time and return the result, or None if the run has failed.
 
-        If `act` raises an exception, the run fails. New effects (actions ordered by the core) are started.
+        The run fails if `act` raises an exception. New effects (actions ordered by the core) are started.
         """
         if self._failure is not None:
             return None
@@ -382,7 +382,7 @@ class JobTracker:
             self._do("tick")
 
     async def _follow_blocks(self) -> None:
-        """Ask the NameNode each second for blocks that moved. Send it the demand for each file and node."""
+        """Ask the NameNode each second for blocks that moved. Send it the demand for each input file."""
         while True:
             await asyncio.sleep(FOLLOW_BLOCKS_S)
             with contextlib.suppress(MasterGone):

@@ -245,9 +245,9 @@ class Order(Protocol):
 class Locality(Protocol):
     """Axis 2 of a composed policy: the choice of a map for the offered node, or the decision to wait.
 
-    A locality may also have the method `scan(view, node, jobs)`, a faster equivalent of the loop over jobs in
-    `Composed.decide`. `scan` is used for maps only, and only if the admission never refuses a job (the
-    admission's attribute `takes_any` is true).
+    A locality may also have the method `scan(view, node, jobs)`, which replaces the loop over jobs in
+    `Composed.decide` and is faster. `scan` is used for maps only, and only if the admission never refuses a
+    job (the admission's attribute `takes_any` is true).
     """
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
@@ -281,10 +281,10 @@ class Admission(Protocol):
 
 
 def says(part: object, name: str) -> Any:
-    """Return the attribute `name`, such as `elidable`, of the object `part` or its class, or None if absent.
+    """Return the attribute `name`, such as `elidable`, that `part` or its class defines, or None if absent.
 
-    Attributes inherited from parent classes are ignored, because a promise of the parent may not hold for a
-    subclass.
+    `part` is a policy or an axis. Attributes of parent classes are ignored, because a promise of the parent
+    may not hold for a subclass.
     """
     return getattr(part, name) if name in vars(type(part)) or name in getattr(part, "__dict__", ()) else None
 

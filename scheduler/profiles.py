@@ -60,11 +60,11 @@ def frozen_store(name: str, copy: Path) -> str:
 
 
 class ProfileStore:
-    """A store of profiles (values measured in earlier runs) in an SQLite file, opened at each method call.
+    """A store of values that were measured in earlier runs, such as the resource demands of a job.
 
-    A profile is a mapping of JSON values. `kind` is its type, such as `resources` or `demand`, and `name` is
-    what the profile describes, such as a job name. Every method raises BadInput if the file is not a profile
-    store.
+    The SQLite file `path` is opened at each method call. `kind` is the type of the values, such as `demand`,
+    and `name` is what the values describe, such as a job name. Every method raises BadInput if the file is
+    not a profile store.
     """
 
     def __init__(self, path: Path) -> None:

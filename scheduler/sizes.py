@@ -22,10 +22,11 @@ FORMS = "true, hidden, estimated, {estimated: {error: 0.5}}"
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """A value of the scenario setting `sizes`. `kind` is true, estimated or hidden.
+    """A value of the scenario setting `sizes`, which states which task costs policies can read.
 
-    An estimated cost is the true cost times exp(`error` x a standard normal random number). Each job has one
-    such factor for all its maps and another for all its reduces, drawn from the run's seed and the job's id.
+    `kind` is true, estimated or hidden. An estimated cost is the true cost times exp(`error` x a standard
+    normal random number). Each job has one such factor for all its maps and another for all its reduces,
+    drawn from the run's seed and the job's id.
     """
 
     kind: str = "true"

@@ -285,10 +285,11 @@ class View(Protocol):
     def avoids(self, job: JobView, node: NodeView, kind: TaskKind) -> bool:
         """Return whether the job avoids the node for tasks of this kind, because of failures on the node.
 
-        A job has up to three reasons to avoid a node. Strongest first: an attempt failed because the node's
-        disk was full, and the disk is still full; three attempts of the job failed on the node; a task of
-        this kind failed on the node and waits to run again. The job avoids the node only while another live
-        node, with a weaker reason or none, could run the task.
+        A job has up to three reasons to avoid a node. The strongest reason: an attempt failed because the
+        node's disk was full, and the disk is still full. The second reason: at least three attempts of the
+        job (by default) failed on the node. The weakest reason: a task of this kind failed on the node and
+        waits to run again. The job avoids the node only while another live node, with a weaker reason or
+        none, could run the task.
         """
         ...
 

@@ -20,7 +20,11 @@ class PathExists(BlockStoreError):
 
 
 class WrongKind(BlockStoreError):
-    """The path is a directory where a file is required, or the reverse, or a directory with entries."""
+    """The kind or the content of the file or directory at the path does not permit the request.
+
+    Most cases have their own subclass. This class itself is raised for moving a directory into itself and for
+    deleting the root directory.
+    """
 
 
 class IsDirectory(WrongKind):

@@ -71,10 +71,10 @@ def pick_replica(
 ) -> tuple[str, NodeId] | None:
     """Choose a replica into which a fault can be injected. Return the block and the node of the replica.
 
-    `target` is a block id or a file path. If `target` is empty, all blocks of complete files qualify that
-    have good replicas on at least two of the nodes in `up`. The node must be in `up` and, unless `nodes` is
-    empty, in `nodes`. `luck`, from 0 to 1, selects one of the replicas that qualify. Return None if no
-    replica qualifies.
+    `target` is a block id or a file path. If `target` is empty, every block of a complete file qualifies that
+    has good replicas on at least two nodes in `up`. The replica's node must be in `up`. If `nodes` is not
+    empty, it must also be in `nodes`. `luck`, a number from 0 to 1, selects one of the replicas that qualify.
+    Return None if no replica qualifies.
     """
     entry = names.find(target) if target.startswith("/") else None
     chosen = entry.blocks if isinstance(entry, File) else [target] if target else blocks.blocks

@@ -170,8 +170,8 @@ class BlockManager:
         """Record which inputs are being read. At the end of an epoch, set each input's number of replicas.
 
         `reading` maps input paths to the number of jobs that read them. `serving` maps nodes to the number of
-        read requests in progress and the number of slots. `scheme` is Scarlett or CDRM with its parameters;
-        an epoch lasts `scheme.epoch_s` seconds.
+        read requests in progress and the number of slots. `scheme` is the replication scheme Scarlett or CDRM
+        with its parameters. An epoch lasts `scheme.epoch_s` seconds.
         """
         self._epoch.note(reading, serving)
         if now_s - self._epoch.begin_s < scheme.epoch_s:
@@ -272,8 +272,8 @@ class BlockManager:
     def loaded(self, now_s: float, file: File, places: Sequence[Sequence[NodeId]]) -> None:
         """Record all replicas of a new input file at the start of a simulation. Faster than `stored`.
 
-        `places` contains the nodes of each block. The sizes of the replicas must already be included in the
-        node loads of the index `map.field`.
+        `places` lists the nodes of each block. The caller must have added the sizes of the replicas to the
+        loads of the nodes (`map.field`).
         """
         begin_life, count = self._journal.begin_life, file.replication
         for (block, length), nodes in zip(file.blocks.items(), places, strict=True):
@@ -296,7 +296,10 @@ class BlockManager:
             self._replication.reconsider(block)
 
     def _store(self, now_s: float, file: File, block: str, nodes: Iterable[NodeId]) -> None:
-        """Record the replicas, on `nodes`, of a block without known replicas. Like `stored`, but faster."""
+        """Record the replicas of a block that a file's writer has stored on `nodes`.
+
+        Like `stored`, but faster. No replica of the block may be recorded before the call.
+        """
         length = file.blocks[block]
         self._prefer(file, block)
         self._count_input(file, block)

@@ -92,10 +92,10 @@ class BlockMap:
         self.blocks[block] = BlockState()
 
     def settle(self, block: str, length: int, target: int) -> None:
-        """Set the length (bytes) and the wanted number of replicas of a block that has been written.
+        """Set the length (bytes) of a block that has been written. The wanted number of replicas is `target`.
 
-        Replicas of another length are marked as corrupt. Replicas that were expected but not reported are no
-        longer expected.
+        Replicas of another length are marked as corrupt. Replicas that are not reported yet are no longer
+        expected.
         """
         state = self.blocks[block]
         state.length, state.target = length, target
@@ -118,7 +118,7 @@ class BlockMap:
         return holders
 
     def expect(self, block: str, node: NodeId, cause: str, length: int) -> None:
-        """Record that a replica of about `length` bytes is being written to a node.
+        """Record that a replica of a block is being written to a node. Its expected size is `length` bytes.
 
         `cause` is the reason why the replica exists, as recorded in blocks.parquet.
         """

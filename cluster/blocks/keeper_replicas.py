@@ -39,13 +39,14 @@ class DareCopies:
         return node in self._copies.get(block, ())
 
     def let_go(self, block: str) -> list[NodeId]:
-        """Return the nodes whose copy of a block was evicted but has not been deleted yet."""
+        """Return the nodes whose copy of a block was evicted to save budget, but has not been deleted yet."""
         return list(self._let_go.get(block, ()))
 
     def read(self, block: str, length: int) -> bool:
-        """Record that a block of `length` bytes was fetched. Return whether the budget allows a copy.
+        """Record that a block of `length` bytes was fetched.
 
-        Copies of blocks with fewer fetches do not count as used budget, since they can be deleted.
+        Return whether the budget allows a copy of the block. Copies of blocks with fewer fetches do not use
+        up the budget, since they can be deleted.
         """
         self._reads[block] = reads = self._reads.get(block, 0) + 1
         if self._used_bytes + length <= self.budget_bytes:

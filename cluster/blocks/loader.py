@@ -31,7 +31,11 @@ _FILLER = bytes(range(256)) * (PIECE_BYTES // 256)
 async def upload(
     file: InputFile, name_node: NameNodeDoor, peers: Mapping[NodeId, str], token: str, settings: BlockSettings
 ) -> None:
-    """Upload one input file to the nodes that the NameNode chooses. Raises the errors of `upload_all`."""
+    """Upload one input file to the nodes that the NameNode chooses.
+
+    `peers` maps nodes to the URLs of their agents. `settings` contains the replication and placement of the
+    file. Raises BadInput or BlockUnavailable if the upload fails.
+    """
     await upload_all([file], name_node, peers, token, settings)
 
 

@@ -84,7 +84,7 @@ class NameNode:
         self._blocks.report_bad(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> Json:
-        """Return {"keep": bool}: whether a node should store a block it fetched; see `BlockManager.keeps`."""
+        """Return {"keep": bool}: whether a node should keep a block it fetched; see `BlockManager.keeps`."""
         return {"keep": self._blocks.keeps(node, block, budget)}
 
     def note_reads(
@@ -94,7 +94,7 @@ class NameNode:
         serving: Mapping[NodeId, tuple[float, int]],
         scheme: DynamicReplicas,
     ) -> None:
-        """Record which inputs are being read, for Scarlett and CDRM; see `BlockManager.note_reads`."""
+        """Record the current reads of inputs, for Scarlett and CDRM; see `BlockManager.note_reads`."""
         self._blocks.note_reads(now_s, reading, serving, scheme)
 
     # -- writing ---------------------------------------------------------------------------------------------
@@ -264,8 +264,9 @@ class NameNode:
     def delete(self, now_s: float, path: str, recursive: bool = False, for_good: bool = False) -> bool:
         """Delete a file or directory. Return False if the path does not exist.
 
-        Raises NotEmpty for a directory with entries unless `recursive`. With `for_good`, nothing can be
-        created at the path afterwards, for example by an attempt that was given up.
+        Raises NotEmpty for a directory with entries unless `recursive` is true. If `for_good` is true,
+        nothing can be created at the path afterwards. This blocks late writes by an attempt that was given
+        up.
         """
         found, more = self._names.find(path) is not None, {"for_good": True} if for_good else {}
         if found or for_good:

@@ -109,7 +109,7 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 def clean(path: str) -> str:
-    """Return an absolute path without repeated and trailing slashes. Raises the errors of `parts_of`."""
+    """Return an absolute path without repeated and trailing slashes. Raises BadPath for an invalid path."""
     return "/" + "/".join(parts_of(path))
 
 
@@ -264,7 +264,10 @@ class Namespace:
         return {}
 
     def fill(self, file: File, lengths: Sequence[int], now_s: float) -> None:
-        """Add blocks of the given lengths (bytes) to a new file, and mark the file as complete."""
+        """Add blocks of `lengths` bytes to a new file.
+
+        Mark the file as complete and as modified at `now_s`.
+        """
         first = self._last_block + 1
         file.blocks = {block_id(first + index): length for index, length in enumerate(lengths)}
         file.complete, file.modified_s = True, now_s

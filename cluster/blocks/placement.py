@@ -1,4 +1,4 @@
-"""Choice of nodes for replicas: by HDFS's rack rule, evenly, on few nodes (`skewed`), or by a trace.
+"""Choice of nodes for replicas: by HDFS's rack rule, evenly, on few nodes, or on preferred nodes.
 
 Random choices depend only on the seed and the block.
 """
@@ -62,9 +62,9 @@ def place_file(
 ) -> list[list[NodeId]]:
     """Choose `count` nodes for each block of a new file by HDFS's rack rule, and return one list per block.
 
-    The sizes `lengths` (bytes) of the blocks are added to the node loads in `field`. The rule is the same as
-    in `place_hdfs` without a writer, but all blocks use one random generator, seeded by `seed` and the first
-    block.
+    The sizes `lengths` (bytes) of the blocks are added to the loads of the chosen nodes in the index `field`.
+    The rule is the same as in `place_hdfs` without a writer, but all blocks use one random generator, seeded
+    by `seed` and the first block.
     """
     if not blocks:
         return []
@@ -85,8 +85,8 @@ def place_file(
 def _first_draws(field: NodeIndex, count: int, most_bytes: float, luck: Random) -> list[NodeId]:
     """Draw a node at random for each of the first three replicas of a new block, by HDFS's rack rule.
 
-    Return the nodes drawn before the first unsuitable node. A node is unsuitable if its rack is wrong, if it
-    was drawn before, or if its load exceeds `most_bytes`.
+    Return the nodes drawn before the first unsuitable node. A node is unsuitable if the rule demands another
+    rack, if it was drawn before, or if its replicas have more than `most_bytes`.
     """
     random, names, racks, load_bytes = luck.random, field.names, field.racks, field.load_bytes
     first = names[int(random() * len(names))] if names else ""
@@ -108,7 +108,10 @@ def _first_draws(field: NodeIndex, count: int, most_bytes: float, luck: Random) 
 
 
 def _complete(field: NodeIndex, count: int, chosen: list[NodeId], luck: Random) -> list[NodeId]:
-    """Add nodes to `chosen` by HDFS's rack rule until there are `count`, if possible. Return `chosen`."""
+    """Add nodes to `chosen` by HDFS's rack rule until the list has `count` nodes, and return the list.
+
+    The list stays shorter if there are too few nodes. `field` is the index of live nodes.
+    """
     taken: dict[NodeId, None] = {}
     choice, racks = _Choice(field, luck, taken), [field.racks[node] for node in chosen]
     taken.update(dict.fromkeys(chosen))

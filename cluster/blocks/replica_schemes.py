@@ -26,7 +26,11 @@ from schedbed.tasks.specs import NodeId
 
 
 class ReadFile(NamedTuple):
-    """An input file. `length` is in bytes, and `base` is the number of replicas set by the scenario."""
+    """The properties of an input file from which its number of replicas is computed.
+
+    `blocks` is the number of blocks, `length` is the size in bytes, and `base` is the number of replicas set
+    by the scenario.
+    """
 
     blocks: int
     length: int
@@ -147,10 +151,16 @@ class NodeChoice:
     slots: dict[NodeId, int]
 
     def rank(self, node: NodeId) -> float:
-        """Return the value by which a node is ranked. Nodes with lower values are preferred."""
+        """Return the value by which a node is ranked. Nodes with lower values are preferred.
+
+        The value is the expected load under Scarlett, and the probability that all slots are busy under CDRM.
+        """
         load = self.loads.get(node, 0.0)
         return load if self.scheme == "scarlett" else erlang_b(load, self.slots.get(node, 1))
 
     def placed(self, node: NodeId, load: float) -> None:
-        """Add the expected load of a new replica to the load of the node that will store the replica."""
+        """Add the expected load of a new replica to the load of `node`, which will store the replica.
+
+        `load` is the mean number of read requests in progress.
+        """
         self.loads[node] = self.loads.get(node, 0.0) + load

@@ -25,7 +25,10 @@ REFUSED_LIMIT = 200
 
 @dataclass(slots=True)
 class Copy:
-    """A copy in progress, canceled at `until_s`. `sent` is True once the source node has the command."""
+    """A copy of a block from the node `source` to another node. It is canceled if unfinished at `until_s`.
+
+    `sent` is True once the source node has received the command to copy.
+    """
 
     source: NodeId
     until_s: float

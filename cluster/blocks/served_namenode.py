@@ -37,7 +37,10 @@ class ServedNameNode(NameNodeDoor):
         return self._clock.now_s() if self._clock.epoch_s else 0.0
 
     async def _settle(self) -> None:
-        """Wait while a restarted NameNode lacks reports from nodes, for at most `SETTLE_LIMIT_S` seconds."""
+        """Wait until a restarted NameNode has the block reports of the nodes.
+
+        The wait lasts at most `SETTLE_LIMIT_S` seconds.
+        """
         waited_s = 0.0
         while waited_s < SETTLE_LIMIT_S and self._names.settling(self._now_s()):
             await asyncio.sleep(SETTLE_STEP_S)

@@ -16,7 +16,7 @@ class Owner(Protocol):
 
 
 class Nobody:
-    """The owner of canceled items, which must never become due."""
+    """The owner of canceled items. Canceled items must never become due; if one does, an error is raised."""
 
     def fire(self, item: Item) -> None:
         """Raise AssertionError, since a canceled item must never become due."""

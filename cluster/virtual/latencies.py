@@ -1,4 +1,7 @@
-"""Latencies of live attempts: the time for launch, end, fetches and output blocks besides their work."""
+"""Latencies of live attempts, for simulations: the time for launch, end, fetches and output blocks.
+
+This time is added to the duration of an attempt's work.
+"""
 
 from __future__ import annotations
 

@@ -59,10 +59,10 @@ def without_defaults(acl: Iterable[str]) -> Acl:
 
 
 def shown_entries(permission: str, acl: Acl) -> list[str]:
-    """Return the access control list for the answer to GETACLSTATUS.
+    """Return the access control list for the answer to GETACLSTATUS, with an entry for the group if needed.
 
-    If `acl` has any entry that is not a default entry, the group's entry is added, computed from
-    `permission`.
+    The group's entry, computed from `permission`, is needed if `acl` has any entry that is not a default
+    entry.
     """
     if not without_defaults(acl):
         return list(acl)

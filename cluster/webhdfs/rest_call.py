@@ -24,10 +24,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class BlockStore:
-    """The block store that a WebHDFS server offers: the NameNode, and what is needed to reach the agents.
+    """The block store that a WebHDFS server offers to clients.
 
-    `token` and `tls` protect connections to agents. `settings` contains the default block size and
-    replication of new files.
+    `name_node` is the interface to the NameNode. `token` and `tls` protect connections to agents. `settings`
+    contains the default block size and replication of new files. `clock` converts run times to times of day.
     """
 
     name_node: NameNodeDoor
@@ -113,5 +113,5 @@ def bad_value(name: str, given: str, expected: str) -> BadPath:
 
 
 def done(value: bool) -> web.Response:
-    """Return the HTTP response {"boolean": value} to an operation that only succeeds or fails."""
+    """Return the HTTP response to an operation whose result is only true or false: {"boolean": value}."""
     return web.json_response({"boolean": value})

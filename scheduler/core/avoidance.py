@@ -8,10 +8,10 @@ from schedbed.tasks.specs import NodeId, TaskKind
 class Avoidance:
     """The nodes that one job avoids, with the reasons.
 
-    A node can be avoided for three reasons, strongest first: an attempt failed because the node's disk was
-    full, and the disk is still full; at least `often` attempts of the job failed on the node; a task failed
-    on the node and waits to run again. The last reason concerns only tasks of the same kind (map or reduce).
-    `excluded` contains the nodes avoided for maps, reduces or both.
+    A node can be avoided for three reasons. The strongest reason: an attempt failed because the node's disk
+    was full, and the disk is still full. The second reason: at least `often` attempts of the job failed on
+    the node. The weakest reason concerns only tasks of one kind (map or reduce): a task of this kind failed
+    on the node and waits to run again. `excluded` contains the nodes avoided for maps, reduces or both.
     """
 
     __slots__ = ("_failures", "_full", "_often", "_waiting", "excluded")
@@ -53,12 +53,12 @@ class Avoidance:
         self._settle(node)
 
     def waits(self, node: NodeId, kind: TaskKind) -> None:
-        """Add 1 to the number of tasks of the kind that failed on the node and wait to run again."""
+        """Record that a task of the kind (map or reduce) failed on the node and waits to run again."""
         self._waiting[node, kind] = self._waiting.get((node, kind), 0) + 1
         self._settle(node)
 
     def started(self, node: NodeId, kind: TaskKind) -> None:
-        """Subtract 1 from the number of tasks that failed on the node and wait, because one started again."""
+        """Subtract 1 from the number of tasks of the kind that failed on the node and wait to run again."""
         self._waiting[node, kind] -= 1
         if not self._waiting[node, kind]:
             del self._waiting[node, kind]

@@ -123,8 +123,8 @@ class Core:
     def _expire(self, latest_s: float) -> None:
         """Mark the live nodes whose last heartbeat was before `latest_s` as lost.
 
-        To save time, nodes are not searched if `latest_s` is not later than the earliest of their last
-        heartbeats that the previous search found.
+        The method stores the earliest time of the nodes' last heartbeats. It does nothing if `latest_s` is
+        not later than this time.
         """
         if self._heard_s < latest_s:
             for node in self._ledger.nodes.values():
@@ -275,10 +275,11 @@ class Core:
                     self._ledger.end_attempt(attempt, LOST, "the node does not have it")
 
     def _discard_stray(self, report: AttemptReport) -> None:
-        """Order the driver to delete the output of a reported attempt that the core does not know as running.
+        """Order the driver to delete the output of an attempt that the core does not know as running.
 
         This happens if a report arrives twice, or if the core has given up the attempt. The output is kept if
-        the attempt was the first of its task to succeed, or if it consists of map outputs for reduces.
+        the attempt was the first of its task to succeed. Map outputs for reduces are not deleted by this
+        method.
         """
         task = self._task_of(report.attempt)
         if task is None or task.stage.shuffled:

@@ -110,7 +110,7 @@ class CoreTables:
     def _hook(self, policy: policies.Policy, name: str) -> Any:
         """Return a function that calls the hook `name` of the policy, and then of the policy's speculation.
 
-        A hook that one of the two lacks is left out. Return None if both lack it.
+        If one of the two has no such hook, the function calls the other. Return None if both have none.
         """
         parts = (policy, self.speculation)
         hooks = [getattr(part, name) for part in parts if part is not None and hasattr(part, name)]

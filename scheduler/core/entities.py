@@ -22,7 +22,10 @@ LIVE = (ASSIGNED, RUNNING, KILLING)
 
 
 class Tally:
-    """The sums of the task counters over all jobs of one user or one queue, for maps or for reduces."""
+    """The counters of running and unstarted tasks of one user or one queue, for maps or for reduces.
+
+    Each counter is a sum over the user's or queue's jobs.
+    """
 
     __slots__ = ("killing", "name", "running", "unstarted")
 
@@ -106,7 +109,7 @@ class Task:
         return "" if self.part is None else task_id(self.stage.job.job, MAP, self.part.whole.index)
 
     def be(self, part: Part) -> None:
-        """Limit the task to `part`, so that it reads only these bytes of its split."""
+        """Make the task a part of a split map: from now on, it reads only the bytes in `part`."""
         self.part = part
         self.split = part.split(self.index)
 
@@ -279,7 +282,7 @@ class Job:
         return self.maps if kind is MAP else self.reduces
 
     def _look_into(self, index: TaskIndex[Task]) -> None:
-        """Set `local_map`, `rack_map`, `free_map` and `any_map` to the methods of `index`, for speed."""
+        """Set the attributes `local_map`, `rack_map`, `free_map` and `any_map` to methods of `index`."""
         self.local_map = index.on_host
         self.rack_map = index.on_rack
         self.free_map = index.anywhere

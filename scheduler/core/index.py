@@ -118,7 +118,7 @@ class TaskIndex(Generic[T]):
         return None
 
     def anywhere(self) -> T | None:
-        """Return the next unstarted task whose input is on no node, or None."""
+        """Return the next unstarted task whose input has no location (no node stores it), or None."""
         stack = self._anywhere
         while stack:
             task = stack[-1]

@@ -13,7 +13,7 @@ class Sink(Protocol):
     """The protocol of a receiver of table rows from the core. Rows arrive in the order of events."""
 
     def decision(self, row: DecisionRow) -> None:
-        """Receive the row of an offer and the policy's answer."""
+        """Receive a row of the decisions table, which records an offered slot and the answer to the offer."""
 
     def attempt(self, row: AttemptRow) -> None:
         """Receive the row of an attempt that ended."""

@@ -100,9 +100,9 @@ class BadTransition(Exception):
 
 
 def step(who: str, old: _State, new: _State) -> _State:
-    """Return `new` if the table of transitions allows a change from `old` to `new`.
+    """Return the state `new` if the transition from the state `old` to `new` is allowed.
 
-    Otherwise raise BadTransition. `who` is the name of the object in the message.
+    Otherwise raise BadTransition. `who` names the job, task or attempt in the error message.
     """
     if new not in _TABLES[type(old)][old]:
         raise BadTransition(f"{who}: {old} -> {new} is not allowed")

@@ -35,10 +35,10 @@ LAST_CALL, LAST_WORDS = "policy-call", "policy-failure.txt"
 
 
 class CallRecord:
-    """The call mark of this process: a record of the policy's current or last call.
+    """A record of the current or last call of the policy in this process (the "call mark").
 
-    Nothing is recorded until `share` is called. `guarded_calls.Guard.wrap` contains a copy of the code of
-    `enter` and `leave`, because function calls would be slower.
+    Nothing is recorded until `share` has set the memory to write to. `guarded_calls.Guard.wrap` contains a
+    copy of the code of `enter` and `leave`, because function calls would be slower.
     """
 
     def __init__(self) -> None:
@@ -55,10 +55,10 @@ class CallRecord:
             self._write(number)
 
     def number(self, text: str) -> int:
-        """Return the number that identifies the call `text`, such as `decide (mine.py, line 7)`.
+        """Return the number that stands for `text`, the description of a call of the policy.
 
-        A new text is added to the memory. If the memory is full, the new text replaces the last one. The
-        number is the argument of `enter`.
+        An example of a description is `decide (mine.py, line 7)`. A new description is stored in the list of
+        at most `TEXTS` descriptions. If the list is full, the last entry is replaced.
         """
         if text in self._texts:
             return self._texts.index(text)
@@ -113,9 +113,9 @@ def read_mark(memory: mmap | bytes) -> tuple[bool, int, str]:
 def kept_mark(path: Path) -> tuple[mmap, str]:
     """Map the call-mark file `path` into memory. Return the memory, and an error message or "".
 
-    The message is returned if the policy seems to have ended the JobTracker's process: it ended twice during
-    a call, or several times soon after a call. A missing file is created. The id of this process is stored in
-    the file.
+    The file was written by earlier JobTracker processes of the run. The message is not empty if the policy
+    seems to have ended these processes: twice during a call, or several times soon after a call. A missing
+    file is created. The id of this process is stored in the file.
     """
     if not path.exists():
         path.write_bytes(bytes(_FILE_BYTES))

@@ -104,7 +104,7 @@ class GuardedPolicy:
             self.preempt = self._preempt_core
 
     def _set_hook(self, name: str, hook: Callable[..., Any]) -> None:
-        """Store `hook` as attribute `name`, but as `_own_ended` or `_own_finished` for these two hooks."""
+        """Store `hook` as attribute `name`, or as `_own_NAME` if `name` is `ended` or `finished`."""
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
@@ -268,7 +268,7 @@ class GuardedPolicy:
         return self._counting(view, self._propose(view, node, kind), "decide")
 
     def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Return the first possible answer of `ask`, the method `copy` of a user's speculation, or None."""
+        """Return the first answer of a speculation's method `ask` that the core can carry out, or None."""
         return self._counting(view, self._first_possible(view, node, kind, "copy", ask), "copy")
 
     def _counting(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:

@@ -69,8 +69,8 @@ def hears_each_heartbeat(own: Any) -> bool:
     """Return whether the policy `own` may depend on heartbeats that report no change.
 
     A policy or axis that is declared `elidable` does not depend on them. Without this declaration, a shipped
-    axis may depend on them, and a user's code may if it has the hook `beat`. If a user's code reads other
-    values that heartbeats change, `scheduler.guard.watched_proxies` detects this during the run.
+    axis may depend on them. A user's policy or axis may depend on them if it has the hook `beat`. Other reads
+    of values that heartbeats change are detected by `scheduler.guard.watched_proxies` during the run.
     """
     if type(own) is not Composed:
         return _hears(own, sees_core=False)

@@ -124,7 +124,7 @@ _STILL = {cls: (_read_only(cls), names, attrgetter(*names)) for cls, names in _F
 
 
 def still(value: Any) -> Any:
-    """Return a read-only copy of a value of class Usage, Counters or Part."""
+    """Return a copy of `value`, an object of the class Usage, Counters or Part, that cannot be changed."""
     cls, names, values = _STILL[type(value)]
     copy = object.__new__(cls)
     for name, each in zip(names, values(value), strict=True):

@@ -17,12 +17,12 @@ from schedbed.scheduler.guard.time_bound import limit_s, stuck_s
 
 
 class StuckWatch:
-    """A check whether a policy's call hangs. The file `path` contains the policy's current call (call mark).
+    """A check, by another process, whether a call of the policy hangs the JobTracker's process.
 
-    `stuck_s` returns the allowed seconds for a call. Checks happen every `every_s` seconds, and a call hangs
-    if it is still active after the number of checks that this time allows. Elapsed time is not used, so that
-    a pause of the host does not count. A process that is stopped, or that was killed in a call, does not
-    hang.
+    The file `path` contains the call mark: a record of the policy's current call. `stuck_s` returns the
+    allowed seconds for a call. The call is checked every `every_s` seconds, and hangs if it is still active
+    after the number of checks that fit into this time. Elapsed time is not used, so that a pause of the host
+    does not count. A process that is stopped, or that was killed in a call, does not hang.
     """
 
     def __init__(self, path: Path, *, every_s: float, stuck_s: Callable[[str], float] = stuck_s) -> None:

@@ -64,12 +64,12 @@ def no_tick() -> None:
 
 
 class TimeBound:
-    """A watch that limits the time of one call at a time.
+    """A watch that limits the time of a call of a user's code. It watches one call at a time.
 
-    The watch counts its checks instead of elapsed time, so that a pause of the process does not count. Before
-    each call, the caller sets `thread` and then `now` (the call's name and source code). After the call, the
-    caller sets `now` to None, and calls `settle` if `interrupted` is true. `exit_with` is called with an
-    error message if a call cannot be interrupted, and must end the process.
+    Time is measured by the number of the watch's checks, so that a pause of the process does not count.
+    Before each call, the caller sets `thread` and then `now` (the call's name and source code). After the
+    call, the caller sets `now` to None, and calls `settle` if `interrupted` is true. `exit_with` is called
+    with an error message if a call cannot be interrupted, and must end the process.
     """
 
     def __init__(self, exit_with: ExitWith = _say_and_exit) -> None:

@@ -35,7 +35,10 @@ class WatchedProxies(Proxies):
 
 
 def _note(proxy: Proxy) -> Any:
-    """Raise HeartbeatRead, since the policy reads a value that heartbeats change."""
+    """Record that the policy reads a value from heartbeats, and raise HeartbeatRead.
+
+    After the end of the run, raise TypeError instead.
+    """
     proxies_of(proxy).watch.note()
 
 

@@ -58,7 +58,7 @@ class ExactRun:
 
 
 class ExactNode:
-    """A node in one incarnation (life). `speed` is its current speed, as a share of its declared speed."""
+    """A node in one incarnation (life). `speed` is its current CPU speed as a share of its declared speed."""
 
     __slots__ = ("asked_s", "boards", "cpu_s", "disk_bytes", "full", "outputs", "runs", "spec", "speed")
 

@@ -121,7 +121,10 @@ class FluidEmulation:
                 run.source_lost(flow)
 
     def fire(self, item: Item) -> None:
-        """Process the timeout of a frozen node: attempts that read from the node stop waiting for it."""
+        """Process the end of the timeout `item` of a frozen node.
+
+        If the node is still frozen, attempts on other nodes stop waiting for data from it.
+        """
         assert isinstance(item, Stall)
         if item.host.frozen and self._world.hosts.get(item.host.name) is item.host:
             self._lose(item.host, (READ, FETCH))
@@ -190,7 +193,10 @@ class FluidEmulation:
 
     @property
     def solved(self) -> Solved:
-        """Return how often flow rates were computed, and how often `REACH` limited the computation."""
+        """Return the number of computations of flow rates so far, and the number of limited computations.
+
+        A computation is limited if more than `REACH` flows would have to be updated together.
+        """
         return self._world.sharing.solved
 
     # -------------------------------------------------------------- reports

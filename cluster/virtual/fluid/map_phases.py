@@ -30,7 +30,7 @@ class MapRun(RunningAttempt):
         self.read_all = False  # True when only the known duration remains.
 
     def start(self) -> None:
-        """Start to read the input and to compute."""
+        """Start to read the input and to compute. A map whose duration is known only reads at first."""
         plan, cost, spec, share = self.plan, self.plan.cost, self.host.spec, self.share
         blocks = plan.blocks
         self.input_bytes = sum(length for _, length in blocks) * share

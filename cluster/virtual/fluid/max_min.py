@@ -125,7 +125,10 @@ class Flow(Item):
 
 
 class Solved(NamedTuple):
-    """The number of computations of flow rates, and how many of these computations `REACH` limited."""
+    """Two numbers: `times`, the computations of flow rates, and `cut_short`, those that were limited.
+
+    A computation is limited if more than `REACH` flows would have to be updated together.
+    """
 
     times: int = 0
     cut_short: int = 0
@@ -146,7 +149,10 @@ class Sharing:
 
     @property
     def solved(self) -> Solved:
-        """Return how often flow rates were computed so far, and how often `REACH` limited the computation."""
+        """Return the number of computations of flow rates so far, and the number of limited computations.
+
+        A computation is limited if more than `REACH` flows would have to be updated together.
+        """
         return Solved(self._solves, self._cut_short)
 
     def start(self, flow: Flow) -> None:
@@ -250,7 +256,7 @@ class Sharing:
     def _collect(self, start: Resource, instant: int) -> tuple[list[Flow], list[Resource]]:
         """Return the flows that a change at the resource `start` affects, and the resources that limit them.
 
-        `instant` is the number of the current call of `settle`, which processes several changes.
+        `instant` is the number of the current call of `settle`. One call may process several changes.
         """
         self._stamp = stamp = self._stamp + 1
         self._solves += 1

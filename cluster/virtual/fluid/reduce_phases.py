@@ -121,7 +121,7 @@ class ReduceRun(RunningAttempt):
                 self._end_batch(item)
 
     def clear(self) -> None:
-        """Cancel all flows, and all fetches of zero bytes, which have no flows."""
+        """Cancel all flows and fetches. Fetches of zero bytes have no flows and are canceled separately."""
         for item in list(self.fetching):
             self._end_batch(item)
         super().clear()
@@ -206,8 +206,10 @@ class ReduceRun(RunningAttempt):
             self._fetch()
 
     def _keep(self, batch: Batch) -> None:
-        """Record that a batch has been fetched, and start to write to disk the bytes that exceed the memory
-        buffer.
+        """Record that the map outputs in `batch` were fetched.
+
+        If they exceed the memory buffer together with earlier outputs, start to write the excess to disk. If
+        the disk is full, the reduce fails.
         """
         for output in batch.outputs:
             self.fetched[output.index] = output.attempt
@@ -328,9 +330,9 @@ class ReduceRun(RunningAttempt):
         return 1 / 3 if self.phase == "sort" else (2 + self.done(now_s)) / 3
 
     def partitions(self) -> tuple[int, ...]:
-        """Return an empty tuple, since a reduce writes a file.
+        """Return an empty tuple, because the output of a reduce is a file and not divided for other tasks.
 
-        If `SharedCluster.remembers` is True, record the map attempts whose outputs the reduce has read.
+        If `SharedCluster.remembers` is True, also record the map attempts whose outputs the reduce has read.
         """
         if self.world.remembers:
             self.world.consumed[self.plan.attempt] = self.fetched

@@ -28,7 +28,7 @@ START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
 
 
 class RunningAttempt:
-    """A simulated attempt, from launch to report. `share` is the part of its work to do, 1 if it succeeds."""
+    """A simulated attempt, from launch to report. `share` is the part of its planned work that it does."""
 
     __slots__ = (
         "began_s",
@@ -135,7 +135,7 @@ class RunningAttempt:
         way: tuple[Resource, ...] | list[Resource],
         detail: object = None,
     ) -> Flow:
-        """Start a flow through the resources `way` with at most `cap` units/s, or less if faults delay it."""
+        """Start a flow of `total` units through `way` at up to `cap` units/s, or slower after faults."""
         if (lag_s := self.world.lag_s(self.host, detail)) and total:
             cap = total / (total / cap + lag_s)
         return self._start(Flow(self, role, total, cap, way, detail))
@@ -148,7 +148,7 @@ class RunningAttempt:
             del self.host.free_running[flow]
 
     def cap(self, stream_bytes: float, way: tuple[Resource, ...] | list[Resource]) -> float:
-        """Return the maximum rate (bytes/s) of a stream of `stream_bytes` through the resources `way`."""
+        """Return the highest rate (bytes/s) for a stream of `stream_bytes` through the resources `way`."""
         cap = way[0].declared if len(way) == 1 else min(resource.declared for resource in way)
         return min(cap, stream_bytes / self.pace_s) if self.pace_s else cap
 
@@ -163,13 +163,13 @@ class RunningAttempt:
             self.compute_at(cpu_s, cpu_s / self.pace_s)
 
     def compute_at(self, cpu_s: float, rate: float, role: int = CPU) -> Flow:
-        """Start a flow of `cpu_s` CPU seconds at up to `rate` cores. Role `KNOWN`: no contention."""
+        """Start a flow of `cpu_s` CPU seconds at up to `rate` cores. Only the role `CPU` has contention."""
         flow = Flow(self, role, cpu_s, rate, (self.host.cpu,) if role == CPU else ())
         flow.cap *= self.host.cpu_factor
         return self._start(flow)
 
     def take_known(self, seconds: float) -> None:
-        """Start a stream that lasts `seconds`, or longer if a fault has slowed down the node's CPU."""
+        """Start a stream that lasts `seconds` without contention, or longer if a fault slowed the CPU."""
         self.streams += 1
         self.host.free_running[self.compute_at(max(seconds, 1e-9), 1.0, KNOWN)] = None
 

@@ -49,7 +49,7 @@ class AttemptOnNode(Protocol):
 
 
 class Stall(Item):
-    """The timeout after which attempts stop waiting for data from a frozen node."""
+    """An event at which attempts on other nodes stop waiting for data from the frozen node `host`."""
 
     __slots__ = ("host",)
 
@@ -59,7 +59,7 @@ class Stall(Item):
 
 
 class RackLinks(NamedTuple):
-    """The links that limit the traffic between a rack and other racks, or None where there is no limit.
+    """The network links between one rack and other racks. A link is None if it does not limit the traffic.
 
     `up` leads out of the rack and `down` into the rack. `core` is the switch between all racks.
     """
@@ -180,10 +180,10 @@ class SharedNode:
 
 
 class SharedCluster:
-    """All simulated nodes, and what their attempts share: links between racks, faults, time, block store.
+    """All simulated nodes, with the links between racks, the faults, the event queue and the block store.
 
-    `fetch_bps` limits the rate at which a reduce fetches (0: no limit). If `remembers` is True, `consumed`
-    records which map attempts' outputs each reduce has read.
+    `fetch_bps` limits the rate (bytes/s) at which a reduce fetches (0: no limit). If `remembers` is True,
+    `consumed` records which map attempts' outputs each reduce has read.
     """
 
     def __init__(
@@ -215,7 +215,11 @@ class SharedCluster:
         self._disks: dict[str, Resource] = {}  # Disks shared by nodes, by name.
 
     def add(self, spec: NodeSpec, watcher: Owner) -> None:
-        """Add a node that starts or restarts. `watcher` is called when the node's timeout (`Stall`) ends."""
+        """Add a node that starts or restarts.
+
+        If the node freezes, attempts wait for its data until a timeout (`Stall`). At its end, `watcher.fire`
+        is called.
+        """
         links = self._links.get(spec.rack)
         if links is None:
             links = RackLinks(_link(self._rates.up_bps), _link(self._rates.down_bps), self._core)
@@ -240,7 +244,10 @@ class SharedCluster:
         self._page(host)
 
     def _page(self, host: SharedNode) -> None:
-        """Update the disk rate of a node after a change of its attempts, whose memory may cause paging."""
+        """Update the disk rate of the node `host` after its attempts have changed.
+
+        If the attempts use too much memory, the node pages, which lowers the rate.
+        """
         if host.spec.paging and (bps := host.disk_bps()) != host.disk.capacity:
             self.sharing.resize(host.disk, bps)
 
@@ -277,7 +284,7 @@ class SharedCluster:
         return sum(self.delays.get(end.name, 0.0) for end in ends)
 
     def watch(self, host: SharedNode) -> None:
-        """Schedule the timeout after which attempts stop waiting for data from the frozen node `host`."""
+        """Schedule the timeout after which other nodes' attempts stop waiting for the frozen node `host`."""
         if host.stall.due_s == math.inf:
             self.agenda.at(self.agenda.now_s + STALL_S, host.stall)
 
