@@ -80,8 +80,8 @@ class WorkEnd:
     def result(self) -> Any:
         """Return the result of the work.
 
-        Raises BadInput if the work raised BadInput, ApartFailed if it raised another exception, and CutOff if
-        its process ended without a result.
+        If the work raised BadInput, this method raises it as well. ApartFailed is raised if the work raised
+        another exception. CutOff is raised if the process ended without a result.
         """
         if self.kind == RESULT:
             return self.value
@@ -142,9 +142,9 @@ class WorkerFork:
     def interrupt(self) -> None:
         """Send SIGINT to the process, so that its work ends soon. The work may still send messages.
 
-        The caller must repeat the call. Python runs signal handlers between bytecode instructions, so a
-        signal just before a blocking call takes effect only after that call. Only the first signal that
-        Python handles interrupts the work.
+        The caller must call this method repeatedly until the process has ended. Python runs signal handlers
+        between bytecode instructions, so a signal just before a blocking call takes effect only after that
+        call. Only the first signal that Python handles interrupts the work.
         """
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGINT)

@@ -51,9 +51,10 @@ class RayFaultCalls:
     ) -> tuple[str, NodeId] | None:
         """Implement `FaultCalls.pick_replica`: let the NameNode choose a replica to damage.
 
-        The replica is on a running node in `up` and matches `target` and `nodes`. `luck`, a random number
-        from 0 to 1, selects one of the matching replicas. Return the block and the node of the replica, or
-        None if there is none. Raises MasterGone if the NameNode does not answer.
+        The replica must be on a running node in `up` and, unless `nodes` is empty, in `nodes`. `target` is a
+        block's id or a file's path, or "" for any block. `luck`, a random number from 0 to 1, selects one of
+        the matching replicas. Return the block and the node of the replica, or None if there is none. Raises
+        MasterGone if the NameNode does not answer.
         """
         return asyncio.run(self._cluster.masters.name_node.pick_replica(up, target, nodes, luck))
 

@@ -33,8 +33,9 @@ class FaultCalls(Protocol):
         """Return the block and the node of a replica to damage, chosen by the NameNode, or None if there is
         none.
 
-        Only replicas on the running nodes `up` that match `target` and `nodes` are considered. The number
-        `luck`, from 0 to 1, selects one of them.
+        The replica must be on a running node in `up` and, unless `nodes` is empty, in `nodes`. `target` is a
+        block's id or a file's path, or "" for any block. The number `luck`, from 0 to 1, selects one of the
+        matching replicas.
         """
         ...
 

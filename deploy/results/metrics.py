@@ -178,8 +178,8 @@ class TaskTimes:
     """The launched tasks of a run, with their waits in seconds.
 
     `first` is the table of the launched tasks, from `waits.first_assignments`. `waited` contains the total
-    wait of each task. `causes` maps each cause of waiting to an array with the seconds of each task's wait
-    that it explains.
+    wait of each task. `causes` maps each cause of waiting to an array: for each task, the seconds that it
+    waited for this cause.
     """
 
     first: pd.DataFrame

@@ -42,9 +42,9 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
 def coverage(values: Sequence[float]) -> float:
     """Return the probability with which `mean_interval` of such values contains the true mean.
 
-    It is 0.95 for normal data, and less for skewed data. Positive values are assumed to be log-normal, with
-    the standard deviation of their logarithms. If they hardly vary, or if a value is not positive, normal
-    data is assumed.
+    It is 0.95 for normal data, and less for skewed data. Positive values are assumed to come from a
+    log-normal distribution, whose spread is estimated from `values`. Normal data is assumed if the values
+    hardly vary, if one of them is not positive, or if they are too few for an interval.
     """
     data = np.asarray(values, float)
     if len(data) < REPEATS_LEAST or data.min() <= 0:
@@ -201,9 +201,10 @@ def _t_quantile(share: float, count: int) -> float:
 def leaf(repeats: Sequence[float | None]) -> dict[str, Any]:
     """Return the entry of a metric in summary.json, made from the metric's value in each repeat.
 
-    The entry has `mean`, `ci95` (the 95% confidence interval, None below `REPEATS_LEAST` repeats) and
-    `repeats` (the values). Missing values and NaN become None and do not affect the mean. `covers` is added
-    for skewed values, for which the interval covers less than 95%.
+    The entry contains `mean`, `ci95` (the 95% confidence interval, None below `REPEATS_LEAST` repeats) and
+    `repeats` (the values). Missing values and NaN become None and do not affect the mean. If the values are
+    skewed, the interval contains the true mean with less than 95% probability. The entry then also contains
+    this probability as `covers`.
     """
     values = [None if value is None or math.isnan(value) else float(value) for value in repeats]
     known = [value for value in values if value is not None]

@@ -111,11 +111,11 @@ def _held(attempts: pd.DataFrame, owners: Coded, end_s: float) -> Intervals:
 
 
 def _with_a_fair_share(mine: Steps, active: Steps, full: Steps, slots: int) -> Steps:
-    """Return a step function that is 1 while a user has at least an equal share of the slots and none is
-    free.
+    """Return a step function of time that is 1 if three conditions are met, and otherwise 0.
 
-    At least two users must be active as well. Otherwise the value is 0. `mine` is the number of slots that
-    the user occupies, and `full` is above 0 while no slot is free.
+    No slot is free, at least two users are active, and the user in question occupies at least an equal share
+    of the `slots` slots. `mine` is the number of slots that this user occupies, `active` is the number of
+    active users, and `full` is above 0 while no slot is free.
     """
     times = np.unique(np.concatenate([mine.t, active.t, full.t]))
     users = active.at(times)

@@ -76,8 +76,8 @@ class _TimePart:
 def of_slowdown(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
     """Return the cause of a difference of mean slowdowns between the two policies in `pair`.
 
-    It names the size class of jobs that makes most of the difference, and how the time of these jobs changed.
-    `runs` contains the tables of each policy.
+    The cause names the size class of jobs that makes most of the difference. It also names the part of their
+    completion time that differs most between the policies. `runs` contains the tables of each policy.
     """
     found = {
         size: (share, both)
@@ -213,9 +213,9 @@ def common_names(jobs: pd.DataFrame) -> dict[str, str]:
 def of_makespan(policies: Policies, pair: ComparedPair) -> Cause:
     """Return the cause of a difference of makespans between the two policies in `pair`.
 
-    Either the slots were in use for a larger share of the time, or the attempts took less time in total. The
-    cause is the factor that differs more between the policies, since the makespan is the attempts' total time
-    divided by the number of slots and by the share of time in which slots were used.
+    A makespan is the attempts' total time, divided by the number of slots and by the share of time in which
+    slots were in use. Under the better policy, either this share was larger, or the total time was shorter.
+    The cause is the one of these two that differs more.
     """
     busy = pair.both(policies, ("slots_busy",))
     if busy is None or not (busy[0].all() and busy[1].all()):

@@ -301,11 +301,11 @@ def _job_that_pays(both: pd.DataFrame, *, tested: bool) -> list[tuple[str, float
 
 
 def _in_both(mine: Mapping[int, pd.DataFrame], others: Mapping[int, pd.DataFrame]) -> pd.DataFrame | None:
-    """Return a table of the jobs that succeeded under both policies in the same repeat, or None without a
-    repeat.
+    """Return a table of the jobs that succeeded under both policies in the same repeat.
 
-    Columns: id, name, size class, repeat, and the completion times in seconds under the better and the other
-    policy.
+    Return None if the policies have no repeat in common. `mine` and `others` map each repeat to the table of
+    jobs under the better and the other policy. Columns of the result: id, name, size class, repeat, and the
+    completion times in seconds under the better and the other policy.
     """
     import pandas as pd
 
