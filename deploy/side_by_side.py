@@ -76,10 +76,9 @@ def side_by_side(works: Sequence[SideWork], at_once: int, bounds: WorkBounds = U
 
     Return how each of them ended, in order. `bounds` limits the time and memory of each process. Work starts
     in the given order, as soon as the host has enough memory for it. If memory runs short, the newest process
-    is stopped and started again later. If a process was killed while others were running, its work is tried
-    once more without other processes. A KeyboardInterrupt stops all processes. For each unfinished piece of
-    work, the callback `ended` is then called with the kind STOPPED, and the KeyboardInterrupt is raised
-    again.
+    is stopped and started again later. If a process is killed while others run, its work is tried once more
+    when no other process runs. A KeyboardInterrupt stops all processes. For the work of each running process,
+    the callback `ended` is then called with the kind STOPPED, and the KeyboardInterrupt is raised again.
     """
     return _WorkerPool(works, at_once, bounds).run()
 

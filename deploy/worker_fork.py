@@ -266,11 +266,11 @@ def _answer(
     texts: int,
     about: tuple[list[int], int, bool, WorkBounds],
 ) -> NoReturn:
-    """Do the work in the forked process, write its result or error to `pipe`, and exit.
+    """Call `work` in the forked process, write its result or error to `pipe`, and exit.
 
-    `memory` is shared with the parent and contains the current call of the policy. Printed output goes to the
-    pipe `texts`. `about` contains file descriptors to close, the parent's id, whether the work runs a user's
-    code, and the work's limits.
+    `memory` is shared with the parent, which reads in it which call of the policy is running. Printed output
+    goes to the pipe `texts`. `about` is a tuple: file descriptors to close, the parent's process id, whether
+    the work runs a user's code, and the work's limits.
     """
     kind, value = ERROR, b""
     unused, parent, own, bounds = about

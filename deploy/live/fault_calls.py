@@ -27,12 +27,12 @@ class RayFaultCalls:
         self._failures: dict[tuple[NodeId, str], int] = {}  # Failures in a row, by node and kind.
 
     def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
-        """Make the node's TaskTracker apply a fault of the given kind. Return the target, such as an
-        attempt's id.
+        """Make the node's TaskTracker apply a fault of the given kind, with `arguments` that depend on the
+        kind.
 
-        Raises MasterGone if the TaskTracker is down, or if the fault failed but may succeed later. For
-        example, a busy host may not pause a container immediately. Raises RunFailed after TRIES failures in a
-        row.
+        Return the fault's target, such as an attempt's id. Raises MasterGone if the TaskTracker is down, or
+        if the fault failed but may succeed later. For example, a busy host may not pause a container
+        immediately. After TRIES failures in a row, RunFailed is raised instead.
         """
         call = self._cluster.trackers[node].fault(kind, dict(arguments))
         try:

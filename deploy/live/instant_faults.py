@@ -22,8 +22,10 @@ class FaultCalls(Protocol):
     """
 
     def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
-        """Make the node's TaskTracker apply a fault of the given kind. Return the target, such as an
-        attempt's id.
+        """Make the node's TaskTracker apply a fault of the given kind, with `arguments` that depend on the
+        kind.
+
+        Return the target, such as an attempt's id.
         """
         ...
 

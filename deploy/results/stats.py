@@ -221,8 +221,8 @@ def leaf(repeats: Sequence[float | None]) -> dict[str, Any]:
 def tree(repeats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Merge the nested metrics of several repeats into one nested dictionary of the same form.
 
-    Each metric is replaced by the entry that `leaf` makes from its values. The entry of the key `all` is
-    merged into its parent.
+    Each number is replaced by the entry that `leaf` makes from its values in all repeats. The key `all` is
+    left out, and its entry is merged into the dictionary that contained the key.
     """
     made: dict[str, Any] = {}
     for key in dict.fromkeys(key for repeat in repeats for key in repeat):

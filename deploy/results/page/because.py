@@ -147,8 +147,9 @@ def _sizes(run: RunTables | None) -> dict[str, float]:
 
 
 def adjusted_p(differences: Sequence[np.ndarray]) -> list[float]:
-    """Return the p-value of a test of each array of paired differences, all adjusted together by Holm's
-    method.
+    """Return, for each array of paired differences, the p-value of a test whether their mean is zero.
+
+    The p-values are adjusted together by Holm's method.
     """
     p_values = [stats.paired_p(each.tolist(), len(differences)) for each in differences]
     return stats.holm([1.0 if p is None else p for p in p_values])
@@ -162,8 +163,9 @@ def p_text(p: float) -> str:
 def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
     """Return the cause that jobs of the class `size` waited behind other jobs under the worse policy.
 
-    Its text names the jobs that occupied the slots during these waits. Its evidence contains their shares of
-    the slots. The cause is empty if these shares are less than half.
+    The text of the cause names the jobs that occupied the slots during these waits. The evidence contains the
+    share of the slots that they occupied. The cause is empty if these shares add up to less than half. `runs`
+    contains the tables of each policy.
     """
     held = held_slots(runs[pair.loser], size)
     named = sorted(held, key=lambda name: -held[name])[:NAMED_MAX]
@@ -180,9 +182,9 @@ def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
 def held_slots(run: RunTables, size: str) -> dict[str, float]:
     """Return a dictionary from job name to the share of the used slots that jobs of that name occupied.
 
-    The time considered is that in which jobs of the class `size` waited for their first slot. Names are
+    Only the time is considered in which jobs of the size class `size` waited for their first slot. Names are
     without the number at their end (see `common_names`). Only the `GROUPS_MAX` names that occupied slots
-    longest are included.
+    longest in the whole run are included.
     """
     jobs = run.jobs[run.jobs["start"].notna()]
     mine = np.array([size_of(count) == size for count in (jobs["maps"] + jobs["reduces"]).tolist()], bool)

@@ -309,6 +309,6 @@ def _rounded(values: np.ndarray, digits: int) -> list[float]:
 
 
 def _masked(values: np.ndarray, mask: np.ndarray) -> list[float | None]:
-    """Return the values rounded, with None in place of NaN and where the mask is false."""
+    """Return the values as a list of rounded numbers, with None for NaN and where the mask is false."""
     keep = mask & ~np.isnan(values)
     return [round(v, 3) if k else None for v, k in zip(values.tolist(), keep.tolist(), strict=True)]

@@ -154,8 +154,9 @@ def _means(policies: Policies) -> str:
 def _between(summary: Mapping[str, Any], other: str, runs: Runs, jobs: JobsOf) -> list[Why]:
     """Return up to three sentences that compare the policy `other` with the first policy.
 
-    The first sentence is about a metric by which they differ, with the cause. The second is about the jobs
-    that end earlier or later. The third is about another metric.
+    The first sentence is about a metric by which they differ, with the cause. If this metric is a completion
+    time or a slowdown, the second sentence says which jobs end earlier or later. The last is about another
+    metric.
     """
     policies: Policies = summary["policies"]
     pairs = rows_between(policies, next(iter(policies)), other)
