@@ -130,10 +130,11 @@ def _row(
 
 
 def _gains(pair: PolicyPair, leader: str) -> float:
-    """Return the total advantage of the policy `leader` over the other policy, in the repeats that both have.
+    """Return the sum of the leader's advantages over the other policy, in the repeats that both policies
+    have.
 
-    A positive result means that the leader is better. The result can be negative, since the leader was chosen
-    by the mean of all its repeats.
+    `leader` is one of the two policies in `pair`. A positive result means that the leader is better. The
+    result can be negative, since the leader was chosen by the mean of all its repeats.
     """
     return (1 if leader == pair.one else -1) * pair.figure.better * sum(pair.differences)
 

@@ -94,8 +94,8 @@ def uses_sign_flips(count: int, comparisons: int) -> bool:
     """Return whether `paired_p` uses the sign-flip test for `count` pairs.
 
     The p-values of this test are multiples of 2 / 2**count, so the smallest is 0.25 with 3 pairs, 0.0625 with
-    5, and 0.002 with 10. The test is used if the smallest can be significant when `comparisons` tests are
-    adjusted together.
+    5, and 0.002 with 10. The test is used only if these steps are fine enough: `STEPS_BELOW` possible
+    p-values must be significant when `comparisons` tests are adjusted together.
     """
     return 2.0 ** (1 - count) * STEPS_BELOW <= (1 - LEVEL) / comparisons
 

@@ -72,9 +72,9 @@ def read_processes(proc: Path = Path("/proc")) -> dict[int, Process]:
 def used_ticks(before: Mapping[int, Process], after: Mapping[int, Process], pids: Iterable[int]) -> int:
     """Return the CPU ticks that the processes `pids` and their ended children used between two readings.
 
-    `before` and `after` map process ids to the processes at the first and the second reading. If a child has
-    ended between the readings, its parent's total includes all of the child's time, so the time before the
-    first reading is subtracted. The time of a child is missing if its parent did not wait for it.
+    `before` and `after` map process ids to the processes at the first and the second reading. When a child
+    ends, all of its CPU time is added to the total of its parent. The part that the child used before the
+    first reading is therefore subtracted. The time of a child is missing if its parent did not wait for it.
     """
     same = {
         pid: process

@@ -79,9 +79,9 @@ def _of_tasks(
     """Return a dictionary from cause to seconds for tasks of one user, which waited from `since` to `until`.
 
     `passed` contains the time spans in which the policy skipped jobs, and `place` the index of each task's
-    job in `passed`. In these spans, the skip is the cause, whatever the state of the slots. `full` is a
-    function that integrates the time with no free slot. `over` integrates the part of this time in which the
-    user had at least a fair share.
+    job in `passed`. In these spans, the skip is the cause, even if no slot is free. `full` is a function that
+    returns the seconds without a free slot up to a time. `over` returns how many of these seconds the user
+    had at least a fair share of the slots.
     """
 
     def area(of: Area) -> np.ndarray:

@@ -95,8 +95,9 @@ def of_slowdown(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
 def of_completion(policies: Policies, pair: ComparedPair, runs: Runs, size: str | None = None) -> Cause:
     """Return the cause of a difference of mean completion times between the two policies in `pair`.
 
-    It names the size class of jobs, and the part of their time, that make most of the difference. With
-    `size`, only this size class is considered. `runs` contains the tables of each policy.
+    The cause names a size class of jobs and a part of their time, such as the shuffle, that together make
+    most of the difference. If `size` is not None, only this size class is considered. `runs` contains the
+    tables of each policy.
     """
     parts = [
         part
