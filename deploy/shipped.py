@@ -18,8 +18,9 @@ def shipped() -> dict[str, Path]:
 def scenario_file(source: str | Path) -> tuple[Path, Path]:
     """Return the path of a scenario's file, and the base folder for relative paths in it.
 
-    `source` is the path of a file, or the name of a shipped scenario. The base folder of a shipped scenario
-    is the working folder, since its traces are not shipped. Raises BadInput if `source` is neither.
+    `source` is the path of a file, or the name of a shipped scenario. For a shipped scenario, the base folder
+    is the working folder. The user must put the job traces that such a scenario reads into this folder, since
+    traces are not shipped. Raises BadInput if `source` is neither a file nor a shipped scenario.
     """
     path = Path(source)
     if _is_file(path) or len(path.parts) != 1 or path.suffix in SUFFIXES:

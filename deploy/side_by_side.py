@@ -62,9 +62,10 @@ def all_cores() -> int:
 def apart(do: Callable[[Send], Any], take: Callable[[Any], object] = _nothing, *, file: str = "") -> Any:
     """Call `do`, which runs a user's code, in a forked process. Return its result.
 
-    `take` is called with each message that `do` sends. Raises BadInput if `do` raised it, ApartFailed if `do`
-    raised another exception, and CutOff if the process ended without a result. CutOff's message names `file`
-    if the line of the policy is not known.
+    `take` is called with each message that `do` sends. If `do` raises BadInput, this function raises it as
+    well. ApartFailed is raised for any other exception of `do`. CutOff is raised if the process ended without
+    a result. The message of CutOff names the line of the policy's code, or `file`, the policy's file, if the
+    line is not known.
     """
     [end] = side_by_side([SideWork(do=do, take=take, file=file or "<unknown>")], 1)
     return end.result()
@@ -74,10 +75,10 @@ def side_by_side(works: Sequence[SideWork], at_once: int, bounds: WorkBounds = U
     """Run all `works` in forked processes, at most `at_once` at a time.
 
     Return how each of them ended, in order. `bounds` limits the time and memory of each process. Work starts
-    in the given order, as soon as the host has enough memory for it. If memory runs short later, the newest
-    process is stopped and started again later. Work that was killed while other work was running is tried
-    again alone. A KeyboardInterrupt stops all processes. It is raised again after the callback `ended` of
-    each unfinished piece of work was called with the kind STOPPED.
+    in the given order, as soon as the host has enough memory for it. If memory runs short, the newest process
+    is stopped and started again later. If a process is killed while others run, its work is tried once more
+    when no other process runs. A KeyboardInterrupt stops all processes. For the work of each running process,
+    the callback `ended` is then called with the kind STOPPED, and the KeyboardInterrupt is raised again.
     """
     return _WorkerPool(works, at_once, bounds).run()
 

@@ -68,10 +68,11 @@ def run_scenario(
 ) -> Path:
     """Run the scenario under each of its policies. Return the folder with the results.
 
-    `make_runs` creates the object that does the runs. By default, the class depends on `options.machines`.
-    `beside` is a function that adds policies, such as those of an earlier run, to the summary before the
-    comparison is printed. Raises BadInput before the start, RunFailed if a job or the cluster failed (the
-    measurements are kept), and KeyboardInterrupt after cleaning up.
+    `make_runs` creates the object that does the runs. By default, that object does live or simulated runs, as
+    `options.machines` requires. `beside` is a function that adds policies, such as those of an earlier run,
+    to the summary before the comparison is printed. Raises BadInput before the start if the scenario or the
+    options are wrong. Raises RunFailed if a job or the cluster failed. The measurements are kept in this
+    case. After Ctrl-C, it cleans up and raises KeyboardInterrupt.
     """
     for choice in scenario.policies:
         # Policies in files are built when the scenario is resolved.

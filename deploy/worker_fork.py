@@ -80,8 +80,8 @@ class WorkEnd:
     def result(self) -> Any:
         """Return the result of the work.
 
-        Raises BadInput if the work raised BadInput, ApartFailed if it raised another exception, and CutOff if
-        its process ended without a result.
+        If the work raised BadInput, this method raises it as well. ApartFailed is raised if the work raised
+        another exception. CutOff is raised if the process ended without a result.
         """
         if self.kind == RESULT:
             return self.value
@@ -142,9 +142,9 @@ class WorkerFork:
     def interrupt(self) -> None:
         """Send SIGINT to the process, so that its work ends soon. The work may still send messages.
 
-        The caller must repeat the call. Python runs signal handlers between bytecode instructions, so a
-        signal just before a blocking call takes effect only after that call. Only the first signal that
-        Python handles interrupts the work.
+        The caller must call this method repeatedly until the process has ended. Python runs signal handlers
+        between bytecode instructions, so a signal just before a blocking call takes effect only after that
+        call. Only the first signal that Python handles interrupts the work.
         """
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGINT)
@@ -266,11 +266,11 @@ def _answer(
     texts: int,
     about: tuple[list[int], int, bool, WorkBounds],
 ) -> NoReturn:
-    """Do the work in the forked process, write its result or error to `pipe`, and exit.
+    """Call `work` in the forked process, write its result or error to `pipe`, and exit.
 
-    `memory` is shared with the parent and contains the current call of the policy. Printed output goes to the
-    pipe `texts`. `about` contains file descriptors to close, the parent's id, whether the work runs a user's
-    code, and the work's limits.
+    `memory` is shared with the parent, which reads in it which call of the policy is running. Printed output
+    goes to the pipe `texts`. `about` is a tuple: file descriptors to close, the parent's process id, whether
+    the work runs a user's code, and the work's limits.
     """
     kind, value = ERROR, b""
     unused, parent, own, bounds = about

@@ -71,11 +71,11 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Create a private folder for Ray, the agents and the journals, yield it, and remove it after the `with`
-    block.
+    """Create a private scratch folder, yield it, and remove it after the `with` block.
 
-    Folders and control groups that killed runs have left behind are removed first. If this process is killed,
-    a watch process removes the folder and kills the processes that use it.
+    Ray, the agents and the masters' journals (logs for restarts) use the folder. Folders and control groups
+    that killed runs have left behind are removed first. If this process is killed, a watch process removes
+    the folder and kills the processes that use it.
     """
     base = base_folder()
     sweep(base)

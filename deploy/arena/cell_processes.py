@@ -22,8 +22,8 @@ def run_cells(
 ) -> None:
     """Simulate the cells, `jobs` at a time, each within the limits `bounds`.
 
-    Call `done` in this process with each cell and its result row. `shared` is the folder for the cache of the
-    times that jobs take alone. Temporary folders and processes are removed at the end.
+    Call `done` in this process with each cell and its result row. `shared` is the folder of a cache: the
+    seconds that each job takes alone on the cluster. Temporary folders and processes are removed at the end.
     """
     import schedbed.deploy.results.metrics
     import schedbed.deploy.simulated.simulated_runs  # noqa: F401  # Import once here, not in each process.

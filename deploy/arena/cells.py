@@ -93,8 +93,9 @@ class Cell:
 def run_cell(cell: Cell, shared: Path, scratch: Path) -> Row:
     """Simulate a cell in a temporary folder below `scratch`. Return its row of metrics.
 
-    `shared` is the folder of a cache of the times that jobs take alone, which do not depend on the policy. If
-    the simulation raises BadInput, the row has the state `failed` and the message.
+    `shared` is a folder with a cache: the seconds that each job takes alone on the cluster, which do not
+    depend on the policy. If the simulation raises BadInput, the row has the state `failed`, and the
+    exception's message as a note.
     """
     with contextlib.redirect_stdout(io.StringIO()):
         try:

@@ -125,9 +125,11 @@ def _bar(cells: int) -> Iterator[Callable[[], None] | None]:
 
 
 def summarize(contest: Contest, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the arena's summary: ranks and mean metrics of the policies, the Pareto front, and explanations.
+    """Return the arena's summary, computed from the result `rows` of all simulations.
 
-    There is one sentence for each policy and workload, which explains the result.
+    It contains the ranks and mean metrics of the policies. It also contains the Pareto front: the policies
+    for which no other policy is better in both slowdown and fairness. For each policy and workload, a
+    sentence explains the result.
     """
     names = [course.name for course in contest.courses]
     of = {

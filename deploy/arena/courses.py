@@ -42,7 +42,8 @@ class Course:
     """A workload of the arena: a scenario `document` without policies.
 
     Relative paths in the document begin at the folder `base`. `kind` is `suite` for a shipped suite, `drawn`
-    for generated jobs, and `named` for a user's file. The arena selects the best policies of each kind.
+    for generated jobs, and `named` for a user's file. The arena selects the best policies for each kind of
+    workload.
     """
 
     name: str

@@ -100,7 +100,7 @@ def hold_live(contest: LiveContest, folder: Path, say: Say) -> dict[str, Any]:
     """Do the live runs whose results are not yet in `folder`, and a simulation of each of them.
 
     `say` prints a line of progress. A live run is left out if it failed or if the host did not provide the
-    declared resources. The reason is then added to `left_out` in the result. Return how well live and
+    declared resources. The reasons are listed in the result, as `left_out`. The result says how well live and
     simulated runs agree on the order of the policies.
     """
     kept = kept_rows(folder / ROWS)

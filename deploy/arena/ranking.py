@@ -34,10 +34,10 @@ class Ranked:
     p: float | None
 
     def interval(self, policy: str) -> tuple[float, float] | None:
-        """Return the policy's rank minus and plus half the critical difference, or None if `critical` is
-        None.
+        """Return the policy's rank minus and plus half of Nemenyi's critical difference.
 
-        Policies whose intervals do not overlap differ significantly.
+        Policies whose intervals do not overlap differ significantly. Return None if the attribute `critical`,
+        the critical difference, is None.
         """
         if self.critical is None:
             return None

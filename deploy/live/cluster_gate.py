@@ -23,7 +23,8 @@ NO_CLUSTER = "12" * 28
 def gcs_address(address: str, services: Any) -> str:
     """Return the address host:port of the Ray cluster's control service (GCS), after a test connection.
 
-    `services` is Ray's module of that name. Raises BadInput if no Ray cluster answers at `address`.
+    `services` is Ray's module `services`, which finds the address. Raises BadInput if no Ray cluster answers
+    at `address`.
     """
     if "://" in address:
         raise BadInput("Ray's client is not supported, expected auto or host:port, on a host of the cluster")

@@ -27,12 +27,12 @@ class RayFaultCalls:
         self._failures: dict[tuple[NodeId, str], int] = {}  # Failures in a row, by node and kind.
 
     def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
-        """Make the node's TaskTracker apply a fault of the given kind. Return the target, such as an
-        attempt's id.
+        """Make the node's TaskTracker apply a fault of the given kind, with `arguments` that depend on the
+        kind.
 
-        Raises MasterGone if the TaskTracker is down, or if the fault failed but may succeed later. For
-        example, a busy host may not pause a container immediately. Raises RunFailed after TRIES failures in a
-        row.
+        Return the fault's target, such as an attempt's id. Raises MasterGone if the TaskTracker is down, or
+        if the fault failed but may succeed later. For example, a busy host may not pause a container
+        immediately. After TRIES failures in a row, RunFailed is raised instead.
         """
         call = self._cluster.trackers[node].fault(kind, dict(arguments))
         try:
@@ -51,9 +51,10 @@ class RayFaultCalls:
     ) -> tuple[str, NodeId] | None:
         """Implement `FaultCalls.pick_replica`: let the NameNode choose a replica to damage.
 
-        The replica is on a running node in `up` and matches `target` and `nodes`. `luck`, a random number
-        from 0 to 1, selects one of the matching replicas. Return the block and the node of the replica, or
-        None if there is none. Raises MasterGone if the NameNode does not answer.
+        The replica must be on a running node in `up` and, unless `nodes` is empty, in `nodes`. `target` is a
+        block's id or a file's path, or "" for any block. `luck`, a random number from 0 to 1, selects one of
+        the matching replicas. Return the block and the node of the replica, or None if there is none. Raises
+        MasterGone if the NameNode does not answer.
         """
         return asyncio.run(self._cluster.masters.name_node.pick_replica(up, target, nodes, luck))
 

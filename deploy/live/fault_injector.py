@@ -95,11 +95,11 @@ class FaultInjector:
         return bool(self._added) or self._plan.more_to_come
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Apply an instant fault and return its target.
+        """Apply an instant fault and return its target, such as an attempt's id.
 
-        For a lasting fault, mark the nodes' state as changed. Return "" for a lasting fault, or if an instant
-        fault already contains its targets or found none. Return "nobody there" if the actor that must apply
-        the fault is down.
+        For a lasting fault, only note that the state of the nodes has changed, and return "". For an instant
+        fault, the result is also "" if the fault itself names its targets, or if nothing matched the fault.
+        Return "nobody there" if the actor that must apply the fault is down.
         """
         self._orders.change()
         effect = EFFECTS.get(fault.kind)
@@ -111,7 +111,7 @@ class FaultInjector:
             return "nobody there"
 
     def end(self, now_s: float, fault: PlannedFault) -> None:
-        """Mark the nodes' state as changed, because a lasting fault has ended.
+        """Note that the state of the nodes has changed, because a lasting fault has ended.
 
         The next `advance` then sends the new state to the nodes. Processes that the fault has killed are
         restarted by other code.

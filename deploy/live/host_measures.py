@@ -28,10 +28,10 @@ def clock_ahead(ask: Callable[[], float], times: int = ROUND_TRIPS) -> ClockRead
 def core_speeds(own: str | None, others: Mapping[str, Callable[[], float]]) -> dict[str, float]:
     """Return a dictionary from host name to the speed of the host's cores, relative to the slowest host.
 
-    `own` is this host's name, or None if no nodes run here. `others` maps each other host to a function that
-    returns the CPU seconds of a fixed computation there. Hosts are measured one after the other, since
-    several of them may be on the same machine. The least of `PASSES` measurements is used, since a busy
-    moment would make other hosts seem fast.
+    `own` is this host's name, or None if no nodes run here. `others` maps the name of each other host to a
+    function. The function runs a fixed computation on that host and returns the CPU seconds it took. Hosts
+    are measured one after the other, since several of them may be on the same machine. Each host is measured
+    `PASSES` times and the shortest time is used, since a host that is busy for a moment would seem slow.
     """
     asked = dict(others) if own is None else {own: lambda: CoreTrial().least_s(), **others}
     if len(asked) < 2:

@@ -230,10 +230,10 @@ class HostRecord:
         now_s: float,
         readings: Sequence[ClockReading] | None = None,
     ) -> None:
-        """Store the host's answer to a request at the time `now_s` of the run.
+        """Store the host's answer to a request that was made at the time `now_s` of the run.
 
-        `samples` are new load samples, or None if the host did not answer and counts as lost. `readings` are
-        all measurements of the host's clock during the run.
+        `samples` are new load samples. If `samples` is None, the host did not answer and is marked as lost.
+        `readings` are all measurements of the host's clock during the run.
         """
         if readings:
             self.readings = list(readings)

@@ -22,8 +22,10 @@ class FaultCalls(Protocol):
     """
 
     def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
-        """Make the node's TaskTracker apply a fault of the given kind. Return the target, such as an
-        attempt's id.
+        """Make the node's TaskTracker apply a fault of the given kind, with `arguments` that depend on the
+        kind.
+
+        Return the target, such as an attempt's id.
         """
         ...
 
@@ -33,8 +35,9 @@ class FaultCalls(Protocol):
         """Return the block and the node of a replica to damage, chosen by the NameNode, or None if there is
         none.
 
-        Only replicas on the running nodes `up` that match `target` and `nodes` are considered. The number
-        `luck`, from 0 to 1, selects one of them.
+        The replica must be on a running node in `up` and, unless `nodes` is empty, in `nodes`. `target` is a
+        block's id or a file's path, or "" for any block. The number `luck`, from 0 to 1, selects one of the
+        matching replicas.
         """
         ...
 

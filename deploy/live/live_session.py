@@ -170,9 +170,9 @@ class Session:
     def submit(self, jobs: Sequence[PlannedJob]) -> dict[str, float]:
         """Submit jobs during the run, after the upload of their inputs. Any thread may call this method.
 
-        A job's submit time is relative to the moment of this call. Return a dictionary from job id to submit
-        time in seconds since the run's start. Raises MasterGone if a master is down, or BlockStoreError if
-        the block store fails.
+        The submit time in each `PlannedJob` counts from the moment of this call. Return a dictionary from job
+        id to submit time in seconds since the run's start. Raises MasterGone if a master is down, or
+        BlockStoreError if the block store fails.
         """
         plan = self._loader.plan(jobs, {path for job in jobs for path in job.reads})
         submitted = asyncio.run(self._loader.job_tracker.submit(plan))

@@ -278,9 +278,9 @@ class RayCluster:
     def announce(self, config: RunConfig | None) -> None:
         """Send the configuration of a new run to the masters and hosts.
 
-        None means that the current run has ended. The method is called again when the start time in `config`
-        is known. It then starts the sampling of the hosts' load. Raises RunFailed if a host does not answer
-        the first call.
+        If `config` is None, tell them that the current run has ended. The method is called a second time for
+        a run when the start time in `config` is known. The second call starts the sampling of the hosts'
+        load. Raises RunFailed if a host does not answer the first call.
         """
         self._config = config
         if config is None:

@@ -102,9 +102,9 @@ def _row(
 ) -> dict[str, Any] | None:
     """Compare the leader (the policy with the best mean) with all other policies by the metric `figure`.
 
-    Return the leader, whether tests confirm that it is the best, and how many repeats may confirm it. Return
-    None if the leader could not be tested against every other policy. `adjusted` maps the keys of `pairs` to
-    (p-value, adjusted p-value).
+    Return the leader, whether tests confirm that it is better than all others, and how many repeats would
+    probably be enough to confirm that. Return None if the leader could not be tested against every other
+    policy. `adjusted` maps the keys of `pairs` to (p-value, adjusted p-value).
     """
     means = {
         name: leaf["mean"] for name, policy in policies.items() if (leaf := leaf_of(policy, figure.path))
@@ -130,10 +130,11 @@ def _row(
 
 
 def _gains(pair: PolicyPair, leader: str) -> float:
-    """Return the total advantage of the policy `leader` over the other policy, in the repeats that both have.
+    """Return the sum of the leader's advantages over the other policy, in the repeats that both policies
+    have.
 
-    A positive result means that the leader is better. The result can be negative, since the leader was chosen
-    by the mean of all its repeats.
+    `leader` is one of the two policies in `pair`. A positive result means that the leader is better. The
+    result can be negative, since the leader was chosen by the mean of all its repeats.
     """
     return (1 if leader == pair.one else -1) * pair.figure.better * sum(pair.differences)
 
@@ -163,8 +164,8 @@ def differs_from_first(policies: Policies, name: str, figure: Figure) -> bool:
 def verdicts(summary: Mapping[str, Any]) -> list[str]:
     """Return sentences about the comparison of the policies in `summary`.
 
-    They state the best policy by each metric. If no policy is confirmed as the best by a metric, they state
-    how many repeats may be enough.
+    They state the best policy by each metric. If tests confirm no policy as the best by a metric, the
+    sentence states how many repeats would probably be enough to confirm one.
     """
     found = summary.get("comparison")
     if not found or len(summary["policies"]) < 2:

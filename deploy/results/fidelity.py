@@ -192,9 +192,10 @@ def _host_doubts(
 
 
 def _used_cores(nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> float:
-    """Return the mean number of host cores that all attempts would have used in emulation at full speed.
+    """Return how many host cores the attempts of all nodes would use together, averaged over the run.
 
-    Full speed means a stretch of 1: each emulated second takes one real second.
+    The number is for an emulation at full speed, which is a stretch of 1: each emulated second takes one real
+    second.
     """
     shares = window_shares(heartbeats, UTIL_COLUMN["cpu"])
     return sum(

@@ -24,9 +24,9 @@ SCRIPTS = ("base.js", "why.js", "lanes.js", "bands.js", "charts.js")
 def rebuild(out_dir: Path | str, *, with_report: bool = True, with_plots: bool = True) -> list[str]:
     """Make summary.json, timeline.json, report.html and the plots in the folder of a run.
 
-    This also works for a run that was cut short. report.html is made only with `with_report`, and the plots
-    only if both flags are set. Return the names of damaged part files that were left out. Raises BadInput if
-    the folder contains no run, or if its tables have changed.
+    This also works for a run that was cut short. report.html is made only if `with_report` is true, and the
+    plots only if `with_plots` is true as well. Return the names of damaged part files that were left out.
+    Raises BadInput if the folder contains no run, or if its tables have changed.
     """
     out = Path(out_dir)
     run = RunFile.load(out)

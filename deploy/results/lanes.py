@@ -30,8 +30,9 @@ def drawn_nodes(names: Sequence[str], attempts: int) -> list[str]:
 def assign_lanes(attempts: pd.DataFrame, end_s: float) -> pd.DataFrame:
     """Return the attempts in order of time, with the additional columns `from_s`, `to_s` and `lane`.
 
-    `lane` is the number of the attempt's slot among the map or reduce slots of its node, the lowest free one.
-    An attempt without a start is drawn from its assignment. An attempt without an end is drawn until `end_s`.
+    `lane` is the number of the slot in which the attempt is drawn. Map slots and reduce slots of a node are
+    numbered separately, and each attempt receives the lowest number that is free. An attempt without a start
+    is drawn from its assignment. An attempt without an end is drawn until `end_s`.
     """
     data = attempts.copy()
     data["from_s"] = data["start"].fillna(data["assigned"]).fillna(data["end"]).fillna(0.0)

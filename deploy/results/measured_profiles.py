@@ -41,11 +41,13 @@ def resource_profile(
     scale: float,
     alone: bool = True,
 ) -> ResourceProfile:
-    """Return the resources that the job's tasks used, in percent of those of the cluster's first node.
+    """Return the CPU, disk and memory that the job's tasks used, in percent of what the first node of `nodes`
+    has.
 
-    `replication` is the number of replicas of output blocks, and `scale` the scenario's factor on durations.
-    `alone` is whether no other job ran at the same time. If it is false, the declared memory is used, since
-    nodes report the memory of all jobs together. Raises BadInput if the job's maps took no time.
+    `nodes` are the cluster's nodes. `replication` is the number of replicas of output blocks, and `scale` is
+    the scenario's factor on durations. `alone` is whether no other job ran at the same time. If it is false,
+    the declared memory is used, since nodes report the memory of all jobs together. Raises BadInput if the
+    job's maps took no time.
     """
     first = next(iter(nodes.values()))
     reference = rates_of(first)
@@ -168,9 +170,10 @@ def phase_profile(run: RunTables, scale: float) -> JobProfile:
 
 
 def measured_rates(run: RunTables, nodes: Mapping[str, NodeSpec]) -> dict[str, float]:
-    """Return the mean rate at which maps read and wrote each kind of disk, in bytes/s.
+    """Return the mean rate at which maps read and wrote data on each kind of disk, in bytes/s.
 
-    The result is a dictionary. Its keys name the kind of disk by the declared rate.
+    The result is a dictionary from the name of a kind of disk to the rate. The name contains the rate that
+    the nodes declare for the disk.
     """
     moved: dict[str, float] = {}
     took_s: dict[str, float] = {}

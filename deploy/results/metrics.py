@@ -97,8 +97,8 @@ def select(
 ) -> RunTables:
     """Return the rows of the tables that belong to one policy and repeat, as `RunTables`.
 
-    `nodes`, `isolated_s` and `window` are stored in the result. In columns of integers, a missing value
-    becomes 0.
+    `nodes`, `isolated_s` and `window` become the attributes of that name in the result. In columns of
+    integers, a missing value becomes 0.
     """
     mine: dict[str, pd.DataFrame] = {}
     for name, data in tables.items():
@@ -178,8 +178,8 @@ class TaskTimes:
     """The launched tasks of a run, with their waits in seconds.
 
     `first` is the table of the launched tasks, from `waits.first_assignments`. `waited` contains the total
-    wait of each task. `causes` maps each cause of waiting to an array with the seconds of each task's wait
-    that it explains.
+    wait of each task. `causes` maps each cause of waiting to an array: for each task, the seconds that it
+    waited for this cause.
     """
 
     first: pd.DataFrame
@@ -247,9 +247,9 @@ def job_states(jobs: pd.DataFrame) -> dict[str, float]:
 def locality(attempts: pd.DataFrame, used: pd.DataFrame | None = None) -> dict[str, dict[str, float]]:
     """Return the shares of node-local, rack-local and off-rack maps.
 
-    They are weighted by the size of the input split (`bytes`) and by the number of `tasks`. Only maps with
-    an input are included, each with its last successful attempt. `used` contains the attempts whose result
-    was used. If it is None, they are computed by `useful`.
+    There are two sets of shares: of the size of the input splits (`bytes`), and of the number of maps
+    (`tasks`). Only maps with an input are included, each with its last successful attempt. `used` contains
+    the attempts whose result was used. If it is None, they are computed by `useful`.
     """
     used = useful(attempts) if used is None else used
     maps = used[(used["kind"] == "map") & used["locality"].isin(LOCALITIES) & (used["length"] > 0)]

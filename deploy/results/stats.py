@@ -42,9 +42,9 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
 def coverage(values: Sequence[float]) -> float:
     """Return the probability with which `mean_interval` of such values contains the true mean.
 
-    It is 0.95 for normal data, and less for skewed data. Positive values are assumed to be log-normal, with
-    the standard deviation of their logarithms. If they hardly vary, or if a value is not positive, normal
-    data is assumed.
+    It is 0.95 for normal data, and less for skewed data. Positive values are assumed to come from a
+    log-normal distribution, whose spread is estimated from `values`. Normal data is assumed if the values
+    hardly vary, if one of them is not positive, or if they are too few for an interval.
     """
     data = np.asarray(values, float)
     if len(data) < REPEATS_LEAST or data.min() <= 0:
@@ -94,8 +94,8 @@ def uses_sign_flips(count: int, comparisons: int) -> bool:
     """Return whether `paired_p` uses the sign-flip test for `count` pairs.
 
     The p-values of this test are multiples of 2 / 2**count, so the smallest is 0.25 with 3 pairs, 0.0625 with
-    5, and 0.002 with 10. The test is used if the smallest can be significant when `comparisons` tests are
-    adjusted together.
+    5, and 0.002 with 10. The test is used only if these steps are fine enough: `STEPS_BELOW` possible
+    p-values must be significant when `comparisons` tests are adjusted together.
     """
     return 2.0 ** (1 - count) * STEPS_BELOW <= (1 - LEVEL) / comparisons
 
@@ -201,9 +201,10 @@ def _t_quantile(share: float, count: int) -> float:
 def leaf(repeats: Sequence[float | None]) -> dict[str, Any]:
     """Return the entry of a metric in summary.json, made from the metric's value in each repeat.
 
-    The entry has `mean`, `ci95` (the 95% confidence interval, None below `REPEATS_LEAST` repeats) and
-    `repeats` (the values). Missing values and NaN become None and do not affect the mean. `covers` is added
-    for skewed values, for which the interval covers less than 95%.
+    The entry contains `mean`, `ci95` (the 95% confidence interval, None below `REPEATS_LEAST` repeats) and
+    `repeats` (the values). Missing values and NaN become None and do not affect the mean. If the values are
+    skewed, the interval contains the true mean with less than 95% probability. The entry then also contains
+    this probability as `covers`.
     """
     values = [None if value is None or math.isnan(value) else float(value) for value in repeats]
     known = [value for value in values if value is not None]
@@ -220,8 +221,8 @@ def leaf(repeats: Sequence[float | None]) -> dict[str, Any]:
 def tree(repeats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Merge the nested metrics of several repeats into one nested dictionary of the same form.
 
-    Each metric is replaced by the entry that `leaf` makes from its values. The entry of the key `all` is
-    merged into its parent.
+    Each number is replaced by the entry that `leaf` makes from its values in all repeats. The key `all` is
+    left out, and its entry is merged into the dictionary that contained the key.
     """
     made: dict[str, Any] = {}
     for key in dict.fromkeys(key for repeat in repeats for key in repeat):

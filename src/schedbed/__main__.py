@@ -34,8 +34,8 @@ def main() -> None:
 def _leave(ending: list[int]) -> None:
     """Exit with the exit code in the list `ending`, or do nothing if the list is empty.
 
-    `os._exit` is used because CPython would lose the exit code and be ended by SIGINT if Ctrl-C interrupted
-    code in `exec`. Each definition of a dataclass runs `exec`.
+    `os._exit` is used because of Ctrl-C during a call of `exec`, which defining a dataclass makes. CPython
+    would then end itself by SIGINT and lose the exit code.
     """
     if ending:
         sys.stdout.flush()

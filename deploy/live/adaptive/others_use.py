@@ -20,8 +20,8 @@ PLAIN_NICE = 0
 class Process:
     """The parent's id, niceness, start time and CPU times of a process, as read from /proc.
 
-    `own` is the CPU time of the process. `children` is that of ended children for which the process has
-    waited. All times are in clock ticks.
+    `own` is the CPU time of the process itself. `children` is the CPU time of its children that have ended
+    and whose end the process has waited for. All times are in clock ticks.
     """
 
     parent: int
@@ -72,9 +72,9 @@ def read_processes(proc: Path = Path("/proc")) -> dict[int, Process]:
 def used_ticks(before: Mapping[int, Process], after: Mapping[int, Process], pids: Iterable[int]) -> int:
     """Return the CPU ticks that the processes `pids` and their ended children used between two readings.
 
-    `before` and `after` map process ids to the processes at the first and the second reading. If a child has
-    ended between the readings, its parent's total includes all of the child's time, so the time before the
-    first reading is subtracted. The time of a child is missing if its parent did not wait for it.
+    `before` and `after` map process ids to the processes at the first and the second reading. When a child
+    ends, all of its CPU time is added to the total of its parent. The part that the child used before the
+    first reading is therefore subtracted. The time of a child is missing if its parent did not wait for it.
     """
     same = {
         pid: process
@@ -125,7 +125,7 @@ class OthersUse:
         return max(0.0, (busy_s - last[1] - known_s) / (now_s - last[0]))
 
     def _left_out(self, processes: Mapping[int, Process]) -> list[int]:
-        """Return the ids of the processes that are not other programs: the run's, and those of lower
+        """Return the ids of the processes that the meter excludes: those of the run, and those of lower
         priority.
         """
         ours = below(self._roots(), processes) & processes.keys()

@@ -40,11 +40,12 @@ class Need:
 def needed(declared: float, cores: float, others: float) -> Need:
     """Return the smallest factor in `STEPS` by which to slow down the run so that its nodes have enough CPU.
 
-    The factor multiplies the stretch (real seconds per emulated second) at the run's start. `declared` is
-    the number of host cores that the nodes need at that stretch, `cores` the number of cores of the host,
-    and `others` the number that other programs use. The nodes may use the share `SHARE` of the remaining
-    cores, or the share that they declare of the whole host if that is larger. If no factor is enough, return
-    the largest factor with `is_enough` false.
+    The factor multiplies the stretch (real seconds per emulated second) at the run's start. `declared` is the
+    number of host cores that the nodes need at that stretch, `cores` is the number of cores of the host, and
+    `others` is the number that other programs use. The factor is 1 if `others` is at most the share `IGNORED`
+    of `cores`. The nodes may use a part of the cores that other programs leave: the share `SHARE`, or
+    `declared` / `cores` if that is larger. If no factor is enough, return the largest factor with `is_enough`
+    false.
     """
     if others <= IGNORED * cores:
         return Need(step=1.0, is_enough=True)

@@ -51,8 +51,8 @@ def told_changes(time_: EmulatedTime, others: Sequence[float], epoch_s: float) -
 class StretchWatch:
     """A thread that adapts the stretch of the run `config` to the host's load.
 
-    The stretch is the number of real seconds per emulated second. The thread runs from its creation until
-    `end`.
+    The stretch is the number of real seconds per emulated second. The thread starts when the object is
+    created and stops when `end` is called.
     """
 
     def __init__(self, config: RunConfig) -> None:
@@ -100,8 +100,9 @@ class StretchWatch:
         }
 
     def _roots(self) -> Iterable[int]:
-        """Yield the id of this process, and the ids of the nodes' processes that are not descendants of this
-        process.
+        """Yield the ids of the processes that belong to the run, without their descendants.
+
+        These are this process, and those processes of the nodes that are not descendants of this process.
         """
         yield os.getpid()
         for path in self._nodes.glob(f"*/{HOST_PID}"):

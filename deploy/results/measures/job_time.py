@@ -1,4 +1,4 @@
-"""The division of jobs' completion times into waits by cause, unused attempts, shuffle, and running time."""
+"""The division of jobs' completion times into parts, such as waits for a slot, shuffle, and running time."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ def job_time(
     causes: Mapping[str, np.ndarray],
     used: pd.DataFrame,
 ) -> dict[str, Any]:
-    """Divide the mean completion time of successful jobs into the parts in `SPENT`. Return their seconds.
+    """Divide the mean completion time of successful jobs into the parts in `SPENT`.
 
-    The parts are the waits by cause, unused attempts, the shuffle and other running time. The entry
-    `per_size` contains the same for each size class of jobs. `first` contains the launched tasks (from
-    `waits.first_assignments`), and `causes` the seconds for which each of them waited, by cause. `used`
-    contains one attempt of each task: the one whose result was used. Each job's completion time is divided
-    in proportion to the seconds of its tasks, so the parts add up to the completion time.
+    Return the seconds of each part. The parts are the waits by cause, attempts whose result was not used, the
+    shuffle and other running time. The entry `per_size` contains the same for each size class of jobs.
+    `first` contains the launched tasks (from `waits.first_assignments`). `causes` maps each cause to the
+    seconds for which each of these tasks waited. `used` contains one attempt of each task: the one whose
+    result was used. Each job's completion time is divided in proportion to the seconds of its tasks, so the
+    parts add up to the completion time.
     """
     done = jobs[(jobs["state"] == "succeeded") & jobs["finish"].notna()]
     completion = (done["finish"] - done["submit"]).to_numpy(float)

@@ -63,9 +63,9 @@ class SkipWindows:
     ) -> PassedWaits:
         """Return the waits of tasks together with the time spans in which the tasks' jobs were skipped.
 
-        `place` contains the index of each task's job in `jobs`, or -1 if the job was never skipped. `since`
-        and `until` are the start and the end of each wait. With `for_data`, only the spans that have this
-        value are used.
+        `place` contains, for each task, the index of its job in the attribute `jobs`, or -1 if the job was
+        never skipped. `since` and `until` are the start and the end of each wait. If `for_data` is not None,
+        only the time spans with this value of the attribute `for_data` are used.
         """
         tasks = np.flatnonzero(place >= 0)
         chosen = np.zeros(len(self.jobs), bool)
@@ -103,8 +103,9 @@ class PassedWaits:
     def share(self, area: Area) -> np.ndarray:
         """Return, for each task, the integral of a function over the skipped parts of the task's wait.
 
-        A part is skipped if the policy skipped the task's job then. `area(t)` is the integral of the
-        function up to the time `t`. With `area(t) = t`, the results are the skipped seconds.
+        In a skipped part of the wait, the policy skips the task's job. The argument `area` describes the
+        function: `area(t)` is the integral of the function up to the time `t`. With `area(t) = t`, the
+        results are the skipped seconds.
         """
         made = np.zeros(self.count)
         if not len(self.start):

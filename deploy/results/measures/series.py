@@ -37,7 +37,10 @@ class Steps:
         return self.integrator()(at)
 
     def integrator(self) -> Callable[[np.ndarray], np.ndarray]:
-        """Return a function that computes `integral` and is faster for several calls."""
+        """Return a function that gives the same results as `integral`.
+
+        It is faster if called several times.
+        """
         if not len(self.t):
             return lambda at: np.zeros(len(at))
         areas = np.concatenate([[0.0], np.cumsum(self.value[:-1] * np.diff(self.t))])

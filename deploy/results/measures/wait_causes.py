@@ -79,9 +79,9 @@ def _of_tasks(
     """Return a dictionary from cause to seconds for tasks of one user, which waited from `since` to `until`.
 
     `passed` contains the time spans in which the policy skipped jobs, and `place` the index of each task's
-    job in `passed`. In these spans, the skip is the cause, whatever the state of the slots. `full` is a
-    function that integrates the time with no free slot. `over` integrates the part of this time in which the
-    user had at least a fair share.
+    job in `passed`. In these spans, the skip is the cause, even if no slot is free. `full` is a function that
+    returns the seconds without a free slot up to a time. `over` returns how many of these seconds the user
+    had at least a fair share of the slots.
     """
 
     def area(of: Area) -> np.ndarray:
@@ -111,11 +111,11 @@ def _held(attempts: pd.DataFrame, owners: Coded, end_s: float) -> Intervals:
 
 
 def _with_a_fair_share(mine: Steps, active: Steps, full: Steps, slots: int) -> Steps:
-    """Return a step function that is 1 while a user has at least an equal share of the slots and none is
-    free.
+    """Return a step function of time that is 1 if three conditions are met, and otherwise 0.
 
-    At least two users must be active as well. Otherwise the value is 0. `mine` is the number of slots that
-    the user occupies, and `full` is above 0 while no slot is free.
+    No slot is free, at least two users are active, and the user in question occupies at least an equal share
+    of the `slots` slots. `mine` is the number of slots that this user occupies, `active` is the number of
+    active users, and `full` is above 0 while no slot is free.
     """
     times = np.unique(np.concatenate([mine.t, active.t, full.t]))
     users = active.at(times)

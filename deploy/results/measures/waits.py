@@ -84,10 +84,9 @@ def task_waits(first: pd.DataFrame) -> np.ndarray:
 def first_assignments(jobs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
     """Return a table of the launched tasks with the columns assigned, job, kind, split_of and runnable.
 
-    `assigned` is the time of the task's first assignment. `split_of` is the map from which the policy split
-    the task off, if it did. `runnable` is the time from which the task could run. For a map, that is the
-    submission of its job. For a reduce, it is the time at which enough maps had ended for reduces to start
-    (the slow-start share).
+    `assigned` is the time of the task's first assignment. If the policy split the task off a map, `split_of`
+    is that map. `runnable` is the time from which the task could run. For a map, that is the submission of
+    its job. For a reduce, it is the time at which the required share of the job's maps had ended.
     """
     import pandas as pd
 

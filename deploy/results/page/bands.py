@@ -54,7 +54,8 @@ def _named(racks: Sequence[str]) -> str:
 def band_lanes(mine: RunTables, bands: Bands, end_s: float) -> dict[str, Any]:
     """Return the percentage of each band's slots in use, for each time bin from 0 to `end_s`.
 
-    The percentages are divided by job, by user and by locality.
+    `mine` contains the run's tables. There are three sets of percentages: separate values for each job, for
+    each user, and for each locality.
     """
     edges = np.linspace(0.0, end_s, BAND_BINS + 1)
     slots = [

@@ -76,8 +76,8 @@ class _TimePart:
 def of_slowdown(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
     """Return the cause of a difference of mean slowdowns between the two policies in `pair`.
 
-    It names the size class of jobs that makes most of the difference, and how the time of these jobs changed.
-    `runs` contains the tables of each policy.
+    The cause names the size class of jobs that makes most of the difference. It also names the part of their
+    completion time that differs most between the policies. `runs` contains the tables of each policy.
     """
     found = {
         size: (share, both)
@@ -95,8 +95,9 @@ def of_slowdown(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
 def of_completion(policies: Policies, pair: ComparedPair, runs: Runs, size: str | None = None) -> Cause:
     """Return the cause of a difference of mean completion times between the two policies in `pair`.
 
-    It names the size class of jobs, and the part of their time, that make most of the difference. With
-    `size`, only this size class is considered. `runs` contains the tables of each policy.
+    The cause names a size class of jobs and a part of their time, such as the shuffle, that together make
+    most of the difference. If `size` is not None, only this size class is considered. `runs` contains the
+    tables of each policy.
     """
     parts = [
         part
@@ -147,8 +148,9 @@ def _sizes(run: RunTables | None) -> dict[str, float]:
 
 
 def adjusted_p(differences: Sequence[np.ndarray]) -> list[float]:
-    """Return the p-value of a test of each array of paired differences, all adjusted together by Holm's
-    method.
+    """Return, for each array of paired differences, the p-value of a test whether their mean is zero.
+
+    The p-values are adjusted together by Holm's method.
     """
     p_values = [stats.paired_p(each.tolist(), len(differences)) for each in differences]
     return stats.holm([1.0 if p is None else p for p in p_values])
@@ -162,8 +164,9 @@ def p_text(p: float) -> str:
 def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
     """Return the cause that jobs of the class `size` waited behind other jobs under the worse policy.
 
-    Its text names the jobs that occupied the slots during these waits. Its evidence contains their shares of
-    the slots. The cause is empty if these shares are less than half.
+    The text of the cause names the jobs that occupied the slots during these waits. The evidence contains the
+    share of the slots that they occupied. The cause is empty if these shares add up to less than half. `runs`
+    contains the tables of each policy.
     """
     held = held_slots(runs[pair.loser], size)
     named = sorted(held, key=lambda name: -held[name])[:NAMED_MAX]
@@ -180,9 +183,9 @@ def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
 def held_slots(run: RunTables, size: str) -> dict[str, float]:
     """Return a dictionary from job name to the share of the used slots that jobs of that name occupied.
 
-    The time considered is that in which jobs of the class `size` waited for their first slot. Names are
+    Only the time is considered in which jobs of the size class `size` waited for their first slot. Names are
     without the number at their end (see `common_names`). Only the `GROUPS_MAX` names that occupied slots
-    longest are included.
+    longest in the whole run are included.
     """
     jobs = run.jobs[run.jobs["start"].notna()]
     mine = np.array([size_of(count) == size for count in (jobs["maps"] + jobs["reduces"]).tolist()], bool)
@@ -213,9 +216,9 @@ def common_names(jobs: pd.DataFrame) -> dict[str, str]:
 def of_makespan(policies: Policies, pair: ComparedPair) -> Cause:
     """Return the cause of a difference of makespans between the two policies in `pair`.
 
-    Either the slots were in use for a larger share of the time, or the attempts took less time in total. The
-    cause is the factor that differs more between the policies, since the makespan is the attempts' total time
-    divided by the number of slots and by the share of time in which slots were used.
+    A makespan is the attempts' total time, divided by the number of slots and by the share of time in which
+    slots were in use. Under the better policy, either this share was larger, or the total time was shorter.
+    The cause is the one of these two that differs more.
     """
     busy = pair.both(policies, ("slots_busy",))
     if busy is None or not (busy[0].all() and busy[1].all()):

@@ -70,7 +70,7 @@ def compared(policies: Policies, label: str, one: str, other: str) -> ComparedPa
     """Compare two policies by the metric `label`, a row of the table. One of them is the run's first policy.
 
     Return None if they do not differ significantly. With fewer than `stats.REPEATS_LEAST` repeats there is no
-    test. In that case, return None if the relative difference is below `LEAST`.
+    test. In that case, return None if the means differ by less than the share `LEAST` of the larger one.
     """
     figure = FIGURE_OF[label]
     found = common_repeats(policies, one, other, figure.path)
@@ -129,10 +129,11 @@ def rows_between(policies: Policies, one: str, other: str) -> Iterator[ComparedP
 
 
 def repeats_needed(summary: Mapping[str, Any], label: str) -> tuple[str, int | None] | None:
-    """Return the policy with the best mean by the metric `label`, and how many repeats may confirm that it is
-    best.
+    """Return the policy with the best mean by the metric `label`, and a number of repeats.
 
-    Return None if `summary` contains no comparison by this metric.
+    That number would probably be enough for tests to confirm that the policy is the best. It is None if too
+    many repeats would be needed. Return None instead of the pair if `summary` contains no comparison by this
+    metric.
     """
     rows = summary.get("comparison", {}).get("rows", ())
     found = next((row for row in rows if row["figure"] == label), None)

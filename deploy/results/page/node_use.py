@@ -52,7 +52,7 @@ def use(mine: RunTables, edges: np.ndarray, bands: Bands | None, *, simulated: b
 def limits(mine: RunTables) -> dict[str, str]:
     """Return a dictionary from resource (CPU, disk, network) to the nodes' declared rate as text.
 
-    If the nodes declare several rates, the text has their number.
+    If the nodes declare different rates, the text is like `3 different rates`.
     """
     return {
         "cpu": _span([f"{node['cores']:g} x {node['core_speed']:g} cores" for node in mine.nodes]),

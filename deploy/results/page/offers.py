@@ -86,9 +86,9 @@ def _launches(mine: RunTables, drawn: pd.DataFrame) -> list[str]:
 
 
 def _stretches(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Return the policy's answers about whole jobs (skip or reject).
+    """Return a table of the policy's answers about whole jobs (skip or reject), with one row per time span.
 
-    Consecutive equal answers are combined to one row, with the answer and its reason, the first and last
+    Consecutive equal answers form one time span. Its row contains the answer, the reason, the first and last
     time, and the numbers of answers and nodes.
     """
     whole = decisions["task"].isna() | (decisions["task"] == "")

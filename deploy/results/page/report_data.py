@@ -295,7 +295,8 @@ def quantiles(repeats: Sequence[np.ndarray]) -> list[float]:
 def places(policy: Mapping[str, Any]) -> dict[str, list[float | None]]:
     """Return the shares of node-local, rack-local and off-rack maps under a policy.
 
-    The shares are weighted by the number of maps (`tasks`) and by the size of their inputs (`bytes`).
+    `policy` is the policy's entry in summary.json. There are two sets of shares: of the number of maps
+    (`tasks`), and of the size of their inputs (`bytes`).
     """
     made: dict[str, list[float | None]] = {}
     for by in ("tasks", "bytes"):
@@ -309,6 +310,6 @@ def _rounded(values: np.ndarray, digits: int) -> list[float]:
 
 
 def _masked(values: np.ndarray, mask: np.ndarray) -> list[float | None]:
-    """Return the values rounded, with None in place of NaN and where the mask is false."""
+    """Return the values as a list of rounded numbers, with None for NaN and where the mask is false."""
     keep = mask & ~np.isnan(values)
     return [round(v, 3) if k else None for v, k in zip(values.tolist(), keep.tolist(), strict=True)]

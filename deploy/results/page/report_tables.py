@@ -302,7 +302,7 @@ def _rate(value: float, unit: str) -> str:
 def _by_job(
     shown: Sequence[RunTables], wanted: Any
 ) -> list[tuple[Mapping[str, Any], list[Mapping[str, Any] | None]]]:
-    """Return the jobs for which the function `wanted` is true for the job's row, in order of submission.
+    """Return the jobs whose row in the table of jobs satisfies the function `wanted`, in order of submission.
 
     Each job comes with a list of its rows, one for each run in `shown`. The row is None for a run without the
     job.

@@ -154,8 +154,9 @@ def _means(policies: Policies) -> str:
 def _between(summary: Mapping[str, Any], other: str, runs: Runs, jobs: JobsOf) -> list[Why]:
     """Return up to three sentences that compare the policy `other` with the first policy.
 
-    The first sentence is about a metric by which they differ, with the cause. The second is about the jobs
-    that end earlier or later. The third is about another metric.
+    The first sentence is about a metric by which they differ, with the cause. If this metric is a completion
+    time or a slowdown, the second sentence says which jobs end earlier or later. The last is about another
+    metric.
     """
     policies: Policies = summary["policies"]
     pairs = rows_between(policies, next(iter(policies)), other)
@@ -301,11 +302,11 @@ def _job_that_pays(both: pd.DataFrame, *, tested: bool) -> list[tuple[str, float
 
 
 def _in_both(mine: Mapping[int, pd.DataFrame], others: Mapping[int, pd.DataFrame]) -> pd.DataFrame | None:
-    """Return a table of the jobs that succeeded under both policies in the same repeat, or None without a
-    repeat.
+    """Return a table of the jobs that succeeded under both policies in the same repeat.
 
-    Columns: id, name, size class, repeat, and the completion times in seconds under the better and the other
-    policy.
+    Return None if the policies have no repeat in common. `mine` and `others` map each repeat to the table of
+    jobs under the better and the other policy. Columns of the result: id, name, size class, repeat, and the
+    completion times in seconds under the better and the other policy.
     """
     import pandas as pd
 
