@@ -69,7 +69,8 @@ def resolve_policies(
 
 
 def check_speculation(given: Any, complaints: Complaints) -> None:
-    """Check the value `given` of the scenario's key `speculation`, which selects how slow tasks are copied.
+    """Check the value `given` of the scenario's key `speculation`, the rule for second attempts of slow
+    tasks.
 
     An error is added to `complaints` if the name is unknown or a parameter is invalid.
     """

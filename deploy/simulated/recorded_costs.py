@@ -62,9 +62,9 @@ class RecordedCosts:
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
         """Implement `CostModel.reduce_cost`: return the recorded cost of a reduce.
 
-        The recorded run has only the total CPU time. The estimated CPU time of fetching is subtracted first,
-        and then that of the merge, which is at most the merge's duration. The rest is the CPU time of the
-        reduce function.
+        The recorded run has only the total CPU time of a reduce, which is divided into three parts. The part
+        of fetching is estimated. The next part, at most the recorded duration of the merge, is that of the
+        merge. The rest is the CPU time of the reduce function.
         """
         row = self._row(job, TaskKind.REDUCE, index)
         fetching_s = HANDLING.fetching_s(job.maps, row["shuffle_bytes"]) / self._core_speed

@@ -34,9 +34,10 @@ class MovingCosts:
     fetched_byte_s: float = 1.4e-9
 
     def map_s(self, cost: Cost, *, spills: bool) -> float:
-        """Return the CPU time of a map with the given cost that only moves data, in core-seconds of the host.
+        """Return the CPU time that a map needs to start and to move its data, in core-seconds of the host.
 
-        With `spills`, reduces fetch the map's output. Writing such output costs more than writing a file.
+        `cost` has the numbers of bytes that the map reads and writes. With `spills`, reduces fetch the map's
+        output. Writing such output costs more than writing a file.
         """
         written_byte_s = self.spilled_byte_s if spills else self.written_byte_s
         return self.attempt_s + self.read_byte_s * cost.read_bytes + written_byte_s * cost.write_bytes
