@@ -1,4 +1,4 @@
-"""A table of declared and achieved resources of nodes: one row per measured limit, with the load used."""
+"""A table of declared and achieved resources of nodes. A row is one measurement of a limit under a load."""
 
 from __future__ import annotations
 

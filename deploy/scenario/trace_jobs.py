@@ -23,8 +23,8 @@ Planned = tuple[tuple[PlannedJob, ...], tuple[str, ...]]
 def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
     """Return the selected jobs of the trace, and sentences about data that was missing, assumed or cut.
 
-    `workload` names the trace and the selection. After an error, which is added to `inputs.complaints`, both
-    results are empty.
+    `workload` has the name of the trace file, and selects jobs of the trace. After an error, which is added
+    to `inputs.complaints`, both results are empty.
     """
     trace = _read(workload, inputs)
     if trace is None:

@@ -85,8 +85,9 @@ class Desk:
         """Submit the jobs of a client's request, and return them with their submit times.
 
         The request has the key `jobs` with a list of jobs, or `text` with YAML and `file` with the name of
-        the YAML file. Its key `base` is the folder of relative file names, and its key `user` is the user of
-        jobs that name none. Raises BadInput if a job is wrong, RunFailed if the cluster cannot accept jobs.
+        the YAML file. Its key `base` is the folder of relative file names, and its key `user` the user of
+        jobs that have no such key. Raises BadInput if a job is wrong, RunFailed if the cluster cannot accept
+        jobs.
         """
         return self.take_document(jobs_document(request), Path(str(request.get("base") or ".")))
 

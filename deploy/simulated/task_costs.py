@@ -78,10 +78,10 @@ def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:
 def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None = None) -> ScenarioCosts:
     """Return the cost model that the scenario's key `simulate.costs` selects.
 
-    `measured` is a dictionary from job id to cost law, and has precedence. Applications without declared
-    costs are measured on this host, which takes seconds. If the key is `profile`, applications with declared
-    costs are measured as well. Costs of a user's own application are kept in the profile store. Raises
-    BadInput if an application fails on a sample of its input.
+    `measured` is a dictionary from job id to a cost law that replaces the job's declared costs. Other
+    applications without declared costs are measured on this host, which takes seconds. If the key is
+    `profile`, applications with declared costs are measured as well. Costs of a user's own application are
+    kept in the profile store. Raises BadInput if an application fails on a sample of its input.
     """
     apps: dict[str, AppCosts] = {}
     for job in scenario.jobs:
