@@ -71,8 +71,8 @@ class SentRows:
 class SimulationEnd:
     """The end of a simulation: final state, error message, and number of ended attempts (`ends`).
 
-    `findings` are reports of the policy by topic. `OneRun.close` copies these values to the `RunRecord`,
-    which is saved with the results.
+    `findings` are reports of the policy by topic. `OneRun.close` copies all values except `ends` to the
+    `RunRecord`, which is saved with the results.
     """
 
     state: str = "interrupted"
