@@ -14,7 +14,7 @@ from schedbed.tasks.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class ReproduceOptions:
-    """The options of `schedbed reproduce`. The value of `machines` is already checked."""
+    """The options of the command `schedbed reproduce`. `machines` must be the name of a kind of machine."""
 
     machines: str
     all: bool

@@ -9,7 +9,7 @@ from schedbed.deploy.display.display import Display, PlainLines
 
 
 def make_display(*, live: bool = True, out: TextIO | None = None) -> Display:
-    """Return the display for a live run that is written to `out`, by default standard output.
+    """Return the display of a live run, which writes to `out` (by default standard output).
 
     If `live` is True and `out` is a terminal, the display is a picture that is redrawn. Otherwise it prints
     plain lines.

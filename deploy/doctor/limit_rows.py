@@ -24,8 +24,8 @@ from schedbed.tasks.units import format_bytes, format_rate
 class LimitsFile:
     """The content of a JSON file of measured limits.
 
-    It has the rows that one `schedbed doctor --measure`, with or without `--hostile`, measured, with the
-    host, the date and the command.
+    `rows` are the measurements of one command `schedbed doctor --measure`, with or without `--hostile`. The
+    other values are the command, the date, the host, and the kind of machine of the nodes.
     """
 
     machines: str

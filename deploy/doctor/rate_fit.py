@@ -64,8 +64,8 @@ def steady_rate(series: Series) -> FittedRate | None:
 def fit_rate(series: Series) -> FittedRate:
     """Return the slope of the line through at least three readings of a counter, with its possible error.
 
-    If a limit grants its amount in lumps that are longer than the time between readings, consecutive readings
-    deviate in the same direction. They then count as fewer independent readings.
+    Readings in the middle of a lump that a limit grants deviate from the line in the same direction. Such
+    readings are not independent, so the possible error is larger.
     """
     times, values = zip(*series, strict=True)
     slope, at_zero = linear_regression(times, values)

@@ -92,8 +92,8 @@ async def _tasks(loads: Loads) -> list[Achieved]:
 async def _transfers(loads: Loads, kind: Transfer, size: int) -> list[Achieved]:
     """Let one attempt per node move `size` bytes, and return a row for each node with the achieved rate.
 
-    An attempt needs CPU time before its first byte. If that takes more than the share `CPU_SHARE` of the
-    transfer's time on one emulated core, the row mentions that and gets no verdict.
+    An attempt also needs CPU time. If its CPU time on one emulated core is more than the share `CPU_SHARE` of
+    the time that the declared rate allows for the bytes, the row mentions the CPU time and gets no verdict.
     """
     sources = loads.next_of()
     before = HostClock.read()
@@ -114,7 +114,8 @@ async def _transfers(loads: Loads, kind: Transfer, size: int) -> list[Achieved]:
 async def _took(loads: Loads, work: Sequence[Work]) -> list[list[Message]]:
     """Run all attempts of `work` at the same time, and repeat this until there are `REPEATS` runs.
 
-    Return a list for each attempt, with the node's report of each run.
+    Return a list for each attempt in `work`. It contains, for each run, the report that the node sent about
+    the attempt.
     """
     made: list[list[Message]] = []
     for _ in range(REPEATS):

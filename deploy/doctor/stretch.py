@@ -46,10 +46,10 @@ def on_this_host(scenario: ResolvedScenario) -> ResolvedScenario:
 
 
 def settled(scenario: ResolvedScenario, address: str | None = None) -> ResolvedScenario:
-    """Return the scenario with a number for its stretch, measured on this host if it is `auto` or `adaptive`.
+    """Return the scenario with a number as the value of its key `stretch` (real seconds per emulated second).
 
-    Raises BadInput if it must be measured and `address`, a Ray cluster, is given: only this host can be
-    measured.
+    The values `auto` and `adaptive` are replaced by the least stretch that is possible on this host. Raises
+    BadInput for these values if `address`, a Ray cluster, is given, since only this host can be measured.
     """
     if not scenario.auto_stretch:
         return scenario

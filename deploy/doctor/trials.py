@@ -100,11 +100,11 @@ TRIALS: Sequence[HostileTrial] = (
 class TrialSeen:
     """The observations of a trial.
 
-    `achieved` is the measured value, with the possible error `resolution`, of the kernel's counter named
-    `witness`; it is None if no counter was available. `state` and `reason` describe the end of the first
-    attempt, `node_lives` is whether the node is still alive, `pids_limit` is the host's own limit on
-    processes, and `left_behind` is the number of processes that were still running after the attempts had
-    ended.
+    `achieved` is the measured use of the attacked resource, or None if no kernel counter was available.
+    `witness` is the name of the counter, and `resolution` the possible error. `state` and `reason` describe
+    the end of the first attempt. `node_lives` is whether the node is still alive, `pids_limit` the host's own
+    limit on processes, and `left_behind` the number of processes that were still running after the attempts
+    had ended.
     """
 
     achieved: float | None

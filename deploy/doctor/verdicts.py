@@ -1,4 +1,4 @@
-"""A table of declared and achieved resources of nodes: one row per measured limit, with the load used."""
+"""A table of declared and achieved resources of nodes. A row is one measurement of a limit under a load."""
 
 from __future__ import annotations
 
@@ -48,10 +48,11 @@ class Achieved:
 
     @property
     def holds(self) -> bool:
-        """Return whether the limit holds: the error is at most the sum of `tolerance` and `resolution`.
+        """Return whether the limit holds: the relative error is at most the sum of `tolerance` and
+        `resolution`.
 
-        `resolution` is the possible error of a short measurement. The result is also True if `tolerance` is
-        None. A rate that is too low on a busy host counts as holding, since the limit is not the cause.
+        `resolution` is the possible error of a short measurement. The result is True as well for a row
+        without a verdict (`tolerance` is None), and for a rate that is too low while the host was busy.
         """
         if self.tolerance is None or abs(self.error) <= self.tolerance + self.resolution:
             return True

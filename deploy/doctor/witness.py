@@ -1,9 +1,9 @@
 """Measures an uncooperative attempt from outside, by the kernel's counters on the host.
 
-Two sources are used: the node's own counters (`Machine.totals`: control group, block device, network
-interface), and the counters of each process that writes to the attempt's log, whatever its group, session or
-parent. Neither source includes the work of other nodes, so the higher value is the true one. A process that
-left its control group is still included.
+Two sources are used. The first is the node's own counters (`Machine.totals`: control group, block device,
+network interface). The second is the counters of each process that writes to the attempt's log, even if the
+process has left its control group, its session or its parent. Neither source includes the work of other
+nodes, so the higher value is the true one.
 """
 
 from __future__ import annotations

@@ -70,9 +70,9 @@ def _class_of(policy: Any) -> type:
 
 
 def _maker(policy: Any) -> Callable[[], Policy]:
-    """Return a function that creates a new policy object: an instance of a class, or a copy of an object.
+    """Return a function that creates a new policy object, given a policy's class or an object to copy.
 
-    Raises BadInput if the value is no class or object of a policy, or if the class needs arguments.
+    Raises BadInput if `policy` is neither, or if it is a class that cannot be created without arguments.
     """
     if not callable(getattr(policy, "decide", None)):
         raise BadInput(

@@ -44,8 +44,8 @@ def fault_now(given: Mapping[str, Any], cluster: ClusterSpec, *, now_s: float, l
     """Return the planned form of a fault given by hand, such as {"kill": "n3", "for": "30s"}.
 
     The fault's times count from `now_s` (seconds of the run's clock) and are not scaled, since a person who
-    watches the run expects 30 s to last 30 s. `luck` is a random number below 1 for later choices, such as
-    that of a target. Raises BadInput with the error in one line.
+    watches the run expects 30 s to last 30 s. If several targets match the fault later, `luck`, a random
+    number from 0 to 1, selects one. Raises BadInput with the error in one line.
     """
     document = from_values(dict(given), "fault")
     fault = check_as(FaultNow, document, "kill")

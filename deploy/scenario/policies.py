@@ -53,9 +53,9 @@ def resolve_policies(
     """Return the policies to run in the given order. Each policy is built once as a check.
 
     Duplicates and policies that cannot be built are added to `complaints` as errors. `store` is the file of
-    job measurements for policies that name none. The file of a user's own policy is searched in the folder
-    `base`, then in the working folder. `own` has the policies that a program passed as classes or objects, by
-    index in `given`.
+    job measurements for policies that select no such file. The file of a user's own policy is searched in the
+    folder `base`, then in the working folder. `own` is a dictionary from index in `given` to policy, for the
+    policies that a program passed as classes or objects.
     """
     choices: dict[str, PolicyChoice] = {}
     for index, policy in enumerate(given):
@@ -69,7 +69,8 @@ def resolve_policies(
 
 
 def check_speculation(given: Any, complaints: Complaints) -> None:
-    """Check the value `given` of the scenario's key `speculation`, which selects how slow tasks are copied.
+    """Check the value `given` of the scenario's key `speculation`, the rule for second attempts of slow
+    tasks.
 
     An error is added to `complaints` if the name is unknown or a parameter is invalid.
     """

@@ -23,8 +23,8 @@ Planned = tuple[tuple[PlannedJob, ...], tuple[str, ...]]
 def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
     """Return the selected jobs of the trace, and sentences about data that was missing, assumed or cut.
 
-    `workload` names the trace and the selection. After an error, which is added to `inputs.complaints`, both
-    results are empty.
+    `workload` has the name of the trace file, and selects jobs of the trace. After an error, which is added
+    to `inputs.complaints`, both results are empty.
     """
     trace = _read(workload, inputs)
     if trace is None:
@@ -151,9 +151,10 @@ def plan_synthetic(
 def share_inputs(jobs: Sequence[SyntheticJob], inputs: JobInputs, block_bytes: int) -> dict[str | None, str]:
     """Add an input file for each path in the trace that several jobs read.
 
-    Return a dictionary from path in the trace to block-store path. If all jobs that read a path read the
-    same amounts, its file has one block per map. Otherwise, the file has blocks of `block_bytes` (multiplied
-    by the scenario's `scale`), it is as long as the largest job needs, and each job divides it into splits.
+    Return a dictionary from path in the trace to block-store path. If the maps of all these jobs read the
+    same numbers of bytes, the file has one block per map. Otherwise, the file is as long as the largest of
+    these jobs needs, and each job divides it into splits. Its blocks then have `block_bytes`, multiplied by
+    the scenario's factor `scale`.
     """
     readers: dict[str, list[tuple[int, ...]]] = {}
     for job in jobs:

@@ -116,11 +116,11 @@ class _TriedRuns(LiveRuns):
     tried: Sequence[TriedListener] = ()
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
-        """Serve an HTTP API as that of the cluster, and test all listeners, instead of following a run.
+        """Serve the HTTP API that a cluster that stays up has, and test all listeners. No workload is run.
 
-        The API has no users and no service behind it. A request that passes the token check therefore causes
-        an error, which shows that the check failed to refuse it. `session` has the addresses of the nodes'
-        agents; the other arguments are not used.
+        The API has no users, and no service performs its requests. A request that passes the token check
+        therefore causes an error, which shows that the check failed to refuse it. `session` has the addresses
+        of the nodes' agents; the other arguments are not used.
         """
         nothing = SimpleNamespace(book=UserBook())
         with Api(cast(Any, nothing), secrets.token_hex(32), self._options.ports):

@@ -103,9 +103,9 @@ class Cluster:
     def submit(self, job: Mapping[str, Any], *, base: Path | str | None = None) -> SubmittedJob:
         """Submit a job, and return it once the cluster has accepted it.
 
-        `job` is a mapping with the keys of a job in a scenario file, for example `app` and `input`. The job
-        is submitted now or, with the key `submit`, that much later. Names of input files are relative to the
-        folder `base`, by default the working folder.
+        `job` is a mapping with the keys of a job in a scenario file, for example `app` and `input`. Its key
+        `submit` is a delay after which the job is submitted; the default is no delay. Names of input files
+        are relative to the folder `base`, by default the working folder.
         """
         return self.submit_all([job], base=base)[0]
 

@@ -161,7 +161,7 @@ def mark_failed(folder: Path, why: str) -> None:
 
 
 def clusters() -> tuple[dict[str, ClusterRecord], dict[str, str]]:
-    """Return two dictionaries by cluster name: the clusters that are up, and messages about the others.
+    """Return the clusters that are up, and messages about the other clusters. Both are keyed by cluster name.
 
     A message says why the cluster failed or was killed. The files of such a cluster are removed.
     """

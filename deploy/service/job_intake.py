@@ -84,9 +84,10 @@ class Desk:
     def take(self, request: Mapping[str, Any]) -> tuple[PlannedJob, ...]:
         """Submit the jobs of a client's request, and return them with their submit times.
 
-        A request has the list `jobs`, or YAML in `text` and the name of its file in `file`. Names of input
-        files are relative to the folder `base`, and jobs without a user get the user `user`. Raises BadInput
-        if a job is wrong, RunFailed if the cluster cannot accept jobs.
+        The request has the key `jobs` with a list of jobs, or `text` with YAML and `file` with the name of
+        the YAML file. Its key `base` is the folder of relative file names, and its key `user` the user of
+        jobs that have no such key. Raises BadInput if a job is wrong, RunFailed if the cluster cannot accept
+        jobs.
         """
         return self.take_document(jobs_document(request), Path(str(request.get("base") or ".")))
 

@@ -144,9 +144,9 @@ class ClusterService:
         self._session.kill([job], "killed by its user")
 
     def fault(self, fault: Any) -> Json:
-        """Inject a fault now or, if it has the key `at`, at that time.
+        """Inject a fault now or, if `fault` has the key `at`, at that time.
 
-        Return the planned fault as JSON values. `fault` has the keys of a fault in a scenario file.
+        `fault` has the keys of a fault in a scenario file. Return the planned fault as JSON values.
         """
         return inject_by_hand(fault, self._desk.scenario, self._session.duration_s, self._faults)
 

@@ -15,9 +15,9 @@ WAITING = "waiting"  # Until the job's submit time.
 
 
 class JobStates:
-    """The latest status of each job.
+    """The latest status of each job of a cluster that stays up.
 
-    It is kept even when the scheduler core has dropped a job that ended long ago.
+    The status of a job is kept even when the scheduler core has dropped the job, long after the job's end.
     """
 
     def __init__(self) -> None:

@@ -89,7 +89,7 @@ def show_down(name: str | None, *, everything: bool, wait: bool) -> None:
     """Shut down the cluster `name`, or all clusters if `everything` is True, and print the result folders.
 
     If `wait` is True, the jobs end first. `everything` also removes processes, folders and containers that
-    crashed runs left on this host. Raises RunFailed if a cluster had failed or was killed.
+    crashed runs left on this host. Raises RunFailed if a cluster has failed or was killed before.
     """
     console, trouble = Console(), []
     if not everything:

@@ -24,8 +24,8 @@ def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
     """Return the duration in s of each job, from submission to end, when it runs alone under FIFO.
 
     The result is a dictionary from job id to duration. Faults are not injected. Jobs are left out if the
-    costs of their applications would have to be measured first. If the different jobs together have more than
-    TASKS_MAX tasks, the result is empty.
+    costs of their applications would have to be measured first. Equal jobs are simulated once. If that would
+    still be more than TASKS_MAX tasks in total, the result is empty.
     """
     shapes: dict[tuple[Any, ...], list[PlannedJob]] = {}
     tasks = 0

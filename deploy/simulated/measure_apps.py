@@ -196,7 +196,7 @@ class _Bench:
 
 
 class _CpuMeter(Meter):
-    """A meter of an attempt that also records the CPU time until the merge of a reduce ended."""
+    """The counters of one attempt. It also records the CPU time until the merge of a reduce ended."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -281,9 +281,9 @@ class _CountingSink:
 def _laws(whole: _Measured, piece: _Measured, few: _Measured | None, all_: _Measured | None) -> AppCosts:
     """Return the cost laws of an application that fit the given measurements.
 
-    `whole` is a map that read the whole sample, and `piece` a map that read a quarter of it. `few` is a
-    reduce that fetched the map output of one quarter, and `all_` a reduce that fetched all four; both are
-    None for a job without reduces.
+    `whole` is a map that read the whole sample, and `piece` a map that read a quarter of the sample. `few` is
+    a reduce that fetched the output of a map of one quarter, and `all_` a reduce that fetched the outputs of
+    the maps of all four quarters. Both are None for a job without reduces.
     """
     start_s, unit_s = _line(whole.work, whole.first_s, piece.work, piece.first_s)
     output = reduce_start_s = reduce_cpu_s = reduce_sort_s = 0.0

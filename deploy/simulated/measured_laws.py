@@ -121,10 +121,11 @@ def _law(scenario: ResolvedScenario, job: PlannedJob, attempts: pd.DataFrame) ->
 
 
 def _reduce_s(reduces: pd.DataFrame, law: AppCosts, maps: int, fetched: float) -> tuple[float, float]:
-    """Return the mean core-seconds of the host that reduces used for the merge, and after the merge.
+    """Return the mean CPU time of reduces in the merge and after the merge, in core-seconds of the host.
 
-    The total is divided in the proportion that `law` expects for `fetched` bytes. The measured duration of
-    the merge cannot be used, since other tasks of the node computed at the same time.
+    The CPU time of fetching `fetched` bytes from `maps` maps is subtracted from the total. The rest is
+    divided in the proportion that `law` expects. The measured duration of the merge cannot be used, since
+    other tasks of the node computed at the same time.
     """
     if not len(reduces):
         return 0.0, 0.0

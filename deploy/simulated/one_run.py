@@ -69,9 +69,10 @@ class SentRows:
 
 @dataclass(slots=True)
 class SimulationEnd:
-    """The end of a simulation: state, error message and findings, and the number of ended attempts (`ends`).
+    """The end of a simulation: final state, error message, and number of ended attempts (`ends`).
 
-    `OneRun.close` copies these values to the `RunRecord`, which is saved with the results.
+    `findings` are reports of the policy by topic. `OneRun.close` copies all values except `ends` to the
+    `RunRecord`, which is saved with the results.
     """
 
     state: str = "interrupted"
@@ -83,7 +84,7 @@ class SimulationEnd:
 
 
 class HistoryRows:
-    """A receiver of a simulation's rows that passes the rows in batches to the history.
+    """A receiver of a simulation's rows. It passes them in batches to the history.
 
     The history is the object that writes the run's tables.
     """

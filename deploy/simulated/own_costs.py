@@ -1,8 +1,8 @@
 """Costs of a user's own application, measured once on a sample of its input and kept in the profile store.
 
-The code runs in a child process with a time limit (`python -m schedbed.deploy.simulated.own_costs FD`). The
-costs are stored under a digest of everything on which they depend, so that the same application has the same
-costs for the same input in every later simulation.
+The code runs in a child process with a time limit (`python -m schedbed.deploy.simulated.own_costs FD`, where
+FD is the file descriptor for the answer). The costs are stored under a digest of everything on which they
+depend, so that the same application has the same costs for the same input in every later simulation.
 """
 
 from __future__ import annotations

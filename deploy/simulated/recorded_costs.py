@@ -62,9 +62,9 @@ class RecordedCosts:
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
         """Implement `CostModel.reduce_cost`: return the recorded cost of a reduce.
 
-        The recorded run has only the total CPU time. The estimated CPU time of fetching is subtracted first,
-        and then that of the merge, which is at most the merge's duration. The rest is the CPU time of the
-        reduce function.
+        The recorded run has only the total CPU time of a reduce. The estimated CPU time of fetching is
+        subtracted. From the rest, the merge receives at most its recorded duration, and the reduce function
+        what then remains.
         """
         row = self._row(job, TaskKind.REDUCE, index)
         fetching_s = HANDLING.fetching_s(job.maps, row["shuffle_bytes"]) / self._core_speed
@@ -81,8 +81,8 @@ class RecordedCosts:
     def fit(self, replayed: pd.DataFrame) -> None:
         """Change `extra_s` so that tasks take as long in a simulation as they did in the recorded run.
 
-        `replayed` are the attempts of a first simulation with these costs. Live tasks also wait for things
-        outside the model, above all for a busy host.
+        `replayed` are the attempts of a first simulation with these costs. In live runs tasks also wait for
+        resources that the simulation does not model, above all on a busy host.
         """
         lasted_s = worked_s(replayed)
         for task, recorded_s in self._worked_s.items():

@@ -130,7 +130,8 @@ class SimRuns:
 
         `folder` receives the results, and `record` a record of each run. If the options allow several runs at
         a time, each run is simulated in a separate process. A policy from a user's file always has a separate
-        process. The files written are the same in all cases.
+        process. The files written are the same in all cases. `watch` is ignored, since only live runs are
+        shown on the live page.
         """
         scenario = self._scenario
         order = run_order(len(scenario.policies), scenario.repeats)
@@ -170,7 +171,7 @@ class SimRuns:
             run.close()
 
     def _work(self, run: OneRun, needs_bytes: int = 0) -> SideWork:
-        """Return the work that simulates `run` in a separate process, as an object for `side_by_side`.
+        """Return the work that simulates `run` in a separate process, in the form that `side_by_side` starts.
 
         If the policy is from a user's file, rows are sent to this process, which keeps them if the separate
         process crashes. Otherwise the separate process writes the rows itself. `needs_bytes` is the expected

@@ -34,9 +34,10 @@ class MovingCosts:
     fetched_byte_s: float = 1.4e-9
 
     def map_s(self, cost: Cost, *, spills: bool) -> float:
-        """Return the CPU time of a map with the given cost that only moves data, in core-seconds of the host.
+        """Return the CPU time that a map needs to start and to move its data, in core-seconds of the host.
 
-        With `spills`, reduces fetch the map's output. Writing such output costs more than writing a file.
+        `cost` has the numbers of bytes that the map reads and writes. With `spills`, reduces fetch the map's
+        output. Writing such output costs more than writing a file.
         """
         written_byte_s = self.spilled_byte_s if spills else self.written_byte_s
         return self.attempt_s + self.read_byte_s * cost.read_bytes + written_byte_s * cost.write_bytes
@@ -77,10 +78,10 @@ def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:
 def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None = None) -> ScenarioCosts:
     """Return the cost model that the scenario's key `simulate.costs` selects.
 
-    `measured` is a dictionary from job id to cost law, and has precedence. Applications without declared
-    costs are measured on this host, which takes seconds. If the key is `profile`, applications with declared
-    costs are measured as well. Costs of a user's own application are kept in the profile store. Raises
-    BadInput if an application fails on a sample of its input.
+    `measured` is a dictionary from job id to a cost law that replaces the job's declared costs. Other
+    applications without declared costs are measured on this host, which takes seconds. If the key is
+    `profile`, applications with declared costs are measured as well. Costs of a user's own application are
+    kept in the profile store. Raises BadInput if an application fails on a sample of its input.
     """
     apps: dict[str, AppCosts] = {}
     for job in scenario.jobs:

@@ -255,9 +255,10 @@ def phases(run: RunTables) -> pd.DataFrame:
     """Return the successful attempts of a run, with a column of seconds for each phase in PHASES.
 
     The phase `launch` lasts from the assignment of the attempt to a node until its code starts, and `run`
-    from then to its end. `beyond CPU` is the part of `run` that is not computation at full speed. `shuffle`,
-    `sort` and `reduce` are the phases of a reduce. `next launch` lasts from the attempt's end to the node's
-    next assignment of the same kind, if that is less than a second later.
+    from then to its end. `beyond CPU` is `run` without the time that the attempt's CPU time takes at the
+    speed of the node's cores. `shuffle`, `sort` and `reduce` are the phases of a reduce. `next launch` lasts
+    from the attempt's end to the node's next assignment of the same kind (map or reduce), if that is less
+    than a second later.
     """
     done = run.attempts[run.attempts["state"] == "succeeded"]
     speed = done["node"].map({str(node["node"]): float(node["core_speed"]) for node in run.nodes})

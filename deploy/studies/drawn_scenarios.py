@@ -115,10 +115,10 @@ def _fill(jobs: Sequence[dict[str, Any]], slot_s: float) -> None:
 class DrawnTotal:
     """The results of all drawn scenarios together.
 
-    `job_error` is the median of the absolute errors of all jobs. `told_apart` is the number of scenarios
-    whose live runs show which policy is better, and `same_winner` the number of these in which the simulation
-    finds the same best policy. `left_out` is the number of live runs that were not used, since the host could
-    not provide the declared resources.
+    `job_error` is the median of the simulator's absolute errors in the completion times of jobs. `told_apart`
+    is the number of scenarios whose live runs show which policy is better. In `same_winner` of these, the
+    simulation finds the same best policy. `left_out` is the number of live runs that were not used, since the
+    host could not provide the declared resources.
     """
 
     scenarios: int

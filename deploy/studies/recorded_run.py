@@ -65,7 +65,8 @@ class JobError:
 class RecordedAgreement:
     """The comparison of a recording with its simulation under one policy.
 
-    `recorded_s` and `simulated_s` are makespans in seconds over all jobs whose end is known in both.
+    `recorded_s` and `simulated_s` are the makespans in seconds, in the recording and in the simulation. They
+    cover the jobs whose ends are known in both.
     """
 
     policy: str
@@ -130,8 +131,8 @@ class RecordedAgreement:
 def framework_for(name: str, recording: Recording, **numbers: Any) -> Any:
     """Return the `framework` section of a scenario that simulates a recording.
 
-    `name` is the framework's profile of delays, such as `hadoop1`. Values that the recording shows replace
-    the values of the profile, and `numbers`, which are given by name, replace both.
+    `name` is the framework's profile of delays, such as `hadoop1`. Some delays of the profile are replaced by
+    those that the recording shows. The keyword arguments `numbers` replace delays of either origin.
     """
     if name == "none":
         return name

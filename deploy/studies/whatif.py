@@ -161,8 +161,8 @@ def _nodes(cluster: ClusterSpec, count: int) -> ClusterSpec:
 def _moved(file: InputFile, names: dict[str, str], count: int) -> InputFile:
     """Return an input file with the nodes of its replicas renamed by the dictionary `names`.
 
-    If two replicas of a block would then be on the same node, one of them moves to the next free node.
-    `count` is the number of nodes.
+    `count` is the number of nodes after renaming. If two replicas of a block would be on the same node, one
+    of them moves to the next node that has no replica of the block.
     """
     if file.preferred is None:
         return file

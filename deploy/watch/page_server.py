@@ -62,8 +62,8 @@ class Controls(Protocol):
 class PageClient:
     """An open page in a browser, with a queue of at most `most` events to send to the page.
 
-    If the page reads too slowly, its queue is cleared, and it gets a snapshot of the run instead. A page with
-    `looks_only` shows no buttons.
+    If the page reads too slowly, the queue is cleared, and the page receives a snapshot of the run instead. A
+    page with `looks_only` shows no buttons.
     """
 
     def __init__(self, most: int = QUEUE_MOST, *, looks_only: bool = False) -> None:

@@ -127,7 +127,10 @@ class RunFeed:
         return self._told("results", {"results": list(self._results)})
 
     def over(self, has_report: bool) -> Json:
-        """Return the last event for the pages: the command has ended, and has made a report or not."""
+        """Return the last event for the pages, which says that the command has ended.
+
+        `has_report` is whether the command has written a report.
+        """
         self._report = has_report
         return self._told("over", {"report": has_report})
 

@@ -40,8 +40,9 @@ class UserDesk:
     def take(self, request: Mapping[str, Any], user: TokenUser) -> tuple[PlannedJob, ...]:
         """Submit the jobs of a user's request, and return them.
 
-        The request has the key `files` with all files that the jobs refer to. Raises BadInput if the user has
-        no right to submit such jobs, Denied if they need more than the unused part of the user's quota.
+        The request has the key `files` with all files that the jobs refer to. Raises BadInput if the jobs
+        need a right that the user does not have, Denied if they need more than the unused part of the user's
+        quota.
         """
         files = unpack_files(request.get("files") or {})
         document = jobs_document({**request, "user": user.name})
