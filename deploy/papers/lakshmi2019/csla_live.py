@@ -36,4 +36,4 @@ def gain(finished: FinishedRun) -> Sequence[float]:
     return found
 
 
-EXPERIMENT = live_experiment(measure, 330)
+EXPERIMENT = live_experiment(measure, 580)

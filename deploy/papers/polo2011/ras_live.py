@@ -13,7 +13,7 @@ from schedbed.deploy.papers.polo2011.nine_jobs import jobs, longer, ras
 from schedbed.deploy.papers.polo2011.paper_cluster import FULL, Size, scenario
 
 SIZE = Size(3, 0.04, live=True)
-SCALE = 0.03
+SCALE = 0.025
 CORE_SPEED = 0.1
 WORST_SLOTS = 1
 
@@ -44,4 +44,4 @@ def gain(finished: FinishedRun) -> Sequence[float]:
     return longer(fair_s, ras_s)
 
 
-EXPERIMENT = live_experiment(measure, 880)
+EXPERIMENT = live_experiment(measure, 750)

@@ -52,4 +52,4 @@ def left(finished: FinishedRun) -> Sequence[float]:
     return [100 * (1 - fmean(completion_ratios(run))) for run in finished.each(finished.policies[0])]
 
 
-EXPERIMENT = live_experiment(measure, 480)
+EXPERIMENT = live_experiment(measure, 400)

@@ -43,4 +43,4 @@ def gain(finished: FinishedRun) -> Sequence[float]:
     return found
 
 
-EXPERIMENT = live_experiment(measure, 340)
+EXPERIMENT = live_experiment(measure, 240)
