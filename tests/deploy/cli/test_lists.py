@@ -1,4 +1,6 @@
-"""Tests that the lists of policies, applications and so on can be printed, separately and together."""
+"""Tests that the commands which list policies and other names print all of them, one list or all lists at
+once.
+"""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def workers_of(*gone: str) -> Any:
 
 
 def ray_that_raises(*errors: Exception) -> Any:
-    """Return a Ray whose calls raise these errors, one at each look, and then are answered."""
+    """Return a fake `ray` whose first calls of `get` raise `errors`, one each; later calls succeed."""
     left = list(errors)
 
     def get(calls: list[Any], timeout: float) -> list[Any]:

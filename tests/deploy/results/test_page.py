@@ -1,4 +1,4 @@
-"""What the report says and draws: numbers that agree with summary.json and the tables, bounded, and readable."""
+"""Tests the report's page: its numbers agree with summary.json and the tables, its size is bounded."""
 
 from __future__ import annotations
 

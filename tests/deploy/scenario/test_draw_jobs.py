@@ -71,7 +71,9 @@ def test_deadlines_are_factors_of_the_time_alone() -> None:
 
 
 def test_arrivals_by_threshold_come_sooner_when_more_load_is_allowed() -> None:
-    """The next job arrives as soon as the load of the jobs before their deadlines is below the threshold."""
+    """Each job arrives as soon as the total load of the running jobs permits, so earlier with a higher
+    threshold.
+    """
     submits = {
         threshold: [job.submit_s for job in resolved(arrivals={"threshold": threshold}, deadline={}).jobs]
         for threshold in (0.5, 0.95)

@@ -1,4 +1,4 @@
-"""Users of a cluster with a token: what they may submit, what their quota allows, and the list of a class."""
+"""Tests users who have a token for a cluster: the jobs they may submit, their quotas, and class lists."""
 
 from __future__ import annotations
 

@@ -14,7 +14,10 @@ SCENARIO = Path(__file__).parents[3] / "deploy" / "scenarios" / "straggler.yaml"
 
 
 def simulated(speculation: Any, out: Path) -> tuple[float, float, int]:
-    """The makespan in s under fifo, wasted core-seconds, and how many copies were made."""
+    """Simulate the scenario under `fifo` with these settings of speculation.
+
+    Return the makespan in seconds, the wasted core-seconds, and the number of speculative attempts.
+    """
     values = yaml.safe_load(SCENARIO.read_text()) | {"speculation": speculation}
     result = run(values, policies=["fifo"], machines="sim", out=out)
     jobs, attempts = result.jobs, result.attempts

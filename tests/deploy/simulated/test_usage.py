@@ -42,7 +42,7 @@ SCENARIO: dict[str, Any] = {
 
 
 class Kept(NoSink):
-    """The rows of heartbeats, and the CPU of all attempts."""
+    """A sink that keeps the rows of heartbeats and the sum of all attempts' CPU times."""
 
     def __init__(self) -> None:
         self.heartbeats: list[tuple[object, ...]] = []
