@@ -95,7 +95,7 @@ def test_the_load_is_of_the_time_while_the_job_runs(bench: Bench) -> None:
     """The load is the mean while the job runs: eight tasks of demand 49 on one disk give an eighth of 49 /
     51.
 
-    A job with five times the disk demand gives five times the load.
+    With a disk five times as fast, the load is five times as high.
     """
     measured = fig2_teragen.measure(bench)
     assert set(measured.values) == set(ABOUT["fig2"].values)

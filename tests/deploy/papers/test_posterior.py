@@ -1,4 +1,4 @@
-"""Clusters that fit a paper: how they are drawn, when a draw ends, and what the shares are of."""
+"""Tests drawn clusters that agree with a paper's values: the draws, when a draw ends early, the shares."""
 
 from __future__ import annotations
 

@@ -66,8 +66,9 @@ def test_only_a_warm_up_is_left_out(tmp_path: Any) -> None:
 
 
 def test_waits_have_users_and_sizes_whose_slots_others_held(tmp_path: Any) -> None:
-    """The fourth job's wait for slots that the third one holds is reported, although the third is outside the
-    window.
+    """The fourth job waits for the third job's slots.
+
+    The wait is reported, although the third is outside the window.
     """
     _, found = figures(tmp_path, measure={"from": "30s", "until": "40s"})
     tasks = found["wait_s"]["tasks"]

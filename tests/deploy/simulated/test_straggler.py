@@ -1,4 +1,4 @@
-"""The shipped scenario of a straggler, simulated: what LATE gains by it, and what that wastes."""
+"""Tests the shipped scenario of a straggler: the time that speculation by LATE saves, and the wasted work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a simulated run's heartbeats say of use is what its attempts used, also where few of them are played."""
+"""Tests that simulated heartbeats report the use of the attempts, even if most heartbeats are skipped."""
 
 from __future__ import annotations
 
