@@ -161,9 +161,10 @@ def test_a_mistake_that_was_not_seen_before_is_seen(function: str, change: str, 
 
 
 def test_a_later_story_may_have_no_losses() -> None:
-    """A test scenario with late repeated reports (strays) passes the check of repeats.
+    """A test scenario passes all checks with repeated reports of ended attempts, but without repeated
+    messages.
 
-    The check compares it with a run without repeats, which therefore has no strays either.
+    One check compares the rows with those of a second run, which has neither.
     """
     stories = (make_story(seed) for seed in range(LATER, LATER + 100))
     story = next(story for story in stories if story.strays)

@@ -88,7 +88,8 @@ def test_pairs_are_told_apart_by_tags() -> None:
 
 @pytest.mark.long  # seconds
 def test_tags_of_jobs_alone_are_those_that_the_paper_needs(tmp_path: Path) -> None:
-    """Jobs that run alone are classified as in the paper: WordCount as CPU-heavy, RandomTextWriter as Sort.
+    """Jobs that run alone are classified as the paper needs: WordCount as CPU-heavy, RandomTextWriter like
+    Sort.
 
     The values of RandomTextWriter are not close to a limit.
     """

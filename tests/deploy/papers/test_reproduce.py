@@ -105,7 +105,7 @@ BREAKS = replace(SIX, experiment=replace(SIX.experiment, name="breaks", measure=
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Reproduce one experiment that raises an error and one that succeeds; return the folder and the printed
+    """Run one experiment that raises an error and one that succeeds; return the folder and the printed
     lines.
     """
     folder, told = tmp_path_factory.mktemp("reproduce") / "out", []
