@@ -1,4 +1,4 @@
-"""Fixtures of all tests of the fourth room."""
+"""Fixtures of all tests of deployment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 
 @pytest.fixture(scope="module", autouse=True)
 def draw() -> Iterator[Callable[..., Any]]:
-    """Leave the plots out of all runs, and return what draws them: plots take two thirds of a small run's time."""
+    """Leave out the plots of all runs, which take two thirds of a small run's time; yield the function that
+    draws them.
+    """
     from schedbed.deploy.results import plots
 
     write = plots.write

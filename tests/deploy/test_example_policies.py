@@ -1,4 +1,6 @@
-"""The six worked policies do what their files say, and `schedbed policy check` finds nothing in them."""
+"""Tests that the six example policies do what their files describe, and that `schedbed policy check` accepts
+them.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ def test_the_check_finds_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def finished(policy: str, jobs: Sequence[Any], **changes: Any) -> list[str]:
-    """Return the jobs in the order in which they ended."""
+    """Simulate the jobs under a policy; return the jobs' ids in the order in which they ended."""
     tape = Tape()
     Simulation(setup(jobs, policy=policy, **changes), tape).run()
     return [str(row[0]) for row in tape.rows["job"]]

@@ -1,4 +1,6 @@
-"""The examples work as they stand: each is simulated, and its code gives what it says on real records."""
+"""Tests the examples as they are: each scenario is simulated, and its code gives the described output on real
+records.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ def test_an_example_is_simulated(name: str, tmp_path: Path, monkeypatch: pytest.
 
 
 def run(name: str, folder: Path, data: bytes) -> tuple[OwnJob, list[bytes]]:
-    """The parts of an example's job on these lines, with the files and parameters of its scenario."""
+    """Run the job of the example `name` on the lines in `data`, with the files and parameters of its
+    scenario.
+
+    Return the job and the parts of its output.
+    """
     [job] = resolve(EXAMPLES / name / "scenario.yaml").jobs
     shutil.copytree(EXAMPLES / name, folder / name)
     own = OwnJob(folder, data, **{key: value for key, value in job.params.items() if key != "files"})

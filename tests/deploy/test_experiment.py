@@ -1,4 +1,4 @@
-"""Around a run: the order of play, and accidents that end it in one line."""
+"""Tests the order of the runs in an experiment, and accidents that end an experiment with one line."""
 
 from __future__ import annotations
 

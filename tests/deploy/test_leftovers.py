@@ -1,4 +1,4 @@
-"""A watch cleans up after a process that was killed, and only then."""
+"""Tests that a scratch folder and Ray's processes are removed after a process was killed, and only then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--private`: the results are their owner's alone, from the run to a report that is made later."""
+"""Tests `--private`: only the owner can read the results, including a report that is made later."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.deploy.results.html_report import rebuild
 
 
 def modes(folder: Path) -> set[int]:
-    """The modes of all within."""
+    """Return the permission bits of all files and folders in a folder."""
     return {path.stat().st_mode & 0o777 for path in folder.rglob("*")}
 
 

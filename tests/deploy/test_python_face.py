@@ -1,4 +1,6 @@
-"""What a Python program sees: `schedbed.run`, its result, and policies given as classes and objects."""
+"""Tests the interface for Python programs: `schedbed.run`, its result, and policies given as classes and
+objects.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ SCENARIO: dict[str, Any] = {
 
 
 class YoungestFirst:
-    """The youngest job first. It counts its decisions, as a policy that is used twice would show."""
+    """A policy that starts the youngest job first.
+
+    It numbers its decisions, so that a second use would be noticed.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -47,7 +52,7 @@ class YoungestFirst:
 
 @dataclass
 class Worded:
-    """Takes any task; says why in the words that were given."""
+    """A policy that proposes any task that can start, with `words`, repeated `times` times, as the reason."""
 
     words: str
     times: int = 1
@@ -176,11 +181,11 @@ def test_a_shipped_scenario_is_run_by_name(tmp_path: Path, monkeypatch: pytest.M
 
 
 class NoPolicy:
-    """Has no `decide`."""
+    """A class without the method `decide`, so no policy."""
 
 
 class Picky:
-    """Cannot be made without arguments, and is no dataclass."""
+    """A policy class that needs an argument and is no dataclass."""
 
     def __init__(self, wait: float) -> None:
         self.wait = wait

@@ -1,4 +1,4 @@
-"""Work side by side: how many at once, what memory allows, what becomes of work that goes wrong, and Ctrl-C."""
+"""Tests work that runs in parallel processes: their number, the limit by memory, failed work, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ HOURS_S = 7200.0
 
 
 def within(folder: Path, most: int) -> Callable[[Send], int]:
-    """Return work that ends once `most` of its kind have run at the same time, and gives the number that did."""
+    """Return work that ends once `most` of these processes have run at the same time, and returns their
+    number.
+
+    Each process leaves a file in `folder`, by which the others count it.
+    """
 
     def do(_: Send) -> int:
         mine = folder / str(os.getpid())
@@ -97,7 +101,11 @@ def test_the_latest_start_is_taken_back_when_memory_runs_short(
 
 
 def test_work_that_is_killed_beside_other_work_is_tried_again_alone(tmp_path: Path) -> None:
-    """The kernel kills so when the host has no memory left; what is killed alone, too, has failed."""
+    """A process that the kernel kills, as it does without free memory, is run once more with no other beside
+    it.
+
+    If it is killed again, the work has failed.
+    """
     first = tmp_path / "first"
 
     def once(_: Send) -> str:
@@ -161,7 +169,9 @@ def test_what_user_code_writes_to_the_pipe_is_read_and_not_executed(said: bytes)
 
 
 def test_work_may_itself_need_a_process_apart() -> None:
-    """Pipes of the others are closed in each fork, and their numbers used again."""
+    """Work may fork a process itself, although each fork closes the other works' pipes and reuses their
+    numbers.
+    """
 
     def do(send: Send) -> str:
         return apart(lambda _: "from below", send)

@@ -1,4 +1,4 @@
-"""Work in a process of its own: its result, its messages, and what becomes of it when that process goes wrong."""
+"""Tests work in a forked process: its result, its messages, and failures of the process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from schedbed.tasks.errors import BadInput
 
 
 def within(act: Callable[[], Any]) -> Callable[[Send], Any]:
-    """Return work that acts inside of a policy's call."""
+    """Return work that calls `act` while the process records a call of the policy's `decide`."""
 
     def work(_: Send) -> Any:
         CALL_RECORD.enter(CALL_RECORD.number("decide (mine.py, line 7)"))
@@ -111,7 +111,10 @@ def test_harm_is_refused_within_a_call_only() -> None:
 def test_an_interrupt_ends_the_process_and_takes_what_it_has_to_say(
     lost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An interrupt that comes just before a call that waits is not seen: the first ones may be lost."""
+    """An interrupt is sent until the process ends, and messages sent during the end are received.
+
+    The first `lost` interrupts are dropped, as if they came just before a blocking call.
+    """
     taken: list[Any] = []
     sent: list[int] = []
     monkeypatch.setattr(side_by_side, "LOOK_S", 0.05)

@@ -1,4 +1,4 @@
-"""Result folders, their locks, and scratch folders that do not outlive their run."""
+"""Tests result folders, their locks, and scratch folders, which are removed with their run."""
 
 from __future__ import annotations
 

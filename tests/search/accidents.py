@@ -53,7 +53,9 @@ class Accidents:
         self._inner.launch(now_s, node, plan)
 
     def kill(self, now_s: float, node: NodeId, attempt: str, reason: str) -> None:
-        """Implement `Emulation.kill`: the order may be lost, unless the node was given up."""
+        """Implement `Emulation.kill`: the order may be lost, unless the attempt is killed because its node
+        was given up.
+        """
         self._orders += 1
         if reason == GIVEN_UP or not self._is_lost("kill", f"{attempt}/{self._orders}"):
             self._inner.kill(now_s, node, attempt, reason)

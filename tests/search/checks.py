@@ -173,7 +173,7 @@ def check_tables(sim: Simulation) -> None:
 
 
 def watch(policy: Any) -> Any:
-    """Return the policy, changed to compare its answers with references.
+    """Return the policy, changed to compare its answers with references (second implementations).
 
     Pre-emption by Fair is also compared with shares by bisection: no pool may fall below its share.
     """

@@ -93,12 +93,18 @@ def policy_names() -> list[str]:
 
 
 def made(spec: Any) -> Any:
-    """Return the policy of a test scenario's SPEC. A file's path is relative to the project's root."""
+    """Return the policy of a SPEC, which is a name with parameters as in a scenario.
+
+    The path of a user's file is relative to the project's root.
+    """
     return build_policy(str(ROOT / spec) if spec in OWN else spec)
 
 
 def draw_policy(luck: Random, names: Sequence[str] | None = None) -> Any:
-    """Return a random SPEC that the registry accepts, drawn from `names` (default: `policy_names`)."""
+    """Return a random SPEC (a policy's name with parameters) that the registry accepts.
+
+    The name is drawn from `names` (default: `policy_names`).
+    """
     name = luck.choice(list(names or policy_names()))
     if "+" not in name:
         spec: Any = {name: _draw(luck, POLICIES[name].parameters)}
@@ -109,7 +115,11 @@ def draw_policy(luck: Random, names: Sequence[str] | None = None) -> Any:
 
 
 def draw_later_policy(luck: Random) -> Any:
-    """Return a random SPEC: 20% users' policies, 20% from `draw_policy`, else axes that have references."""
+    """Return a random SPEC (a policy's name with parameters).
+
+    20% are users' policies, 20% are from `draw_policy`, and the others are compositions of axes that have
+    references.
+    """
     kind = luck.random()
     if kind < 0.2:
         return luck.choice(OWN)
@@ -152,7 +162,7 @@ def _builds(spec: Any) -> bool:
 
 
 def with_rare_settings(luck: Random, policy: Any) -> Any:
-    """Return a SPEC, sometimes changed to rare settings.
+    """Return the SPEC `policy`, sometimes changed to rare settings.
 
     These are a learned split share, slots of a fixed memory size, queues without a share, and limits of
     off-rack maps.

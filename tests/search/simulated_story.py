@@ -179,12 +179,12 @@ def calm_s(story: Story) -> float:
 
 
 def make_policy(story: Story) -> Any:
-    """Return a new policy as the test scenario declares it, without references."""
+    """Return a new policy as the test scenario declares it, without comparing its answers with references."""
     return with_speculation(made(story.policy), story.speculation)
 
 
 def watched_policy(story: Story) -> Any:
-    """Return a new policy whose answers are compared with references."""
+    """Return a new policy whose answers are compared with references, which are second implementations."""
     with noted_arguments():
         return watch(make_policy(story))
 
@@ -360,7 +360,7 @@ def _plan_kills(finished: SimulatedStory) -> None:
 
 
 def aside(finished: SimulatedStory, job: str) -> list[str]:
-    """Return the attempts of a job that have a file which is not committed."""
+    """Return the attempts of a job that have written a file which is not committed yet."""
     try:
         return [child["name"] for child in finished.sim.storage.names.list(f"/out/{job}/_temporary")]
     except BlockStoreError:
@@ -386,9 +386,9 @@ def _watch_recovery(finished: SimulatedStory) -> None:
 
 
 def _check_effects(ledger: Any, effects: list[Any]) -> None:
-    """Check the effects after a crash of the JobTracker.
+    """Check the effects that are returned after a crash of the JobTracker.
 
-    Exactly the commits without a known end are repeated, and no live node is lost.
+    Commits in progress at the crash are ordered again, each once, and no live node is reported as lost.
     """
     again = {effect.attempt for effect in effects if isinstance(effect, Commit)}
     check = "what may not have been done is done again"

@@ -82,7 +82,7 @@ def test_there_are_mutants_of_each_module_and_what_is_left_out_is_there() -> Non
 
 
 def test_what_is_called_equivalent_is_still_made() -> None:
-    """Each entry of EQUIVALENT is an edit that the generator makes, with a reason."""
+    """Each mutant listed in EQUIVALENT is still generated, and has a reason."""
     for name, changes in EQUIVALENT.items():
         module, _, function = name.partition(":")
         made = {label for label, _ in labeled(edits(nodes_of(tree_of(module))[function]))}
@@ -161,7 +161,11 @@ def test_a_mistake_that_was_not_seen_before_is_seen(function: str, change: str, 
 
 
 def test_a_later_story_may_have_no_losses() -> None:
-    """A test scenario with stray reports passes without repeated messages: its second run has no strays."""
+    """A test scenario passes all checks with repeated reports of ended attempts, but without repeated
+    messages.
+
+    One check compares the rows with those of a second run, which has neither.
+    """
     stories = (make_story(seed) for seed in range(LATER, LATER + 100))
     story = next(story for story in stories if story.strays)
     assert examine(replace(story, repeats=0.0)) is None

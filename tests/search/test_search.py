@@ -1,4 +1,7 @@
-"""Runs test scenarios from seeds and the ones that once found a bug, and tests the fault finder's parts."""
+"""Runs test scenarios from seeds, and scenarios that once found a bug.
+
+Tests the parts of the fault finder.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,10 @@ def test_what_was_found_once_holds_now(path: Path) -> None:
 
 
 def few_policies() -> set[str]:
-    """Return all registered names and few compositions, with any two parts of different axes together."""
+    """Return all registered policy names and some composed policies.
+
+    Each order is combined with each locality, with admissions in turn.
+    """
     few = {name for name in policy_names() if "+" not in name}
     admissions = list(AXES["admission"])
     for first, order in enumerate(AXES["order"]):
@@ -100,7 +106,10 @@ def test_a_story_is_made_of_its_seed_and_survives_yaml() -> None:
 
 
 def test_a_story_shrinks_to_what_makes_it_fail() -> None:
-    """The test scenario fails if the node with three map slots is killed and a job has reduces."""
+    """A failing test scenario is simplified to the parts that make it fail.
+
+    Here it fails if the node with three map slots is killed and a job has reduces.
+    """
 
     def fails(story: Story) -> bool:
         killed = {name for fault in story.faults if fault.kind == "kill" for name in fault.nodes}
@@ -132,7 +141,7 @@ def test_a_story_shrinks_to_what_makes_it_fail() -> None:
 
 
 def test_simplifications_come_to_an_end() -> None:
-    """Always choosing the last simplification ends as well."""
+    """Repeated simplification ends, even if the last simplification is chosen each time."""
     story, steps = make_story(12), 0
     while candidates := list(simpler(story)):
         story, steps = candidates[-1], steps + 1

@@ -1,4 +1,6 @@
-"""Batches for other hosts: the same rows as here, with users' files that lie nowhere else."""
+"""Tests batches of the arena's runs for other hosts: they give the same rows, also for policies in users'
+files.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ BOUNDS = WorkBounds(300.0, 4 << 30)
 
 @pytest.fixture
 def cells(tmp_path: Path) -> list[Cell]:
-    """Return two policies, one of a user's file, on a small workload with two seeds."""
+    """Return the runs of two policies, one of them in a user's file, on a small workload with two seeds."""
     (tmp_path / "small.yaml").write_text(SMALL)
     (tmp_path / "mine.py").write_text(MINE)
     (course,) = choose([], [tmp_path / "small.yaml"], quick=True)
@@ -39,7 +41,7 @@ def test_a_batch_gives_the_rows_of_this_host(cells: list[Cell], tmp_path: Path):
 
 
 def rows_in_order(rows: dict[str, Row], cells: list[Cell]) -> list[str]:
-    """Return the keys of the rows in the order of the cells, by what the rows say of themselves."""
+    """Return the keys of `rows` in the order of `cells`, matched by each row's policy and seed."""
     by_name = {(row["policy"], row["seed"]): key for key, row in rows.items()}
     return [by_name[cell.policy, cell.seed] for cell in cells]
 

@@ -1,4 +1,6 @@
-"""The arena's rows: the same side by side and one by one, kept over an interrupt, and safe from hostile policies."""
+"""Tests the arena's rows: equal in parallel and one by one, kept after an interrupt, and safe from hostile
+policies.
+"""
 
 import json
 
@@ -28,20 +30,20 @@ workload:
 
 @pytest.fixture
 def small(tmp_path):
-    """Return the file of a scenario that takes no time."""
+    """Write a scenario that is simulated quickly; return its path."""
     path = tmp_path / "small.yaml"
     path.write_text(SMALL)
     return path
 
 
 def contest(small, *policies, jobs=2) -> Contest:
-    """Return a contest on one workload with two seeds."""
+    """Return a contest of the policies on one workload with two seeds, in up to `jobs` processes."""
     courses = tuple(choose([], [small], quick=True))
     return Contest(policies=policies, courses=courses, seeds=2, jobs=jobs, bounds=BOUNDS)
 
 
 def quiet(_: str) -> None:
-    """Print nothing."""
+    """Ignore a line of progress."""
 
 
 def test_one_and_two_jobs_give_the_same_table(small, tmp_path):

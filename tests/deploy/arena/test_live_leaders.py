@@ -1,4 +1,6 @@
-"""The leaders' live runs: who runs, what is kept, and what the page says of the two orders."""
+"""Tests the live runs of the arena's leading policies: their choice, their results, and the page that
+compares ranks.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ SLOWDOWNS = {
 
 
 def two_seeds() -> LiveContest:
-    """Return a contest of three policies, two workloads and two seeds."""
+    """Return a live contest of three policies on the workloads for live runs, with two seeds."""
     return LiveContest(POLICIES, tuple(live_courses(2.0)), 2)
 
 

@@ -1,4 +1,4 @@
-"""Ranks and critical differences against examples by hand."""
+"""Tests ranks and critical differences against examples computed by hand."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_front():
 
 
 def test_orders_agree_fully_not_at_all_or_by_part():
-    """Ranks 1 2 3 4 against 1 2 3 4, 4 3 2 1, and 2 1 3 4 (1 - 6 x 2 / (4 x 15) = 0.8)."""
+    """Spearman's rho of the ranks 1 2 3 4 is 1 with equal ranks, -1 with 4 3 2 1, and 0.8 with 2 1 3 4."""
     one = [1.0, 2.0, 3.0, 4.0]
     assert agreement([(one, [5.0, 6.0, 7.0, 9.0])]) == {"rho": pytest.approx(1), "ci95": None, "orders": 1}
     assert agreement([(one, [9.0, 8.0, 7.0, 1.0])])["rho"] == pytest.approx(-1)

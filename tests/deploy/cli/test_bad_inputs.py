@@ -1,4 +1,4 @@
-"""Seeded bad inputs to all commands: no traceback, no hang, no success."""
+"""Tests all commands with bad inputs drawn from seeds: no traceback, no hang, no success."""
 
 from __future__ import annotations
 

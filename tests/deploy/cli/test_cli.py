@@ -1,4 +1,4 @@
-"""The command: its help, its exit codes, and that bad input is one line and never a traceback."""
+"""Tests the command: its help, its exit codes, and that bad input gives one line and never a traceback."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from schedbed.tasks.errors import BadInput
 
 
 def commands(group: Any, before: str = "") -> Iterator[str]:
-    """The words of each command below a group."""
+    """Yield the full name of each command in a group, such as `policy check`; `before` is the prefix."""
     for name, command in group.commands.items():
         yield from commands(command, f"{name} ") if hasattr(command, "commands") else (before + name,)
 
@@ -31,7 +31,7 @@ SWIM = "job0\t49\t49\t740773\t2339561\t627471\njob1\t101\t52\t736346\t0\t432269\
 
 
 def call(*arguments: str | Path):
-    """The command's result, in this process."""
+    """Run the command in this process; return its result."""
     return CliRunner().invoke(main.app, [str(argument) for argument in arguments])
 
 

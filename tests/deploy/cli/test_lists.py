@@ -1,4 +1,6 @@
-"""The lists of what there is can be printed, one by one and all together."""
+"""Tests that the commands which list policies and other names print all of them, one list or all lists at
+once.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from schedbed.tasks.errors import BadInput
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_each_policy_shows_its_parameters(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """With their defaults."""
+    """The description of a policy contains its parameters."""
     show_policies(name)
     shown = capsys.readouterr().out
     assert name in shown
@@ -20,7 +22,7 @@ def test_each_policy_shows_its_parameters(name: str, capsys: pytest.CaptureFixtu
 
 
 def test_all_policies_and_axes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    """Those that compositions are made of, too."""
+    """The list contains all policies and the axes of composed policies."""
     show_policies(None)
     shown = capsys.readouterr().out
     assert all(name in shown for name in POLICIES)
@@ -28,6 +30,6 @@ def test_all_policies_and_axes_are_listed(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_an_unknown_policy_is_bad_input() -> None:
-    """With what was meant, perhaps."""
+    """A misspelled policy name raises BadInput."""
     with pytest.raises(BadInput, match="unknown policy 'ariaa'"):
         show_policies("ariaa")

@@ -1,4 +1,4 @@
-"""Scenarios by name, `init`, `schema`, the version, what the shell completes, and what ends a command from outside."""
+"""Tests scenarios by name, `init`, `schema`, the version, shell completion, and signals that end commands."""
 
 from __future__ import annotations
 
@@ -31,20 +31,23 @@ WITHOUT_PLOTS = [
 
 
 def call(*arguments: str | Path):
-    """The command's result, in this process."""
+    """Run the command in this process; return its result."""
     return CliRunner().invoke(main.app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working folder."""
+    """Return an empty folder that is the working folder of the test."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_a_shipped_scenario_has_a_name_in_any_folder(name: str, elsewhere: Path) -> None:
-    """A that needs a trace looks for the trace in the working folder."""
+    """Shipped scenarios are found by name from any folder.
+
+    Those that need a trace look in the working folder.
+    """
     if name in WITH_TRACES:
         with pytest.raises(
             schedbed.BadInput, match=f"{name}.yaml:[0-9]+: .*looked for {elsewhere}/"
@@ -130,7 +133,9 @@ def test_the_shell_completes_commands_and_scenarios(typed: str, offered: set[str
 
 
 def heed_signals() -> None:
-    """Undo what nohup or a shell's background job has set: a command leaves signals ignored that it found ignored."""
+    """Reset signals to their defaults: nohup or a shell's background job may have them ignored, which a
+    command keeps.
+    """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
@@ -155,7 +160,10 @@ def test_a_signal_while_the_program_is_imported_is_one_line_too(act: str) -> Non
     ],
 )
 def test_a_signal_ends_a_run_in_order(number: signal.Signals, code: int, elsewhere: Path) -> None:
-    """What was measured is kept: the first policy has ended, the second would take hours."""
+    """A signal ends the second policy, which would take hours.
+
+    The results of the first, finished policy are kept.
+    """
     policy = (
         "import time\n\n\nclass Stops:\n"
         "    def decide(self, view, node, kind):\n        print('stands', flush=True)\n        time.sleep(3600)\n"

@@ -1,4 +1,6 @@
-"""The live display: lines outside a terminal, a picture on one, cheap when told too often."""
+"""Tests the live display: lines if the output is no terminal, a picture on a terminal, and cheap frequent
+updates.
+"""
 
 from __future__ import annotations
 

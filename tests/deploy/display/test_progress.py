@@ -1,4 +1,4 @@
-"""The plain lines of a simulation's progress."""
+"""Tests the plain progress lines of a simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the host had CPU time to spare, by the kernel's count of its cores' time."""
+"""Tests whether the host had CPU time to spare, according to the kernel's counters of its cores."""
 
 from __future__ import annotations
 

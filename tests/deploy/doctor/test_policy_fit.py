@@ -1,4 +1,4 @@
-"""Warnings of policies that leave a scenario's nodes idle."""
+"""Tests the warnings about policies that would leave nodes of a scenario idle."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedbed.deploy.scenario.resolve import resolve
 
 
 def warnings(policy: object, cores: int) -> list[str]:
-    """Of two nodes with so many cores."""
+    """Return the warnings about a policy on two nodes with `cores` cores each."""
     return list(
         policy_warnings(
             resolve(

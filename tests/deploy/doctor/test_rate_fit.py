@@ -1,4 +1,8 @@
-"""The rate of a running total: what lumps, a bank and a short time do to it, and that it says how well it is known."""
+"""Tests how a rate is fitted to readings of a counter.
+
+Counters may move in steps, use up saved quota, or be read for a short time only. The result includes the
+accuracy.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,10 @@ LAUNCH_S = 0.008  # of CPU time, before any limit
 
 
 def counted(seconds: float, lumps: Callable[[float], float], seed: int) -> FittedRate:
-    """What is made of readings of `LAUNCH_S` and then `lumps`, at times as uneven as on a busy host."""
+    """Return the rate fitted to readings of a counter that has the value `LAUNCH_S + lumps(t)` at time `t`.
+
+    The readings cover `seconds` and are as unevenly spaced as on a busy host; `seed` draws the times.
+    """
     chance, at_s, series = random.Random(seed), 0.0, [(-0.03, 0.0), (-0.01, 0.0)]
     while at_s < seconds:
         series.append((at_s, LAUNCH_S + lumps(at_s)))
@@ -26,7 +33,12 @@ def counted(seconds: float, lumps: Callable[[float], float], seed: int) -> Fitte
 
 
 def quota(share: float, period_s: float, shift: float) -> Callable[[float], float]:
-    """CPU time so far of one that uses up its quota as soon as a period has begun."""
+    """Return the CPU time used until a given time by a process that uses its quota at the start of each
+    period.
+
+    The quota is `share` of each period of `period_s` seconds; `shift` is the part of a period that has passed
+    at 0.
+    """
 
     def used_s(at_s: float) -> float:
         periods, into_s = divmod(at_s + shift * period_s, period_s)
@@ -36,7 +48,9 @@ def quota(share: float, period_s: float, shift: float) -> Callable[[float], floa
 
 
 def beyond(found: FittedRate) -> float:
-    """By how much more than the tolerance it got too much for certain, as a share."""
+    """Return the lower bound of the rate as an excess over the highest allowed rate, as a share of the
+    declared rate.
+    """
     return (found.per_s - found.resolution) / DECLARED - 1 - TOO_MUCH["cpu"]
 
 
@@ -62,7 +76,7 @@ def test_the_rate_leaves_out_what_a_limit_has_banked() -> None:
 
 
 def test_a_counter_that_moves_by_the_megabyte_gives_the_rate_all_the_same() -> None:
-    """40 MB/s in steps of 8 MB: two readings apart by 3 s may differ by 6% from what passed in between."""
+    """A counter of 40 MB/s moves in steps of 8 MB, so two readings 3 s apart may be off by 6%."""
     for shift in range(20):
         steps = [(0.1 * tick, 8e6 * int((0.1 * tick + 0.01 * shift) * 40e6 / 8e6)) for tick in range(50)]
         found = steady_rate(steps)

@@ -1,4 +1,6 @@
-"""Emulated seconds that last longer than real ones: the clock, the rates, and what `auto` takes."""
+"""Tests emulated seconds that last longer than real ones: the clock, the rates, and the value that `auto`
+selects.
+"""
 
 from __future__ import annotations
 

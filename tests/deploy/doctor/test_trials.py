@@ -1,4 +1,6 @@
-"""How what a hostile attempt got is judged, and what is shown and kept of it."""
+"""Tests how `schedbed doctor` judges, prints and stores the trials of programs that try to exceed their
+limits.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Each row says what it was tested with; rows that fail are counted, rows that only inform are not."""
+"""Tests that each row states how it was tested, and that only rows that fail are counted as failures.
+
+Rows that only inform are not counted.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ def test_what_a_busy_host_did_not_give_is_no_fault_of_the_limit() -> None:
 
 
 class FakeLoads:
-    """Nodes on which a transfer takes its size over the rate, times `slowness`, and as much CPU time as told."""
+    """Fake nodes whose transfers take `slowness` times the expected time, and `cpu_s` seconds of CPU time."""
 
     def __init__(self, slowness: float, cpu_s: float) -> None:
         limits = {"cpu": "cgroup v1", "disk": "software", "network": "software"}

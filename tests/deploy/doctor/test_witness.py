@@ -1,4 +1,6 @@
-"""Instruments that read the kernel's counters from outside, and what is made of their readings."""
+"""Tests the instruments that read the kernel's counters of an attempt, and the rates computed from their
+readings.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,11 @@ PATIENCE_S = 60.0
 
 
 def test_the_instrument_that_counted_most_is_believed() -> None:
-    """A process that has left its group is seen by its clock alone, a child that came and went by its group's."""
+    """The instrument with the highest rate is used, since each of them misses some processes.
+
+    The group's counter misses a process that left its group, and the process clocks miss a child that ended
+    early.
+    """
     readings = [
         Reading(0.5 * tick, {("cpu_s", KERNEL_GROUP): 0.1 * tick, ("cpu_s", CLOCKS): 0.3 * tick})
         for tick in range(10)
@@ -64,7 +70,7 @@ def test_the_least_bound_on_processes_above_counts(tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def attempt(folder: Path, script: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that writes to the log of attempt `a_1` below the folder."""
+    """Yield a process that runs `script` and writes to the log of attempt `a_1` in the folder."""
     log = folder / "attempts" / "a_1" / "log"
     log.parent.mkdir(parents=True)
     with log.open("wb") as out, subprocess.Popen([sys.executable, "-c", script], stdout=out) as process:
@@ -75,7 +81,7 @@ def attempt(folder: Path, script: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def look_until(processes: AttemptProcesses, name: str, least: float) -> float:
-    """Looks until a counter has come so far; its value."""
+    """Read the counter `name` until it reaches `least` or the patience is over; return its last value."""
     give_up_s, value = time.monotonic() + PATIENCE_S, 0.0
     while value < least and time.monotonic() < give_up_s:
         processes.search()

@@ -1,4 +1,4 @@
-"""What is said of hosts: rows of one table, and lines that say what to do."""
+"""Tests the findings about hosts: the rows of the table, and the lines with advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transfer between two hosts, here over the loopback interface."""
+"""Tests the measured transfer between two hosts, here over the loopback interface."""
 
 from __future__ import annotations
 

@@ -47,7 +47,9 @@ def test_what_is_enough_fits_into_what_is_left_as_it_did_before(
 
 
 def test_the_quickstart_needs_twice_the_time_on_half_of_its_host() -> None:
-    """Twelve cores of 0.08 on a host of two, one of which is taken."""
+    """Twelve cores of speed 0.08 need a stretch of 2 on a host of two CPUs if another process uses one of
+    them.
+    """
     assert needed(0.96, 2.0, 1.0).step == 2.0
     assert needed(0.96, 2.0, 0.1).step == 1.0
     assert not needed(0.96, 2.0, 2.0).is_enough
@@ -122,7 +124,7 @@ def stat_line(pid: int, parent: int, own: int, children: int = 0, nice: int = 0,
 
 
 class Proc:
-    """A /proc of files: `tell` writes the time of all CPUs and all processes."""
+    """A fake folder `/proc`. `tell` writes the CPU times of the host and of all processes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

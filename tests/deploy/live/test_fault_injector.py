@@ -1,4 +1,4 @@
-"""Faults are played at their times, and undone at theirs, whoever is down meanwhile."""
+"""Tests that faults are injected and undone at their times, even if nodes are down meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Done = tuple[float, str, str, dict[str, Any]]
 
 
 class FakeFaultCalls:
-    """Notes what it is to do; nodes in `down` do not answer."""
+    """Records the faults to inject and to undo. Nodes in `down` do not answer."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -60,7 +60,10 @@ class FakeFaultCalls:
 
 
 def inject(*faults: PlannedFault, times: Sequence[float]) -> tuple[list[Done], list[Row]]:
-    """What the plan did, as (time, node, kind, arguments), and its rows."""
+    """Advance the injection of the faults to each of `times`.
+
+    Return the calls, as (time, node, kind, arguments), and the rows of the faults.
+    """
     fault_calls = FakeFaultCalls()
     plan = FaultInjector(faults, NODES, fault_calls)
     rows: list[Row] = []

@@ -1,4 +1,4 @@
-"""Speeds of hosts' cores from trials that are asked for in turns."""
+"""Tests the speeds of the hosts' cores, measured by trials on one host after another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from schedbed.deploy.live.host_measures import core_speeds
 
 
 def asks(*trials_s: float) -> Callable[[], float]:
-    """Return what gives these CPU seconds one after the other, then the last of them."""
+    """Return a function that returns these CPU seconds of trials one by one, then repeats the last."""
     left: Iterator[float] = iter(trials_s)
     return lambda: next(left, trials_s[-1])
 

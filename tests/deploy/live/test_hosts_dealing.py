@@ -1,4 +1,4 @@
-"""Which host of a Ray cluster each node lies on, and what follows from it."""
+"""Tests the assignment of nodes to the hosts of a Ray cluster, and its consequences."""
 
 from __future__ import annotations
 

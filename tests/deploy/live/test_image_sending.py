@@ -1,4 +1,4 @@
-"""An image goes to the hosts that lack it, piece by piece, and to no other."""
+"""Tests that a container image is sent in pieces to the hosts that lack it, and to no other host."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from schedbed.deploy.live.image_sending import send_image
 
 
 class Call:
-    """A method of an actor."""
+    """A fake method of a Ray actor, called by `remote`."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self.remote = method
 
 
 class FakeKeeper:
-    """The keeper of a host that has the image, or not."""
+    """A fake of the actor that receives images on a host, which `lacks` the image or has it."""
 
     def __init__(self, *, lacks: bool) -> None:
         self.got: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Outputs are copied out of the block store, and a wrong one is found."""
+"""Tests that outputs are copied from the block store, and that a wrong output is found."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def wordcount(job: str = "job_0001") -> PlannedJob:
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """A block store as a dict of paths; blocks are paths."""
+    """Return a fake block store, a dictionary from path to content, in which each file is one block named by
+    its path.
+    """
     files: dict[str, bytes] = {"/in/text": b"a b a\n"}
 
     async def fetch(

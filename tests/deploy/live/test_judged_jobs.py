@@ -1,4 +1,4 @@
-"""A live run is judged by all rows of jobs, not by the status, which forgets all but the latest jobs."""
+"""Tests that a live run is judged by the rows of all jobs, since the status lists only the latest jobs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def status_of(job: str) -> dict[str, Any]:
 
 
 class JobTrackerThatForgets:
-    """Ends some jobs between two polls, and names the latest of them in its status."""
+    """A fake JobTracker that ends some jobs before each poll, and lists only the latest in its status."""
 
     def __init__(self, ids: list[str]) -> None:
         self._ids, self._ended = ids, 0
@@ -49,7 +49,7 @@ class JobTrackerThatForgets:
 
 @pytest.fixture
 def session(tmp_path: Path) -> Session:
-    """A session whose masters are fake, after all jobs have ended."""
+    """Return a session with fake masters, in which all jobs have ended."""
     ids = [f"job_{number:04}" for number in range(1, JOBS + 1)]
     masters = SimpleNamespace(job_tracker=JobTrackerThatForgets(ids), name_node=None)
     masters.to_name_node = masters.to_job_tracker = None

@@ -1,4 +1,4 @@
-"""Signals that come while Ray starts, and calls while Ray ends."""
+"""Tests signals that arrive while Ray starts, and calls while Ray ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from schedbed.deploy.live.lean_ray import results_while_ray_runs, sigterm_stays
 
 @pytest.fixture
 def came() -> Iterator[list[int]]:
-    """What our handler of SIGTERM was told."""
+    """Yield the list of signal numbers that the test's handler of SIGTERM has received."""
     told: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
     yield told
@@ -43,17 +43,17 @@ def test_a_handler_that_is_set_in_another_way_is_replaced_at_the_end(came: list[
 
 
 class GetTimeoutError(TimeoutError):
-    """As Ray names the end of its patience."""
+    """A fake of Ray's exception of the same name."""
 
 
 def workers_of(*gone: str) -> Any:
-    """Return Ray's module of workers, of which these processes have ended."""
+    """Return a fake of Ray's module `worker`, in which the processes `gone` have ended."""
     node = SimpleNamespace(dead_processes=lambda: [(name, None) for name in gone])
     return SimpleNamespace(global_worker=SimpleNamespace(node=node))
 
 
 def ray_that_raises(*errors: Exception) -> Any:
-    """Return a Ray whose calls raise these errors, one at each look, and then are answered."""
+    """Return a fake `ray` whose first calls of `get` raise `errors`, one each; later calls succeed."""
     left = list(errors)
 
     def get(calls: list[Any], timeout: float) -> list[Any]:

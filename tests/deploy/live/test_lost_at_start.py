@@ -1,4 +1,7 @@
-"""A node that dies as it is told when the run began is lost like any other; before that a run needs all its nodes."""
+"""Tests nodes that die while a run starts.
+
+A node that dies after the start was announced is lost as usual; before, the run fails without the node.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from schedbed.deploy.live.ray_cluster import RayCluster
 
 
 class FakeTracker:
-    """A node's TaskTracker; the call of one that is down is the error that Ray raises."""
+    """A fake TaskTracker. If it is `down`, a call returns the error that Ray would raise."""
 
     def __init__(self, *, down: bool = False) -> None:
         self.down = down

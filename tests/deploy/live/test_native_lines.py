@@ -1,4 +1,4 @@
-"""What a library writes past Python goes to a file; what Python writes comes to standard error as before."""
+"""Tests that lines from native libraries go to a file, while Python's lines go to standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Metrics of a run: what Prometheus reads is what the run's rows and status say, for whoever has the token."""
+"""Tests that the metrics served to Prometheus equal the run's rows and status, and that reading needs the
+token.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ def metered() -> RunMeter:
 
 
 def read(text: str) -> dict[tuple[str, ...], float]:
-    """Return each sample by its name and its labels' values, sorted by the labels' names."""
+    """Parse metrics in the format of Prometheus.
+
+    Return a dictionary from the sample's name and its label values, sorted by label name, to the value.
+    """
     samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
     return {
         (

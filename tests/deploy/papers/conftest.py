@@ -1,4 +1,6 @@
-"""Experiments of tests run without the page of each run: nothing here reads it, and it takes a third of the time."""
+"""Fixtures of all tests of papers: experiments run without the page of each run, which takes a third of the
+time.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import pytest
 
 @pytest.fixture(scope="module", autouse=True)
 def no_reports() -> Iterator[None]:
-    """Leave out the page of each run."""
+    """Leave out the page of each run, which no test here reads."""
     from schedbed.deploy.results import html_report
 
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Experiments of xu2015 chapter 3 on tiny runs, and the jobs that they draw."""
+"""Tests the experiments of xu2015, chapter 3, on tiny runs, and the jobs that the experiments draw."""
 
 from __future__ import annotations
 
@@ -161,7 +161,11 @@ def test_uneven_batches_mix_the_two_sizes() -> None:
 
 @pytest.mark.long  # simulates small runs of four experiments
 def test_causes_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MIMP's later deadlines are missed by no policy, and jobs that are there at once differ in nothing else."""
+    """The reported values are those declared in the YAML file.
+
+    No policy misses MIMP's later deadlines. Jobs submitted all at once differ from a stream only in
+    submission times.
+    """
     pytest.importorskip("ortools")
     for module in (coshh_speeds, mimp_shared, mrcp_stream):
         monkeypatch.setattr(module, "JOBS", 3)

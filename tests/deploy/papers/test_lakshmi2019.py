@@ -1,4 +1,4 @@
-"""CSLA's experiments on small runs."""
+"""Tests the experiments of lakshmi2019 (CSLA) on small runs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,11 @@ def test_groups_that_run_into_each_other_are_refused(tmp_path: Path) -> None:
 
 
 def test_groups_come_the_later_the_slower_the_disk() -> None:
-    """On half the rate Sort may take twice as long, Pi as long as before."""
+    """The next group of jobs is submitted later on a slower disk if the current group uses the disk, as Sort
+    does.
+
+    Pi does not use the disk, so the next group is not delayed.
+    """
     second = {
         (app, rate): private_cloud.groups_of([(app,), ("wc",)], 2, "a", rate)[1][0]["submit"]
         for app in ("pi", "sort")
@@ -84,7 +88,11 @@ def test_pairs_are_told_apart_by_tags() -> None:
 
 @pytest.mark.long  # seconds
 def test_tags_of_jobs_alone_are_those_that_the_paper_needs(tmp_path: Path) -> None:
-    """WordCount is CPU-heavy; RandomTextWriter is like Sort, and not by a hair."""
+    """Jobs that run alone are classified as the paper needs: WordCount as CPU-heavy, RandomTextWriter like
+    Sort.
+
+    The values of RandomTextWriter are not close to a limit.
+    """
     alone = two_jobs.run_alone(bench(tmp_path))
     assert two_jobs.tags_of(alone) == TAGS
     shares = private_cloud.shares(alone)
@@ -111,7 +119,9 @@ def test_pairs_and_fours_report_what_the_yaml_knows(tmp_path: Path, monkeypatch:
 
 @pytest.mark.long  # simulates a whole experiment
 def test_ways_report_what_the_yaml_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With small jobs and three pairs."""
+    """The reported values are those declared in the YAML file, with small jobs and three pairs of
+    applications.
+    """
     few: tuple[two_jobs.Pair, ...] = (("pi", "sort"), ("rtw", "grep"), ("wc", "pi"))
 
     def small(**fields: object) -> two_jobs.PairRun:
@@ -146,7 +156,10 @@ def test_table_3_is_what_csla_reports(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_causes_change_the_stress_the_jobs_the_maps_or_the_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is simulated: a predictor's report, and gains of 1%, stand for the runs."""
+    """Each possible cause changes one part of the scenario.
+
+    Nothing is simulated: a given report of the predictor and gains of 1% replace the runs.
+    """
     asked: dict[str, dict[str, Any]] = {}
 
     def run(self: Bench, name: str, scenario: dict[str, Any]) -> Any:

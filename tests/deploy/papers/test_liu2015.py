@@ -1,4 +1,4 @@
-"""FGCS's experiments on small runs."""
+"""Tests the experiments of liu2015 (FGCS) on small runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_eight_tests_are_those_of_table_3() -> None:
 
 @pytest.mark.long  # seconds
 def test_gains_of_one_test_are_those_of_its_jobs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On half of the cluster, with half of the tasks."""
+    """The gains of a mix of jobs are those of its jobs, here with half of the nodes and half of the tasks."""
     full = eight_tests.jobs_of
 
     def fewer(mix: eight_tests.Mix, *, live: bool) -> list[dict[str, Any]]:
@@ -64,7 +64,9 @@ def test_gains_of_one_test_are_those_of_its_jobs(bench: Bench, monkeypatch: pyte
 
 
 def test_extremes_are_of_means_over_the_repeats() -> None:
-    """The least gain of each repeat would be 1 and 2, of two jobs whose means are 5 and 6."""
+    """The least and the greatest gain are those of the jobs with the least and greatest mean over the
+    repeats.
+    """
     gains = {"steady": [5.0, 5.0], "noisy": [1.0, 11.0], "more": [10.0, 2.0]}
     assert mixes.extremes(gains) == ([5.0, 5.0], [1.0, 11.0])
     assert mixes.most_changed({"a": [-3.0, -2.0], "b": [9.0, -6.0]}) == [-3.0, -2.0]
@@ -72,7 +74,10 @@ def test_extremes_are_of_means_over_the_repeats() -> None:
 
 @pytest.mark.long  # seconds
 def test_causes_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test of each pattern; more cores leave map times as they are, and eight vcores leave less to gain."""
+    """The reported values are those declared in the YAML file, for one mix of each kind.
+
+    More cores do not change map times, and eight vcores leave less to gain.
+    """
     few = [eight_tests.MIXES[3], eight_tests.MIXES[4], eight_tests.MIXES[7]]
     monkeypatch.setattr(gain_causes, "MIXES", few)
     monkeypatch.setattr(gain_causes, "SPREADS", (5,))
@@ -87,7 +92,11 @@ def test_causes_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.Mon
 
 @pytest.mark.long  # simulates disks of three rates
 def test_the_load_is_of_the_time_while_the_job_runs(bench: Bench) -> None:
-    """Eight tasks of demand 49 on one disk: an eighth of 49 / 51; five times the disk, five times the load."""
+    """The load is the mean while the job runs: eight tasks of demand 49 on one disk give an eighth of 49 /
+    51.
+
+    With a disk five times as fast, the load is five times as high.
+    """
     measured = fig2_teragen.measure(bench)
     assert set(measured.values) == set(ABOUT["fig2"].values)
     (load,) = measured.samples("load")

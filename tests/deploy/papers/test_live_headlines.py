@@ -1,4 +1,6 @@
-"""The headlines of `reproduce --quick`: one of each paper, live, with the same scenario simulated beside it."""
+"""Tests the main results of `reproduce --quick`: one per paper, live, compared with a simulation of the
+scenario.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def test_a_headline_s_scenario_runs_live_and_simulated(paper: str) -> None:
 
 
 def test_jobs_come_as_much_sooner_as_a_node_has_less_work() -> None:
-    """A 25th of the tasks on 3 of 20 nodes: 3.75 times less a node."""
+    """Submission times are divided by 3.75: 3 of 20 nodes run a 25th of the tasks, so each node has 3.75
+    times less work.
+    """
     jobs = ras_live.plan()["workload"]["jobs"]
     assert float(jobs[-1]["submit"].removesuffix("s")) == pytest.approx(3750 / 3.75)
 

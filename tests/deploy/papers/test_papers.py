@@ -1,4 +1,4 @@
-"""Every paper's values are complete: each has a place, each criterion can be met, each experiment its text."""
+"""Tests that every paper's values are complete: sources, criteria that can be met, experiments' texts."""
 
 from __future__ import annotations
 

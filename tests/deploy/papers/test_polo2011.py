@@ -1,4 +1,6 @@
-"""RAS's experiments on small runs: the reductions, and the policy that Fair's sweep is made with."""
+"""Tests the experiments of polo2011 (RAS) on small runs, the computed values, and the policy for Fair's
+slots.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ ABOUT = paper_file.load("polo2011").experiments
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """Of the nine jobs a twentieth, on four nodes, under Fair with one and four slots and under RAS."""
+    """Return a bench that simulates the nine jobs with a twentieth of their maps on four nodes.
+
+    Fair runs with one and with four slots.
+    """
     full = nine_jobs.job
 
     def small(*arguments: Any, **options: Any) -> dict[str, Any]:
@@ -123,7 +128,10 @@ def test_j3_and_j4_have_each_other_s_size_unless_the_printed_ones_are_asked_for(
 
 
 def test_profiles_follow_the_node() -> None:
-    """Of 8 cores and a disk of 2 GB/s a map of sort uses 3/8 of 30% and a fiftieth of 45%."""
+    """Demands are shares of the node: with 8 cores a map of Sort uses 3/8 of 30% CPU.
+
+    On a disk of 2 GB/s it uses a fiftieth of 45% I/O.
+    """
     profile = read_profile(nine_jobs.ras()["ras"]["profiles"]["J1"])
     asked = nine_jobs.on_hardware(
         paper_cluster.QUARTER, paper_cluster.NodeHardware(cores=8, disk_bps=2e9), (4,)

@@ -1,4 +1,4 @@
-"""Clusters that fit a paper: how they are drawn, when a draw ends, and what the shares are of."""
+"""Tests drawn clusters that agree with a paper's values: the draws, when a draw ends early, the shares."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_fit_that_a_paper_does_not_declare_is_an_error(
 
 
 def test_shares_have_exact_intervals() -> None:
-    """Of 10 without one, at most 31% have it; of nothing, nothing is known."""
+    """Intervals of shares are exact: 0 of 10 means at most 31%, and 0 of 0 anything from 0 to 1."""
     none, half = claim_shares.share(0, 10), claim_shares.share(5, 10)
     assert (none.low, none.high) == (0, pytest.approx(0.3085, abs=1e-4))
     assert (half.low, half.high) == (pytest.approx(0.1871, abs=1e-4), pytest.approx(0.8129, abs=1e-4))
@@ -147,7 +147,9 @@ def test_shares_have_exact_intervals() -> None:
 
 
 def draws() -> list[dict[str, Any]]:
-    """Ten clusters of polo2011: four miss the first value, six fit, and RAS is ahead on two of these."""
+    """Return ten drawn clusters for polo2011: four miss the first value, six agree, and RAS is better on two
+    of these.
+    """
     declared = sampling.posterior_of("polo2011")
     made = []
     for number in range(10):

@@ -1,4 +1,4 @@
-"""The reproductions' frame: what becomes of an experiment, what its claims need, and what a reviewer is sent."""
+"""Tests the command `reproduce`: the results of experiments, their claims, and the files for reviewers."""
 
 from __future__ import annotations
 
@@ -105,7 +105,9 @@ BREAKS = replace(SIX, experiment=replace(SIX.experiment, name="breaks", measure=
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The folder of an experiment that breaks and one that does not, and what was said."""
+    """Run one experiment that raises an error and one that succeeds; return the folder and the printed
+    lines.
+    """
     folder, told = tmp_path_factory.mktemp("reproduce") / "out", []
     with pytest.raises(RunFailed, match="broken: tiny/breaks"):
         reproduce([BREAKS, SIX], machines="sim", repeats=3, seed=3, out=folder, say=told.append)
@@ -226,7 +228,7 @@ def test_a_run_that_is_not_to_be_trusted_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.long  # simulates whole experiments
 def test_papers_are_simulated_side_by_side(tmp_path: Path) -> None:
-    """With the results that one after the other has, in the order of the list."""
+    """Parallel experiments have the same results as sequential ones, in the order of the list."""
     known = entries()
     labels = ["polo2011/fig2", "verma2011/fig4", "verma2011/table2"]
     mine = [replace(known[label], experiment=replace(known[label].experiment, repeats=1)) for label in labels]
@@ -350,7 +352,7 @@ experiments:
 
 
 def test_claims_are_counted_by_kind_and_verdict() -> None:
-    """A value without a criterion is no claim."""
+    """Claims are counted by kind and verdict. A value without a criterion is no claim."""
     claims = [("input", HOLDS), ("outcome", OPEN), ("outcome", FAILS), ("outcome", FAILS), ("outcome", "")]
     rows = [
         {"kind": kind, "verdict": verdict, "wanted": "x" if verdict else "", "no_task": kind == "input"}

@@ -1,4 +1,6 @@
-"""ARIA's experiments on small runs: what each makes of tables, and that its generators do what the paper says."""
+"""Tests the experiments of verma2011 (ARIA) on small runs: the values computed from tables, and the drawn
+jobs.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ def test_the_cheapest_point_of_the_curve_is_between_its_ends(tmp_path: Path) -> 
 
 @pytest.mark.long  # seconds
 def test_jobs_run_with_the_slots_that_their_names_say(tmp_path: Path) -> None:
-    """The job of figure 5 with 5 + 2 slots, then with 30 + 30."""
+    """The job of Figure 5 runs with at most 5 map and 2 reduce slots, then with at most 30 map slots."""
     plain = fig5_bounds.job(live=True)  # 36 maps, 32 reduces
     jobs = [plain | {"name": "w@5x2"}, plain | {"name": "w@30x30", "submit": "3000s"}]
     few = fig5_bounds.scenario(jobs, [fixed_slots.SPEC], live=True)
@@ -94,7 +96,10 @@ def test_the_jobs_of_figure_5_ask_by_their_own_profile() -> None:
 
 
 def test_no_time_is_near_to_two_deadlines() -> None:
-    """Of 240 and 300 s, 266.7 s is 11.1% off both; jobs of other waves may each end on time."""
+    """A single completion time of 266.7 s is 11.1% away from both deadlines, 240 and 300 s.
+
+    Jobs with different numbers of waves can each end on time.
+    """
     profile = wikitrends(ABOUT["fig5"].values)
     assert fig5_bounds._waves(profile)[:2] == [(2, 3), (2, 3)]
     assert fig5_bounds.least_off(fig5_bounds._waves(profile)) == pytest.approx(1 / 9)
@@ -149,7 +154,10 @@ def test_waves_are_counted_by_machine() -> None:
 
 
 def test_machines_that_ran_one_reduce_more_had_short_ones() -> None:
-    """64 reduces on 22 machines are three each at most; here three on two, and the last map ends at 10 s."""
+    """A machine that ran more reduces than the rounded-up mean per machine is listed.
+
+    Here two machines ran four reduces, three of them on `n1`. The last map ends at 10 s.
+    """
     run = attempts_of(
         [
             task("m0", "map", "n1", 0, 10),
@@ -185,7 +193,11 @@ def month(map_s: float, took_s: float, slots: int = 4) -> months.Month:
 
 
 def test_figure_3_predicts_from_september(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On 4 slots 8 maps of 50 s and 4 reduces of 1 + 10 s: 100 + 1 + 10 s, and 137.5 + 1 + 2 + 17.5 s."""
+    """A job is predicted with the mean of ARIA's bounds, computed from the job of September.
+
+    With 4 slots, 8 maps of 50 s and 4 reduces of 1 + 10 s, the lower bound is 100 + 1 + 10 s, and the upper
+    bound is 137.5 + 1 + 2 + 17.5 s.
+    """
     jobs = {name: [month(50, 120)] for name in table1_months.JOBS}
     monkeypatch.setattr(fig3_prediction, "run_months", lambda _: jobs)
     measured = fig3_prediction.measure(bench(tmp_path))
@@ -209,7 +221,10 @@ def test_table_1_compares_jobs_and_runs(tmp_path: Path, monkeypatch: pytest.Monk
 def test_causes_change_one_thing_of_table_1_and_figure_2(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is simulated: profiles stand for the runs, whose plans are compared with the usual one."""
+    """Each possible cause changes one setting of the scenario.
+
+    Nothing is simulated: given profiles replace the runs.
+    """
     usual, changed = months.scenario("64", live=False), {}
 
     def run_changed(_: Bench, name: str, change: Any) -> Any:
@@ -311,7 +326,10 @@ def test_few_nodes_have_the_testbeds_slots() -> None:
 
 @pytest.mark.long  # seconds
 def test_jobs_alone_are_late_where_reduces_wait_for_all_maps() -> None:
-    """What keeps Table 3 from having no late job: no threshold spawns a job into a cluster with more room."""
+    """Some jobs are late even alone on the cluster if their reduces wait for all maps.
+
+    So Table 3 cannot be without late jobs, whatever the threshold for arrivals.
+    """
     jobs = w1_and_w2.workload("W2", TABLE2, 12, 0.95, 5)
     late = [alone.late_alone(jobs, 5, start) for start in (arrivals.ALL_MAPS, "first_map")]
     assert late[0] > 10 and late[1] == 0
@@ -327,7 +345,7 @@ def test_a_round_of_scheduling_fills_all_slots_for_maps() -> None:
 
 @pytest.mark.long  # seconds
 def test_table_4_reduces_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The live plan, played in virtual time."""
+    """Table 4 is computed from a run of its live scenario, simulated here."""
     monkeypatch.setattr(table4_testbed, "LIVE_JOBS", 2)
     virtual = bench(tmp_path)
     stage = SimpleNamespace(live=True, repeats=1, seed=4, run=virtual.run)

@@ -1,4 +1,4 @@
-"""DTSS's experiments on small runs, and the reductions on tables that are written down."""
+"""Tests the experiments of xu2015 (DTSS) on small runs, and the values computed from given tables."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_whole_maps_and_rests_that_were_local_are_told_apart() -> None:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """Five jobs a repeat."""
+    """Return a bench that simulates experiments with five jobs and one repeat."""
     monkeypatch.setattr(twenty_jobs, "JOBS", 5)
     return Bench(tmp_path, machines="sim", repeats=1, seed=3)
 

@@ -1,4 +1,6 @@
-"""The sentence of a simulated run whose rates were approximate, and links that scenarios cannot have."""
+"""Tests the warning about a simulated run whose transfer rates were approximate, and links that scenarios
+refuse.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table tells apart: who is best, what is starred, and what more repeats would tell."""
+"""Tests the comparison of policies: the best one, the starred differences, and the use of more repeats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ NOISE = (0.0, 0.4, -0.3, 0.1, -0.2, 0.25, -0.15, 0.05, 0.3, -0.35)
 
 
 def summary_of(repeats_of: dict[str, dict[int, float]], *, untrusted: str = "") -> dict[str, Any]:
-    """Return a summary of makespans by policy and number of the repeat."""
+    """Return a summary of makespans.
+
+    `repeats_of` is a dictionary from policy to a dictionary from repeat to makespan; `untrusted` names a
+    policy whose runs are not trusted.
+    """
     first = next(iter(repeats_of.values()))
     policies: dict[str, Any] = {}
     for name, numbers in repeats_of.items():
@@ -31,7 +35,10 @@ def summary_of(repeats_of: dict[str, dict[int, float]], *, untrusted: str = "") 
 
 
 def makespans(mean: float, count: int, scatter: float = 1.0, turn: int = 0) -> dict[int, float]:
-    """Return makespans of the first repeats around a mean."""
+    """Return the makespans of the first `count` repeats: `mean` plus `scatter` times a fixed noise.
+
+    The noise starts at position `turn`, so that policies can have different noise.
+    """
     return {repeat: mean + scatter * NOISE[(repeat + turn) % len(NOISE)] for repeat in range(count)}
 
 
@@ -79,7 +86,7 @@ def test_the_best_beats_every_other_policy() -> None:
 
 
 def test_repeats_are_paired_by_their_number() -> None:
-    """A repeat that one policy lacks would shift all later ones."""
+    """Differences are between repeats of the same number, also if one policy lacks a repeat."""
     first = {repeat: 10.0 * repeat + 15.0 for repeat in range(10)}
     other = {repeat: 10.0 * repeat + 4.0 + NOISE[repeat] for repeat in range(1, 10)}
     made = summary_of({"first": first, "other": other})

@@ -1,6 +1,7 @@
-"""What is printed is so: intervals cover what they say, and tests star one null comparison in twenty.
+"""Tests the printed statistics: intervals contain the true value as often as stated.
 
-A share that is measured with 10,000 draws is off by 0.4 points at most nineteen times in twenty; the seeds are fixed.
+Of comparisons without a true difference, one in twenty is starred. A share measured with 10,000 draws is off
+by at most 0.4 points in 95% of cases; the seeds are fixed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
 
 
 def covered(data: np.ndarray, truth: float, interval: Callable[[list[float]], Any]) -> float:
-    """Return the share of rows whose interval holds the truth."""
+    """Return the share of rows of `data` whose interval contains `truth`."""
     found = [interval(row) for row in data.tolist()]
     return sum(low <= truth <= high for low, high, *_ in found) / len(found)
 
@@ -82,7 +83,10 @@ def test_counts_and_skewed_figures_are_not_starred_more_often(count: int, draw: 
 
 
 def null_table(rng: np.random.Generator, policies: int, count: int) -> dict[str, Any]:
-    """Return a summary's policies whose numbers differ by chance only, each row independent of the others."""
+    """Return the part `policies` of a summary in which policies differ by chance only, in `count` repeats.
+
+    The values of different metrics are independent.
+    """
     made: dict[str, Any] = {}
     for number in range(policies):
         policy: dict[str, Any] = {"fidelity": {"trusted": True}}

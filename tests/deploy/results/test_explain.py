@@ -1,4 +1,4 @@
-"""The story of a task is told from its decisions and attempts."""
+"""Tests the history of a task, told from its decisions and attempts."""
 
 from __future__ import annotations
 

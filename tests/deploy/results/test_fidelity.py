@@ -1,4 +1,4 @@
-"""When a run says of itself that it cannot be trusted, and why."""
+"""Tests when a run is marked as not to be trusted, and the stated reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a policy found out is in run.json, and its figures are in the summary."""
+"""Tests that the results that a policy reports about itself are in run.json, and their numbers in the
+summary.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ SCENARIO: dict[str, Any] = {
 
 
 def test_findings_are_kept(tmp_path: Path) -> None:
-    """CSLA's errors of prediction, ARIA's predictions; its profile for the store is in run.json alone."""
+    """The summary has CSLA's prediction errors and ARIA's predictions.
+
+    ARIA's learned profile is only in run.json.
+    """
     run(SCENARIO, machines="sim", out=tmp_path)
     summary = json.loads((tmp_path / "summary.json").read_text())["policies"]
     fifo, csla, aria = (summary[name] for name in ("fifo", "csla", "aria:profiles=none"))

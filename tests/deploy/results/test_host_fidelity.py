@@ -1,4 +1,4 @@
-"""A run over many hosts is judged host by host, and says which one it was."""
+"""Tests that a run on several hosts is judged for each host, and that the message names the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`profiles: {learn: true}`: what runs measure is there for the next ones, whatever scale they have."""
+"""Tests `profiles: {learn: true}`: profiles measured in a run are available to later runs at any scale."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ from tests.deploy.results.test_findings import SCENARIO
 
 
 def finished(store: Path, out: Path, policy: str = "fifo", learn: bool = True, **changes: Any) -> Result:
-    """A simulated run of two jobs of ana's `burn`: eight maps of 5 s of CPU, a minute apart."""
+    """Simulate two jobs of the user ana, submitted a minute apart, with eight maps of 5 s of CPU each.
+
+    `store` is the profile store, `out` the result folder, `changes` are other keys of the scenario.
+    """
     given = {**SCENARIO, "profiles": {"store": str(store), "learn": learn}, "policies": [policy], **changes}
     return run(given, machines="sim", out=out)
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The store of a host on which `burn` has run once."""
+    """Return a profile store after one run of the application `burn`."""
     folder = tmp_path_factory.mktemp("first")
     finished(folder / "store.sqlite", folder / "out")
     return folder / "store.sqlite"
@@ -38,7 +41,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(first: Path, tmp_path: Path) -> Path:
-    """A copy of that store."""
+    """Return a copy of the profile store `first`."""
     return Path(shutil.copy(first, tmp_path))
 
 
@@ -56,7 +59,7 @@ def test_a_run_under_any_policy_teaches_all_three(store: Path) -> None:
 
 
 def test_what_is_kept_is_of_the_scenario_before_its_scale(store: Path, tmp_path: Path) -> None:
-    """Half of every duration: a map of 2.5 s is still kept as one of 5 s (and some latency)."""
+    """At scale 0.5 a map that lasts 2.5 s is stored with about 5 s, its duration at scale 1."""
     scaled = tmp_path / "scaled.sqlite"
     finished(scaled, tmp_path / "out", scale=0.5)
     assert phases(scaled).map.avg_s == pytest.approx(phases(store).map.avg_s, rel=0.15)

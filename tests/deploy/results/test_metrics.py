@@ -1,4 +1,4 @@
-"""Each figure against an example small enough to be worked out by hand."""
+"""Tests each metric against an example that is small enough to compute by hand."""
 
 from __future__ import annotations
 

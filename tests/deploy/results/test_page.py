@@ -1,4 +1,4 @@
-"""What the report says and draws: numbers that agree with summary.json and the tables, bounded, and readable."""
+"""Tests the report's page: its numbers agree with summary.json and the tables, its size is bounded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FOUR = ("fifo", "fair", "delay:node_wait=5s", "capacity")
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three policies, three repeats, a node that dies and one that is slow."""
+    """Write a fake run of three policies and three repeats, with one node that dies and one slow node."""
     made = tmp_path_factory.mktemp("small")
     FakeRun(repeats=3, maps=60).write(made)
     html_report.rebuild(made)
@@ -37,7 +37,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A thousand nodes in fifty racks under four policies."""
+    """Write a fake run of four policies on a thousand nodes in fifty racks."""
     made = tmp_path_factory.mktemp("large")
     fake = FakeRun(policies=FOUR, nodes=1000, racks=50, jobs=60, maps=4000, heartbeat_s=5.0, kill_at=None)
     fake.write(made)
@@ -130,7 +130,10 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 
 
 def rename(folder: Path, run: RunFile, name: str) -> None:
-    """Gives a hostile name to the scenario, and to a job with its user and queue; the tables are made again."""
+    """Replace names in a run by a hostile one: the scenario's, and one job's name, user and queue.
+
+    All tables are written again.
+    """
     from schedbed.deploy.results.record_check import merge_parts
     from schedbed.scheduler.history import COLUMNS, History
 

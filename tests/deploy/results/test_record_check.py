@@ -1,4 +1,4 @@
-"""The record is the truth: what reads a run's folder refuses what is not what the run wrote."""
+"""Tests that commands refuse a run's folder whose files differ from what the run wrote."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def job_row(job: str, state: str) -> tuple[object, ...]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A run of 3,000 jobs by whose own account all is well."""
+    """Write a run of 3,000 jobs whose run.json reports success, although its tables are empty."""
     History(tmp_path, "fifo", 0).close()
     run = RunFile(
         scenario={},

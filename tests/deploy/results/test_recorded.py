@@ -1,4 +1,4 @@
-"""A run's folder read one policy and repeat at a time."""
+"""Tests reading a run's folder one policy and repeat at a time."""
 
 from __future__ import annotations
 

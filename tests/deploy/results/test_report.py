@@ -1,4 +1,4 @@
-"""A whole folder of a run is turned into summary, tables, timeline, page and plots."""
+"""Tests that a run's folder is turned into a summary, tables, a timeline, a page and plots."""
 
 from __future__ import annotations
 
@@ -116,7 +116,9 @@ def test_a_folder_without_a_run_is_bad_input(tmp_path: Path) -> None:
 
 
 class Tags(HTMLParser):
-    """Collects what a page loads, its ids, and whether elements close as they were opened."""
+    """A parser that records the files that a page loads, its ids, and whether all elements are closed
+    correctly.
+    """
 
     VOID = {"meta", "br", "wbr", "link", "img"}
 

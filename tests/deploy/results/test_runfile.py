@@ -1,4 +1,4 @@
-"""run.json survives being written and read, and foreign files are refused in one line."""
+"""Tests that run.json is the same after writing and reading, and that foreign files are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Means, intervals and tests over repeats, one value at a time; `test_coverage` measures what they cover."""
+"""Tests means, intervals and statistical tests over repeats, one function at a time.
+
+`test_coverage` measures how often the intervals contain the true value.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ DRAWN = np.random.default_rng(1).normal(0.4, 1.0, 60)
 
 @pytest.fixture
 def scipy_stats() -> Any:
-    """The module, imported only here, since that takes long; its stubs know no pvalue."""
+    """Import `scipy.stats` and return it. The import is slow, and its type stubs lack `pvalue`."""
     return importlib.import_module("scipy.stats")
 
 

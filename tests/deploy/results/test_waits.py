@@ -1,4 +1,4 @@
-"""How long jobs and tasks waited: from small tables, checked by hand."""
+"""Tests the waiting times of jobs and tasks with small tables, computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The sentences of the report: who did best, why, who pays for it, and only what a test confirms."""
+"""Tests the report's sentences: which policy did best, why, and which jobs pay for it.
+
+Only differences that a statistical test confirms may be stated.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from tests.harness.fake_run import FakeRun
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three policies, three repeats, a node that dies and one that is slow."""
+    """Write a fake run of three policies and three repeats, with one node that dies and one slow node."""
     made = tmp_path_factory.mktemp("small")
     FakeRun(repeats=3, maps=60).write(made)
     html_report.rebuild(made, with_plots=False)
@@ -36,8 +39,12 @@ def outcome(
     *,
     trusted: bool = True,
 ) -> dict[str, Any]:
-    """A summary with completion times by policy and repeat, of which small jobs waited some for a slot; `large` are
-    the times of large jobs."""
+    """Return a summary with mean completion times (`numbers`): a dictionary from policy to one value per
+    repeat.
+
+    `wait` has the times in the same form that small jobs waited for a slot, `large` the completion times of
+    large jobs.
+    """
 
     def measured_of(name: str, repeat: int) -> dict[str, Any]:
         total, waited = numbers[name][repeat], wait[name][repeat]
@@ -65,7 +72,10 @@ WAITS = {"fifo": [5.9, 6.2, 5.8, 6.0, 5.9], "fair": [1.2, 1.3, 1.1, 1.2, 1.2]}
 
 @pytest.fixture
 def runs(small: Path) -> dict[str, Any]:
-    """The first repeats; all jobs of the one that lost are small, and wait behind crunch."""
+    """Return the tables of each policy's first repeat.
+
+    Under `fifo`, which did worse, the only small job waits behind the large job `crunch`.
+    """
     recorded = Recorded(small, RunFile.load(small))
     made = {name: recorded.tables(name, 0) for name in ("fifo", "fair")}
     jobs = pd.DataFrame(
@@ -88,7 +98,10 @@ def runs(small: Path) -> dict[str, Any]:
 
 
 def jobs_of(completions: dict[str, list[float]], repeats: int = 5) -> dict[str, dict[int, pd.DataFrame]]:
-    """The jobs by policy and repeat, the first one large and the others small, with these completion times."""
+    """Return tables of jobs by policy and repeat, the same in each repeat.
+
+    `completions` has the jobs' completion times by policy. The first job is large, the others are small.
+    """
     made: dict[str, dict[int, pd.DataFrame]] = {}
     for name, times in completions.items():
         sizes = [500] + [3] * (len(times) - 1)

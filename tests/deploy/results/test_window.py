@@ -1,4 +1,4 @@
-"""Figures of a part of a run: jobs by their submission, the cluster by time."""
+"""Tests metrics of a part of a run: jobs are selected by submission time, the cluster's use by time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ JOB = {"app": "synthetic", "maps": 2, "map": {"cpu": "4s"}, "user": "ana"}
 
 
 def scenario(**more: Any) -> dict[str, Any]:
-    """Five jobs, one each 10 s, each alone on the cluster but the third, which is four times as long."""
+    """Return a scenario of five jobs, submitted 10 s apart, of which the third takes four times as long.
+
+    Each of the other jobs would end before the next is submitted.
+    """
     jobs = [{**JOB, "submit": f"{10 * place}s"} for place in range(5)]
     jobs[2] = {**jobs[2], "map": {"cpu": "16s"}, "user": "bo"}
     node = {"cores": 2, "core_speed": 1, "map_slots": 2, "reduce_slots": 1}
@@ -32,7 +35,7 @@ def scenario(**more: Any) -> dict[str, Any]:
 
 
 def figures(tmp_path: Any, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The summary, and the one policy's figures."""
+    """Simulate the scenario; return its summary, and the part of the summary about its only policy."""
     folder = run_scenario(resolve(scenario(**more)), RunOptions(out=tmp_path, machines="sim", live=False))
     summary = json.loads((folder / "summary.json").read_text())
     return summary, summary["policies"]["fifo"]
@@ -63,7 +66,10 @@ def test_only_a_warm_up_is_left_out(tmp_path: Any) -> None:
 
 
 def test_waits_have_users_and_sizes_whose_slots_others_held(tmp_path: Any) -> None:
-    """The fourth job waits for the third one's slots, whether that counts or not."""
+    """The fourth job waits for the third job's slots.
+
+    The wait is reported, although the third is outside the window.
+    """
     _, found = figures(tmp_path, measure={"from": "30s", "until": "40s"})
     tasks = found["wait_s"]["tasks"]
     assert tasks["per_user"]["ana"]["mean"]["mean"] == pytest.approx(6, abs=1)

@@ -1,4 +1,6 @@
-"""`workload: {generate: ...}`: jobs drawn from the seed, as YAML says."""
+"""Tests `workload: {generate: ...}`: jobs drawn from the seed with the distributions that the scenario
+declares.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def input_bytes(scenario: ResolvedScenario) -> list[int]:
 
 
 def test_poisson_arrivals_and_heavy_tailed_sizes() -> None:
-    """Sixty gaps of 30 s on average; half of a Pareto law of shape 1 lies below twice its least."""
+    """Sixty gaps have a mean near 30 s.
+
+    Half of the sizes, of a Pareto law of shape 1, are below twice the minimum.
+    """
     jobs = resolved(input={"least": "64MiB", "most": "4GiB"}).jobs
     submits = [job.submit_s for job in jobs]
     assert submits == sorted(submits) and 20 < submits[-1] / 60 < 45
@@ -50,7 +55,7 @@ def test_the_seed_decides_and_scale_shrinks_durations_and_bytes() -> None:
 
 
 def test_deadlines_are_factors_of_the_time_alone() -> None:
-    """With a factor of exactly 2 each deadline is twice what a factor of 1 gives."""
+    """With a fixed factor of 2, each job has twice as long until its deadline as with a fixed factor of 1."""
     once, twice = (
         [
             job.deadline_s - job.submit_s
@@ -66,7 +71,9 @@ def test_deadlines_are_factors_of_the_time_alone() -> None:
 
 
 def test_arrivals_by_threshold_come_sooner_when_more_load_is_allowed() -> None:
-    """A job comes at once as long as the minimum pairs of those that are not yet due leave room."""
+    """Each job arrives as soon as the total load of the running jobs permits, so earlier with a higher
+    threshold.
+    """
     submits = {
         threshold: [job.submit_s for job in resolved(arrivals={"threshold": threshold}, deadline={}).jobs]
         for threshold in (0.5, 0.95)
@@ -122,7 +129,10 @@ def test_a_generated_workload_runs() -> None:
 
 @pytest.mark.parametrize("load", [0.3, 0.8])
 def test_arrivals_of_a_load_keep_that_share_of_the_scarcer_slots_busy(load: float) -> None:
-    """Work that arrives for each second of the slots that are short: the load, but for how the gaps are drawn."""
+    """The work that arrives per second and slot equals the load, except for the randomness of the gaps.
+
+    The work counts for the kind of slots, map or reduce, that is needed more.
+    """
     jobs = resolved(jobs=600, arrivals=None, load=load, input={"least": "64MiB", "most": "256MiB"}).jobs
     work = [
         sum(cost.cpu_s + (cost.read_bytes + cost.write_bytes) / 40e6 for cost in job.map_costs)

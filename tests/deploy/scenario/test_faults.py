@@ -1,4 +1,6 @@
-"""What a scenario may say of faults: every kind and its own words, many from a seed, and one by hand."""
+"""Tests the faults of a scenario: the keys of every kind, many faults from a seed, and a sequence computed by
+hand.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from schedbed.tasks.errors import BadInput
 
 
 def scenario(faults: Any, **keys: Any) -> ResolvedScenario:
-    """Six nodes, blocks with two replicas."""
+    """Return the resolved scenario with these faults on six nodes, with two replicas per block."""
     given = {"cluster": {"nodes": 6}, "blocks": {"replication": 2}, "workload": {"jobs": [{"app": "pi"}]}}
     return resolve({**given, "faults": faults, **keys})
 
@@ -87,7 +89,9 @@ def test_a_rate_gives_about_so_many_and_times_are_scaled() -> None:
 
 @given(seed=st.integers(0, 10**6), kinds=st.sets(st.sampled_from(DRAWN), min_size=1), sure=st.booleans())
 def test_one_replica_of_each_block_survives(seed: int, kinds: set[str], sure: bool) -> None:
-    """With two replicas no two nodes are out at a time, whatever is drawn and whoever is killed beside."""
+    """With two replicas, drawn faults never take down two nodes at once, even if another fault is declared by
+    hand.
+    """
     drawn = {"random": {"rate": "1/m", "until": "2h", "kinds": sorted(kinds), "seed": seed, "for": "2m"}}
     faults = scenario([{"at": "30m", "kill": "n2", "for": "10m"}, drawn] if sure else [drawn]).faults
     out = [fault for fault in faults if KINDS[fault.kind].hides_replicas]

@@ -1,4 +1,6 @@
-"""Applications of a user's own in scenarios: found, checked in one line each, and never run by the driver."""
+"""Tests users' applications in scenarios: found, checked with one line per mistake, and never run by the
+driver.
+"""
 
 from __future__ import annotations
 

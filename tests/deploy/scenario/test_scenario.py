@@ -1,4 +1,4 @@
-"""Scenarios: what a file becomes, what changes it, and that nothing is lost on the way through run.json."""
+"""Tests scenarios: how a file is resolved, which options change it, and that run.json keeps all of it."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ repeats: 1
 
 
 def scenario(*jobs: dict[str, Any], **keys: Any) -> dict[str, Any]:
-    """A small scenario as a program would make it."""
+    """Return a small scenario as a dictionary with these jobs (default: one `pi`) and further keys."""
     return {"workload": {"jobs": list(jobs) or [{"app": "pi"}]}, **keys}
 
 
 @pytest.fixture
 def contract(tmp_path: Path) -> Path:
-    """The contract's own example with a book of 10 MB."""
+    """Write the scenario of the project's contract and a text of 10 MB; return the scenario's path."""
     (tmp_path / "books.txt").write_bytes(b"so many words\n" * 750_000)
     path = tmp_path / "quickstart.yaml"
     path.write_text(CONTRACT)
@@ -234,7 +234,10 @@ def test_generated_records_are_whole_and_bytes_to_write_are_scaled():
 
 @pytest.mark.parametrize("scale", [1.0, 0.15, 0.05, 0.03, 0.0171])
 def test_a_generated_input_has_as_many_blocks_as_at_scale_1(scale):
-    """At 0.05 a block is 3,355,443 bytes and 768 MiB are twelve of them and 2 bytes more, which were a 13th map."""
+    """A scaled input has the same number of blocks, in spite of rounding.
+
+    At 0.05 a block is 3,355,443 bytes. 768 MiB would be twelve blocks and 2 bytes more, so a 13th map.
+    """
     words = {"app": "wordcount", "input": {"generate": "text", "size": "768MiB"}}
     rest = {"app": "sort", "input": {"generate": "records", "size": "800MiB"}}
     whole, part = resolve(scenario(words, rest, scale=scale)).inputs
@@ -359,7 +362,10 @@ def test_simulate_seek_is_of_disks_that_declare_none() -> None:
 
 
 def test_a_rate_that_lacks_its_unit_is_pointed_out() -> None:
-    """A plain number is bytes per second, so 20 for a disk is possible, but hardly meant."""
+    """A number without a unit is in bytes per second.
+
+    A disk of 20 is allowed, but a warning asks for the unit.
+    """
     node = {"disk": 20, "network": "12MB/s"}
     made = resolve(scenario(cluster={"nodes": 2, "node": node}, policies=["fifo"]))
     assert made.warnings == ("cluster.node.disk: 20 is 20 bytes per second; for megabytes write 20MB/s",)

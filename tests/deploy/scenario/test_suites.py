@@ -1,4 +1,4 @@
-"""The suites that come with the software: each can be planned, and names only what there is."""
+"""Tests the suites of jobs that are shipped: each can be planned, and uses only known applications."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedbed.tasks.errors import BadInput
 
 
 def with_suite(name: str, **keys: Any) -> dict[str, Any]:
-    """A scenario with a suite on ordinary nodes."""
+    """Return a scenario with a suite of jobs on default nodes; `keys` are further keys of the scenario."""
     return {"scale": 0.001, "workload": {"suite": name}, **keys}
 
 
@@ -45,7 +45,11 @@ def test_the_mixed_suite_has_every_application_of_the_papers() -> None:
 
 
 def test_a_suite_is_scaled_like_jobs() -> None:
-    """polo2011 Table 1: the seventh job has 50 GB and comes after 1,100 s; its goal is at 6,000 s."""
+    """By Table 1 of polo2011 the seventh job reads 50 GB, is submitted at 1,100 s, and has its deadline at
+    6,000 s.
+
+    The scale divides all three values by 1,000.
+    """
     resolved = resolve(with_suite("polo2011-goals"))
     job = resolved.jobs[6]
     assert (job.name, job.app, job.submit_s, job.deadline_s) == ("J7", "combine", 1.1, 6.0)

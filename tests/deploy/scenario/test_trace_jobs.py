@@ -1,4 +1,6 @@
-"""`workload: {trace: ...}`: what a scenario makes of a trace, and how it refuses one."""
+"""Tests `workload: {trace: ...}`: the jobs that a scenario reads from a trace, and the traces that are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,20 @@ SWIM = f"a\t100\t0\t{640 * MIB}\t{640 * MIB}\t{64 * MIB}\nb\t160\t60\t{64 * MIB}
 
 @pytest.fixture
 def swim(tmp_path: Path) -> Path:
-    """Two jobs: ten maps and a reduce, and one map alone."""
+    """Write a trace in SWIM's format with two jobs: ten maps and one reduce, and a single map.
+
+    Return its path.
+    """
     path = tmp_path / "t.tsv"
     path.write_text(SWIM)
     return path
 
 
 def rumen(tmp_path: Path, *hosts: str) -> Path:
-    """A job with a map whose block was on these hosts of one rack."""
+    """Write a trace in Rumen's format with one map, whose block was on `hosts` in one rack.
+
+    Return its path.
+    """
     places = [{"layers": ["rack", host]} for host in hosts]
     attempt = {
         "result": "SUCCESS",
@@ -44,7 +52,10 @@ def rumen(tmp_path: Path, *hosts: str) -> Path:
 
 
 def of(trace: Path, scenario: dict[str, Any] | None = None, **workload: Any):
-    """The resolved scenario of a trace on four nodes in two racks."""
+    """Return the resolved scenario of a trace on four nodes in two racks.
+
+    `scenario` has further keys of the scenario, `workload` of its workload.
+    """
     base = {"cluster": {"nodes": 4, "racks": 2}, "blocks": {"replication": 2}}
     return resolve({**base, **(scenario or {}), "workload": {"trace": str(trace), **workload}})
 
@@ -140,7 +151,9 @@ def test_the_shipped_scenarios_of_real_traces_suit_a_laptop(scenario, trace, job
 
 
 def test_jobs_that_read_one_path_share_one_file(tmp_path):
-    """Two equal readers, a smaller one of a path, and a path of its own: three files, each block read where it is."""
+    """Five jobs read three files: two jobs share `p`, a large and a smaller one share `q`, and the last reads
+    `r` alone.
+    """
     rows = [("a", 0, 128, "p"), ("b", 1, 128, "p"), ("c", 2, 640, "q"), ("d", 3, 100, "q"), ("e", 4, 64, "r")]
     path = tmp_path / "t.tsv"
     path.write_text(

@@ -1,4 +1,4 @@
-"""Wrong scenarios: the exact line a person gets, all faults of a file at once, and never another exception."""
+"""Tests wrong scenarios: the exact message, all mistakes of a file at once, and never another exception."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ faults: [{at: 1s, kill: n1}]
 
 
 def complaint(tmp_path, text: str, *sets: str, **options) -> str:
-    """What resolving the text says, with the folder cut off."""
+    """Return the error message for a scenario in YAML, without the path of the temporary folder.
+
+    `sets` are changes as with `--set`, `options` are further arguments of `resolve`.
+    """
     path = tmp_path / "s.yaml"
     path.write_text(text)
     with pytest.raises(BadInput) as caught:

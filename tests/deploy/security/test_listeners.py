@@ -1,4 +1,6 @@
-"""What listens is found with its address and process, and what is where it should not be is named."""
+"""Tests that listening sockets are found with address and process, and that those outside the rules are
+named.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,7 @@ def test_a_listener_that_hides_is_known_by_its_port() -> None:
 
 
 def _ended() -> int:
-    """The id of a process that has ended."""
+    """Return the id of a process that has ended."""
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
         return process.pid

@@ -1,4 +1,4 @@
-"""A stranger in a process of his own, as this user and as another: from real servers he gets nothing."""
+"""Tests that a foreign process, of this user or another, receives nothing from the real servers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root: only it can b
 
 @contextmanager
 def served(place: Endpoint) -> Iterator[Endpoint]:
-    """A server of frames in a thread."""
+    """Run a server of the frame protocol in a thread; yield the address at which it listens."""
     loop = asyncio.new_event_loop()
     server = ServerEnd(NameNodeDoor, AsyncMock())
     found = loop.run_until_complete(server.listen(place))
@@ -59,7 +59,7 @@ def served(place: Endpoint) -> Iterator[Endpoint]:
 
 @contextmanager
 def all_of_ours(folder: Path) -> Iterator[dict[str, Listener]]:
-    """The API, and servers of frames on a unix socket and on TCP."""
+    """Run the API and servers of the frame protocol on a unix socket and on TCP; yield them by name."""
     folder.chmod(0o700)
     service: Any = AsyncMock()
     service.book = UserBook()
@@ -112,7 +112,10 @@ def test_a_unix_socket_of_another_kind_is_for_the_same_user(tmp_path: Path) -> N
 
 @contextmanager
 def talking(path: Path, mode: int) -> Iterator[Listener]:
-    """A unix socket that greets everybody."""
+    """Run a server on a unix socket that greets every client without authentication; yield the server.
+
+    `mode` has the permission bits of the socket's file.
+    """
 
     def talk() -> None:
         while True:

@@ -1,4 +1,4 @@
-"""The API of a cluster that stays up and its client, over a real socket, with a service that only pretends."""
+"""Tests the API of a permanent cluster and its client over a real socket, with a fake service."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OWNERS = {"job_0001": "ana", "job_0002": "bo"}
 
 
 class FakeOutputs:
-    """Two parts of one job; the second breaks off."""
+    """The outputs of one job in two parts. Reading the second part fails half-way."""
 
     async def parts(self, job: str) -> dict[str, int]:
         if job != "job_0001":
@@ -42,7 +42,7 @@ class FakeOutputs:
 
 
 class FakeService:
-    """Remembers what it was asked."""
+    """A fake service that records the requests."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
@@ -91,7 +91,7 @@ def service() -> FakeService:
 
 @pytest.fixture
 def cluster(service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """A client of the service, which is served while the test lasts."""
+    """Yield a client of the fake service, which is served until the test ends."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     with claimed("lab") as folder, Api(service, TOKEN) as api:
@@ -187,7 +187,7 @@ def test_only_json_is_understood(
 
 @pytest.fixture
 def ana(cluster: Cluster, service: FakeService) -> Cluster:
-    """A client with a token of ana, as on another host with a forwarded port."""
+    """Return a client with the token of the user ana, connected by URL as through a forwarded port."""
     return connect(cluster.record.url, token=service.book.add("ana", UserChange()))
 
 

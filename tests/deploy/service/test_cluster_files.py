@@ -1,4 +1,4 @@
-"""Where the clusters of a user are found, and what becomes of those that have died."""
+"""Tests how a user's clusters are found by their files, and how files of dead clusters are treated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from schedbed.tasks.errors import BadInput
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose clusters are nobody else's."""
+    """Return a new folder for the files of clusters, so that no other cluster is found."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     return tmp_path
 

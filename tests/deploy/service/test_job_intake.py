@@ -1,4 +1,4 @@
-"""The desk of a cluster that stays up: what it takes in, what it refuses, and what it writes down."""
+"""Tests the desk of a permanent cluster: the jobs that it accepts, refuses and records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ TEXT = {"generate": "text", "size": "4MiB"}
 
 
 class FakeSession:
-    """Takes all; jobs come in at `now_s`. `gate`, when there is one, holds uploads up."""
+    """A fake session that accepts all jobs at `now_s`.
+
+    Uploads wait until the event `gate` is set, if there is one.
+    """
 
     def __init__(self, now_s: float = 100.0) -> None:
         self.now_s = now_s

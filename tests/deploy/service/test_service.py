@@ -1,4 +1,6 @@
-"""When a cluster that stays up goes down, what is known of its jobs, and what its commands make of their arguments."""
+"""Tests the service of a permanent cluster: its shutdown, the status of its jobs, and its commands'
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ SCENARIO: dict[str, Any] = {"name": "lab", "scale": 0.5, "cluster": {"nodes": 2}
 
 
 class FakeSession:
-    """Takes all jobs at 10 s, notes what is killed and forgotten."""
+    """A fake session that accepts all jobs at 10 s, and records the jobs to kill or forget."""
 
     def __init__(self) -> None:
         self.duration_s = 10.0
@@ -53,7 +55,7 @@ class FakeSession:
 
 
 class FakeFaults:
-    """Notes what is to be played."""
+    """A fake fault injector that records the added faults."""
 
     def __init__(self) -> None:
         self.added: list[Any] = []
@@ -183,7 +185,11 @@ def test_a_fault_by_hand_begins_now_and_lasts_by_the_clock() -> None:
 
 
 def test_status_says_which_fault_holds_a_node_and_for_how_long(capsys: pytest.CaptureFixture[str]) -> None:
-    """At 10 s n2 is killed for 30 s, n1 fills its disk to the end, and an attempt is killed, which is over at once."""
+    """The status names each fault with its remaining time.
+
+    At 10 s n2 is killed for 30 s, the disk of n1 is filled until the end, and an attempt is killed, which
+    takes no time.
+    """
     session = FakeSession()
     usage = dict.fromkeys(("cpu_util", "disk_util", "net_util", "memory_bytes"), 0) | {"running": []}
     states = (("n1", "alive"), ("n2", "lost"))

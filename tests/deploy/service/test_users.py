@@ -1,4 +1,4 @@
-"""Users of a cluster with a token: what they may submit, what their quota allows, and the list of a class."""
+"""Tests users who have a token for a cluster: the jobs they may submit, their quotas, and class lists."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ APP = "class Count:\n    def map(self, record):\n        yield record, 1\n"
 
 
 class FakeCluster:
-    """Takes all jobs at 10 s, and notes uploads."""
+    """A fake session that accepts all jobs at 10 s, and records uploads."""
 
     def __init__(self) -> None:
         self.uploaded: list[str] = []
@@ -48,7 +48,7 @@ class FakeCluster:
 
 
 class ClassDesk:
-    """The desk of a cluster with one user, ana."""
+    """The desk of a cluster with one user, ana, whose quota is given."""
 
     def __init__(self, out: Path, *, own_code: bool = False, **quota: int) -> None:
         self.session, self.ledger = FakeCluster(), QuotaLedger()
@@ -136,7 +136,9 @@ def test_jobs_of_a_token_belong_to_its_user(tmp_path: Path) -> None:
 def test_no_file_of_the_host_is_read_for_a_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: dict[str, Any]
 ) -> None:
-    """The service runs as the cluster's owner, so a path of a user's job must not reach the owner's files."""
+    """A path in a user's job never reaches the files of the cluster's owner, although the service runs as the
+    owner.
+    """
     secret, app = tmp_path / "secret.txt", tmp_path / "own.py"
     secret.write_text("of the owner")
     app.write_text(APP)
@@ -264,7 +266,10 @@ def test_jobs_and_tasks_count_until_they_end(tmp_path: Path) -> None:
 
 
 def test_input_counts_once_for_who_brings_it_and_a_synthetic_jobs_own_until_it_ends(tmp_path: Path) -> None:
-    """At scale 0.5, generated input of 4 MiB is 2 MiB in the block store."""
+    """The quota counts a generated input once, and the input of a synthetic job until the job ends.
+
+    At scale 0.5, a generated input of 4 MiB has 2 MiB in the block store.
+    """
     desk = ClassDesk(tmp_path, input_bytes=3 * 2**20)
     words = {"app": "wordcount", "input": TEXT}
     desk.take(words)

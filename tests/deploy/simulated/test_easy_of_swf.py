@@ -1,4 +1,4 @@
-"""EASY and FCFS on a workload in SWF, simulated on several nodes: jobs start in the order that the reference says."""
+"""Simulates EASY and FCFS on a workload in SWF on several nodes: jobs start in the order of a reference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long  # seconds
 
 
 class Starts(NoSink):
-    """Keeps when maps start, by job."""
+    """A sink that keeps the start times of each job's maps."""
 
     def __init__(self) -> None:
         self.at_s: dict[int, list[float]] = {}
@@ -35,7 +35,7 @@ class Starts(NoSink):
 
 
 def drawn(seed: int) -> list[Rigid]:
-    """Thirty jobs that fill sixteen processors; users ask for more time than they need."""
+    """Return thirty random jobs for sixteen processors, whose requested times exceed their run times."""
     luck, now, jobs = Random(seed), 0, []
     for _ in range(30):
         now += luck.randrange(10, 400)

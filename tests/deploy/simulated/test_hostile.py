@@ -1,4 +1,6 @@
-"""Some of the hostile policies of `python -m tests.bench.hostile`: each ends in one line, or changes nothing."""
+"""Tests some hostile policies of `python -m tests.bench.hostile`: each fails with one line or changes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,10 @@ HARMLESS = ["sys.modules.clear()", "os.chdir('/')", "os.environ.clear()", "sys.s
 
 
 def simulated(attack: Attack, folder: Path) -> tuple[str, dict[str, str]]:
-    """Return how the simulation ended, empty when it succeeded, and the rows of each table."""
+    """Simulate a hostile policy.
+
+    Return the error, empty if the simulation succeeded, and each table as CSV.
+    """
     (folder / "mine.py").write_text(attack.text() + QUIET, encoding="utf-8")
     values = {**yaml.safe_load(SCENARIO), "policies": [f"{folder}/mine.py:Mine"]}
     scenario = resolve(values)

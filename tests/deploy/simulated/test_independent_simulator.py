@@ -1,7 +1,8 @@
-"""FIFO and Fair against a simulator of its own: a heap, slots, no locality. Jobs of real traces end at the same times.
+"""Compares FIFO and Fair with a second, independent simulator: jobs of real traces end at the same times.
 
-One node holds all slots and all input. Messages, launches and commits take no time, and heartbeats are so frequent that
-a job never waits for one: what is left is who gets which slot when.
+One node has all slots and all input, so locality plays no role. Messages, launches and commits take no time,
+and heartbeats are so frequent that a job never waits for one. What remains is which task receives which slot
+at what time.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ NODE |= {"map_slots": SLOTS[0], "reduce_slots": SLOTS[1]}
 
 @dataclass
 class Job:
-    """A job of the reference: how long its maps and reduces take, and how far it is."""
+    """A job of the second simulator, with the durations and the counts of its maps and reduces."""
 
     number: int
     user: str
@@ -50,17 +51,20 @@ class Job:
     finish_s: float | None = None
 
     def ready(self, kind: int) -> bool:
-        """Return whether a task could start."""
+        """Return whether a map (`kind` 0) or reduce (1) of the job can start."""
         slow = kind and self.ended[0] < SLOWSTART * len(self.lasts_s[0])
         return self.begun[kind] < len(self.lasts_s[kind]) and not slow
 
     def running(self, kind: int) -> int:
-        """Return how many slots the job holds."""
+        """Return the number of map (`kind` 0) or reduce (1) slots that the job holds."""
         return self.begun[kind] - self.ended[kind]
 
 
 def reference(jobs: list[Job], slots: tuple[int, int], *, fair: bool) -> list[float | None]:
-    """Return each job's finish under FIFO, or under Fair with a pool a user and fair shares inside."""
+    """Return each job's finish time under FIFO or, with `fair`, under Fair with a pool for each user.
+
+    Jobs of a pool share its slots fairly. `slots` has the numbers of map and reduce slots.
+    """
     events: list[tuple[float, int, int, int]] = [(job.submit_s, -1, job.number, 0) for job in jobs]
     heapq.heapify(events)
     present: list[Job] = []
@@ -107,7 +111,7 @@ def _fair_key(job: Job, present: list[Job], kind: int) -> tuple[Any, ...]:
 
 
 def of_planned(number: int, job: PlannedJob) -> Job:
-    """The reference's view of a planned job."""
+    """Convert a planned job to a job of the second simulator."""
     maps, reduces = (
         [cost.duration_s or 0.0 for cost in costs] for costs in (job.map_costs, job.reduce_costs)
     )
@@ -115,7 +119,7 @@ def of_planned(number: int, job: PlannedJob) -> Job:
 
 
 class Finishes(NoSink):
-    """Keeps when jobs finish."""
+    """A sink that keeps the jobs' finish times."""
 
     def __init__(self) -> None:
         self.at_s: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""The time that a job lasts alone, and the slowdown that is counted from it."""
+"""Tests the time that a job takes alone on the cluster, and the slowdown computed from it."""
 
 from __future__ import annotations
 

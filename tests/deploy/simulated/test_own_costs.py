@@ -1,4 +1,4 @@
-"""Simulated runs of applications of a user's own: costs declared, or measured once in a child process and kept."""
+"""Simulates users' applications, whose costs are declared, or measured once in a child process and stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JOB = {"app": "streaming", "mapper": "cat", "reducer": "cat", "input": {"generat
 
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A profile store of this test's own, and nothing known from another test."""
+    """Return the path of a new profile store, and forget costs that other tests have measured."""
     monkeypatch.setenv("SCHEDBED_PROFILES", str(tmp_path / "profiles.sqlite"))
     monkeypatch.setattr(own_costs, "_known", {})
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Real traces beside the project, played in the simulator to the end; skipped where they are not."""
+"""Simulates real traces, which are kept outside the repository, to the end. Skipped without these traces."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NODE |= {"map_slots": 4, "reduce_slots": 2}
 
 
 class Ended(NoSink):
-    """Counts what ended, and forgets everything else."""
+    """A sink that keeps the number of ended jobs by state, and the tasks that succeeded."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Launches of simulated attempts take as long as those of recorded runs."""
+"""Tests that launches of simulated attempts take as long as the launches in recorded runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Jobs of a trace that read one path, simulated: one file, read by all, with locality where its replicas are."""
+"""Simulates jobs of a trace that read the same path: they share one file, and maps run where its replicas
+are.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ MIB = 2**20
 
 
 class Reads(NoSink):
-    """Keeps what attempts read, and the input files that have blocks."""
+    """A sink that keeps the bytes read by each job's maps, and the input files that have blocks."""
 
     def __init__(self) -> None:
         self.read_bytes: dict[str, int] = {}

@@ -1,4 +1,6 @@
-"""Simulated runs through the whole way of a user: tables, summary, whatif, validate; no Ray; equal bytes."""
+"""Tests simulated runs by command: tables, summary, `whatif` and `validate`, without Ray, with identical
+files.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,7 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def done(scenario: Path) -> Path:
-    """A simulated run's folder."""
+    """Simulate the scenario; return the result folder."""
     out = scenario.parent / "out"
     result = call("run", scenario, "--machines", "sim", "--out", out, "--no-live")
     assert result.exit_code == 0, result.output
@@ -125,7 +127,10 @@ MINE = "from schedbed.policy import Proposal\n\n\nclass Mine:\n    def decide(se
 def test_runs_side_by_side_write_the_bytes_of_runs_one_after_the_other(
     scenario: Path, tmp_path: Path
 ) -> None:
-    """Runs of shipped policies write their rows to files; those of a user's policy send them to the command."""
+    """Parallel runs write the same files as sequential runs, for shipped policies and for a user's policy.
+
+    Runs of a user's policy send their rows to the command, others write them to files.
+    """
     (tmp_path / "mine.py").write_text(MINE)
     specs = ["--policy", "fifo", "--policy", f"{tmp_path}/mine.py:Mine", "--policy", "fair"]
     for jobs in ("1", "2"):
@@ -220,7 +225,10 @@ def test_the_record_gives_each_task_its_own_costs(done: Path) -> None:
 
 
 def test_parts_of_a_recorded_map_are_one_again(done: Path) -> None:
-    """The same record, in which a map was split: a quarter of it ran as itself, the rest under another id."""
+    """A recorded map that was split has the same cost as without the split.
+
+    In the changed record a quarter of the map ran under the map's id, and the rest under another id.
+    """
     tables = load_record(done).tables
     attempts = tables.attempts
     mine = attempts[(attempts["task"] == "job_0001_m_000005") & (attempts["state"] == "succeeded")]
@@ -271,7 +279,7 @@ def test_validate_holds_a_run_against_its_simulation(
 
 
 def runs_in(folder: Path) -> dict[str, list[RunTables]]:
-    """Return the runs of a folder by policy; policies without any are left out."""
+    """Return the runs of a folder by policy, without policies that have no runs."""
     runs = LiveRepeats.of(folder, ["fifo", "fair"]).runs
     return {policy: list(repeats.values()) for policy, repeats in runs.items() if repeats}
 
@@ -328,7 +336,10 @@ def test_a_crash_of_the_jobtracker_is_simulated_and_recorded(tmp_path: Path) -> 
 def test_a_live_record_is_fitted_until_tasks_last_as_long_as_recorded(
     scenario: Path, done: Path, tmp_path: Path
 ) -> None:
-    """A run on nodes with less than they are said to have stands for a live one on a busy host."""
+    """The simulation is fitted to a record in which tasks took longer than the declared nodes explain.
+
+    The record is of a simulated run on nodes with fewer cores than declared, as if on a busy host.
+    """
     slow = tmp_path / "slow"
     fewer = ("--set", "cluster.node.cores=1", "--policy", "fifo", "--machines", "sim", "--no-live")
     assert call("run", scenario, *fewer, "--out", slow).exit_code == 0
@@ -346,7 +357,7 @@ def test_a_live_record_is_fitted_until_tasks_last_as_long_as_recorded(
 
 
 def test_a_policy_of_ones_own_that_fails_is_told_in_a_line(scenario: Path, tmp_path: Path) -> None:
-    """And the policies after it are played all the same."""
+    """A user's policy that fails gives one line, and the next policy is simulated."""
     policy = tmp_path / "mine.py"
     policy.write_text(
         "class Mine:\n    def decide(self, view, node, kind):\n        raise ValueError('no pool')\n"
@@ -361,7 +372,11 @@ def test_a_policy_of_ones_own_that_fails_is_told_in_a_line(scenario: Path, tmp_p
 
 
 def test_an_application_takes_twice_as_long_on_cores_of_half_the_speed(tmp_path: Path) -> None:
-    """Its CPU time on the host is the same; a synthetic task's is not, whose cost is a time on an emulated core."""
+    """An application uses the same CPU time of the host on cores of any speed, and takes twice as long at
+    half speed.
+
+    A synthetic task uses less CPU time on slow cores, since its cost is a time on an emulated core.
+    """
     jobs = [
         {"name": "samples", "app": "pi", "maps": 8},
         {"name": "burn", "app": "synthetic", "maps": 8, "map": {"cpu": "20s"}, "submit": "300s"},

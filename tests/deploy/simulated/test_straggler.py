@@ -1,4 +1,4 @@
-"""The shipped scenario of a straggler, simulated: what LATE gains by it, and what that wastes."""
+"""Tests the shipped scenario of a straggler: the time that speculation by LATE saves, and the wasted work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ SCENARIO = Path(__file__).parents[3] / "deploy" / "scenarios" / "straggler.yaml"
 
 
 def simulated(speculation: Any, out: Path) -> tuple[float, float, int]:
-    """The makespan in s under fifo, wasted core-seconds, and how many copies were made."""
+    """Simulate the scenario under `fifo` with these settings of speculation.
+
+    Return the makespan in seconds, the wasted core-seconds, and the number of speculative attempts.
+    """
     values = yaml.safe_load(SCENARIO.read_text()) | {"speculation": speculation}
     result = run(values, policies=["fifo"], machines="sim", out=out)
     jobs, attempts = result.jobs, result.attempts

@@ -1,4 +1,4 @@
-"""What simulated tasks cost: as jobs say, as the shipped table says, and as measured on this host."""
+"""Tests the costs of simulated tasks: declared by jobs, from the shipped table, or measured on this host."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def a_scenario(*jobs: dict, **changes: object):
 
 
 def test_every_application_declares_its_costs() -> None:
-    """An application that has to be measured on the host is simulated differently each time."""
+    """All shipped applications declare costs, except two, since costs measured on the host vary between
+    simulations.
+    """
     assert {name for name, app in APPS.items() if app.costs is None} == {"streaming", "synthetic"}
 
 
@@ -139,7 +141,10 @@ def test_applications_of_a_live_run_cost_what_they_have_used_there() -> None:
 
 
 def test_factors_of_cpu_times_are_of_each_run_apart() -> None:
-    """Maps used 0.2 and 0.4 core-seconds in one run and twice that in the other; the law has their mean, 0.45."""
+    """Each run has its own factors: its tasks' CPU times over the mean of all runs.
+
+    Maps used 0.2 and 0.4 core-seconds in one run and twice that in the other, so the mean is 0.45.
+    """
     scenario = a_scenario(SORT)
     (job,) = scenario.jobs
     length = scenario.inputs[0].length

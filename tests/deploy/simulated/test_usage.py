@@ -1,4 +1,4 @@
-"""What a simulated run's heartbeats say of use is what its attempts used, also where few of them are played."""
+"""Tests that simulated heartbeats report the use of the attempts, even if most heartbeats are skipped."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SCENARIO: dict[str, Any] = {
 
 
 class Kept(NoSink):
-    """The rows of heartbeats, and the CPU of all attempts."""
+    """A sink that keeps the rows of heartbeats and the sum of all attempts' CPU times."""
 
     def __init__(self) -> None:
         self.heartbeats: list[tuple[object, ...]] = []

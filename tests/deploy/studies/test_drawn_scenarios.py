@@ -1,4 +1,7 @@
-"""Drawn scenarios: valid, bounded, a function of their seed; and what they say together, from figures by hand."""
+"""Tests drawn scenarios: each is valid, bounded and determined by its seed.
+
+Their summary is checked by hand.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,10 @@ def test_nothing_to_judge_on_is_outside() -> None:
 
 
 def test_scenarios_that_were_judged_are_not_run_again(tmp_path: Path) -> None:
-    """As after Ctrl-C: two folders are whole; a third would run live, and is of another number of repeats."""
+    """A command that continues after Ctrl-C reads the reports of the two scenarios that are complete.
+
+    It would run a third scenario live.
+    """
     for number in (1, 2):
         folder = tmp_path / f"{number:02d}"
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""What `schedbed validate` makes of repeats and errors: pure functions of small figures by hand."""
+"""Tests how `schedbed validate` judges repeats and errors, with small numbers computed by hand."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_winner_is_the_same_only_where_the_live_runs_pick_one() -> None:
 
 
 def test_repeats_that_fit_costs_count_for_the_live_winner() -> None:
-    """Two repeats of four are judged, which tell nothing; all four do."""
+    """The live winner is found with all four repeats, since the two that are judged are too few to tell."""
     fifo, fair = agreed("fifo", (20.0, 20.5), 19.0), agreed("fair", (10.0, 10.5), 12.0)
     found = winners([fifo, fair], {"fifo": (20.0, 20.5, 21.0, 20.2), "fair": (10.0, 10.5, 10.2, 10.1)})
     assert found is not None and found.same is True

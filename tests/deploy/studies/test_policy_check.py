@@ -1,4 +1,6 @@
-"""`schedbed policy check`: a sound policy passes, and what is wrong with another is a line with its file and line."""
+"""Tests `schedbed policy check`: a correct policy passes, and each mistake gives a line with its file and
+line number.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +126,10 @@ def only(monkeypatch: pytest.MonkeyPatch, *stories: str) -> None:
 
 
 def repeated_here(choice: PolicyChoice, stories: Sequence[str], _: float) -> dict[str, list[str]]:
-    """Repeat the first story in this process, which is quicker than another one."""
+    """Run the first story again in this process, which is faster than in another process.
+
+    Return a dictionary from the story's name to its lines.
+    """
     return {stories[0]: run_story(stories[0], choice).lines()}
 
 

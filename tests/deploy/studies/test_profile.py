@@ -1,4 +1,4 @@
-"""`schedbed profile`: figures of a run by hand, and the whole command on simulated machines."""
+"""Tests `schedbed profile`: values of a run computed by hand, and the whole command on simulated nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SPECS = {each["node"]: NodeSpec(**each) for each in NODES}  # 2 cores at 0.5, 51
 
 
 def planned(**changes: Any) -> PlannedJob:
-    """A job of four maps."""
+    """Return a planned job with four maps and one reduce; `changes` are other fields of the job."""
     demand = Demand(memory_bytes=2**27)
     fields: dict[str, Any] = {"maps": 4, "reduces": 1, "map_demand": demand, "reduce_demand": demand}
     return PlannedJob(job="job_0001", name="etl", app="sort", user="ana", **(fields | changes))
@@ -76,10 +76,11 @@ FAILED = {
 
 
 def test_shares_are_what_tasks_used_while_they_ran() -> None:
-    """On 1 host core, 40 MB/s and 512 MiB a node.
+    """The shares of a node with 1 host core, 40 MB/s and 512 MiB are those computed here by hand.
 
-    Maps: 5 of 20 s CPU = 25 %; (120 + 40) MB in 20 s = 8 MB/s = 20 %. Shuffle: 32 MB in 10 s = 8 %, by 4 copies = 2 %.
-    Reduce: 1 of 5 s = 20 %; 10 MB twice in 5 s = 4 MB/s = 10 %. Memory: 64 MiB a map, 128 MiB a reduce.
+    Maps: 5 s of CPU in 20 s = 25%; (120 + 40) MB in 20 s = 8 MB/s = 20%. Shuffle: 32 MB in 10 s = 8%, with
+    four copies at once 2% each. Reduce: 1 s of CPU in 5 s = 20%; 10 MB twice in 5 s = 4 MB/s = 10%. Memory:
+    64 MiB per map, 128 MiB per reduce.
     """
     mib = 2**20
     heartbeats = [
@@ -98,7 +99,7 @@ def test_shares_are_what_tasks_used_while_they_ran() -> None:
 
 
 def test_no_task_takes_more_than_a_core() -> None:
-    """5.2 s of CPU in 10 s at half a host core a second: a little more than a core, which is half of the node."""
+    """A map used 5.2 s of CPU in 10 s on a core that gives 5 s: its share is one core, half of the node."""
     busy = [{"assigned": 0.0, "start": 0.0, "end": 10.0, "cpu_s": 5.2}]
     profile = resource_profile(run_of(attempts=busy), planned(), SPECS, replication=1, scale=1)
     assert profile.map.cpu == 50
@@ -117,14 +118,19 @@ def test_a_job_without_a_measurable_map_is_bad_input() -> None:
 
 
 def test_cpu_demands_by_equation_2() -> None:
-    """Maps: 2.5 s at half a core are 5 s; 80 MB at 40 MB/s 2 s: 71.4. Reduce: 2 s and 0.25 s: 88.9."""
+    """CPU demands are the share of CPU time in the time for CPU and disk, rounded up.
+
+    Maps: 2.5 s at half a host core take 5 s, 80 MB at 40 MB/s take 2 s: 71.4%. Reduce: 2 s and 0.25 s: 88.9%.
+    """
     run = run_of(attempts=[*MAPS, REDUCE, FAILED])
     known = Hardware(core_speed=0.5, disk_bps=40e6)
     assert demands(run, planned(), SPECS, 5.0) == Demands(map=72, reduce=89, hardware=known)
 
 
 def test_phases_before_the_scale() -> None:
-    """Maps of 11 s; the shuffle ends 1 s after the last map; 5 s of reduce. A tenth of the scenario's durations."""
+    """At scale 0.1, phases of 11 s (map), 1 s (shuffle after the last map) and 5 s (reduce) are stored as ten
+    times that.
+    """
     profile = phase_profile(run_of(attempts=[*MAPS, REDUCE]), 0.1)
     assert profile.map.avg_s == pytest.approx(110) and profile.first_shuffle.avg_s == pytest.approx(10)
     assert profile.reduce.avg_s == pytest.approx(50)
@@ -178,7 +184,10 @@ def test_the_first_job_of_each_workload_runs_alone() -> None:
 
 @pytest.mark.long  # seconds
 def test_the_command_keeps_the_fastest_number_of_slots(tmp_path: Path) -> None:
-    """Two cores: two maps at a time, each half of what a node's CPU hands out; ras, fgcs and aria read the store."""
+    """On two cores, two maps at a time are fastest, each with half of the node's CPU.
+
+    The policies RAS, FGCS and ARIA can read the stored profile.
+    """
     share = Latencies().core_share
     path, store = tmp_path / "s.yaml", tmp_path / "profiles.sqlite"
     path.write_text(yaml.safe_dump(SCENARIO))
@@ -208,7 +217,9 @@ def test_the_command_keeps_the_fastest_number_of_slots(tmp_path: Path) -> None:
 
 
 def test_io_rates_are_measured_on_the_cluster_itself(tmp_path: Path) -> None:
-    """Simulated disks have the rate that they declare, 40 MB/s; a store with one replica has it, too."""
+    """The measured rate of simulated disks is the declared 40 MB/s, and the block store with one replica has
+    the same rate.
+    """
     path, store = tmp_path / "s.yaml", tmp_path / "profiles.sqlite"
     path.write_text(yaml.safe_dump(SCENARIO))
     command = ["profile", str(path), "--app", "io-rates", "--machines", "sim", "--store", str(store)]

@@ -1,4 +1,4 @@
-"""`validate --recorded`: a recording of two small jobs, made here, against its simulation."""
+"""Tests `validate --recorded`: a recording of two small jobs is compared with its simulation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ SETTINGS = {
 
 
 def task(kind: str, host: str, begin_s: float, end_s: float, **more: Any) -> dict[str, Any]:
-    """A task with one attempt, times from the recording's start."""
+    """Return a recorded task with one attempt on `host`.
+
+    Times are seconds since the start of the recording.
+    """
     begin, end = (EPOCH_MS + round(1000 * at) for at in (begin_s, end_s))
     tried = {"result": "SUCCESS", "hostName": host, "startTime": begin, "finishTime": end, **more}
     return {
@@ -43,7 +46,10 @@ def task(kind: str, host: str, begin_s: float, end_s: float, **more: Any) -> dic
 
 
 def job(number: int, submit_s: float, finish_s: float, **more: Any) -> dict[str, Any]:
-    """Two maps of 20 s at a time, a reduce that shuffles for 3 s after them and works for 7 s, set-up and clean-up."""
+    """Return a recorded job with two parallel maps of 20 s, a reduce, set-up and clean-up.
+
+    The reduce shuffles until 3 s after the maps and then works for 7 s.
+    """
     at = submit_s + 5
     reduce = task("REDUCE", "b", at + 10, at + 30, shuffleFinished=EPOCH_MS + round(1000 * (at + 23)))
     return {
@@ -62,7 +68,7 @@ def job(number: int, submit_s: float, finish_s: float, **more: Any) -> dict[str,
 
 
 def written(folder: Path, *jobs: dict[str, Any]) -> Path:
-    """The recording in a file."""
+    """Write the recorded jobs to a file in `folder`; return its path."""
     path = folder / "trace.json"
     path.write_text("\n".join(json.dumps(each) for each in jobs))
     return path
@@ -144,7 +150,7 @@ def test_a_recording_without_hosts_is_refused(tmp_path: Path) -> None:
 
 
 def scenario(framework: Any, **more: Any) -> dict[str, Any]:
-    """A small scenario with a framework."""
+    """Return a small scenario with the section `framework` and further keys `more`."""
     jobs = [{"app": "synthetic", "maps": 2, "map": {"cpu": "1s"}}]
     return {
         "cluster": {"nodes": 3},

@@ -1,4 +1,7 @@
-"""The live page's server: only the token opens it, only its own page changes anything, and no page holds up the run."""
+"""Tests the server of the live page.
+
+The page needs the token, only the server's own page can change the run, and no open page delays the run.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +155,7 @@ def test_a_page_that_only_looks_changes_nothing() -> None:
 
 
 def test_a_user_of_the_cluster_looks_at_the_page_and_changes_nothing(page: Page) -> None:
-    """The owner's page beside it keeps its buttons."""
+    """A user sees a read-only page, while the page of the cluster's owner keeps its buttons."""
     page.watch.show_to(lambda token: token == b"anas")
     assert page.ask("GET", "/?token=anas")[0] == 200 and page.ask("GET", "/?token=bos")[0] == 401
     ours, theirs = (next(events(page.listen(token)))[1]["page"] for token in (TOKEN, "anas"))

@@ -1,4 +1,6 @@
-"""The live page's feed: steps hold what has changed, and a page that comes later sees the same."""
+"""Tests the feed of the live page: each step contains the changes, and a page opened later sees the same
+state.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live page in a real browser: what it shows, its buttons, and its text at both widths."""
+"""Tests the live page in a real browser: its contents, its buttons, and its text at two window widths."""
 
 from __future__ import annotations
 

@@ -49,7 +49,9 @@ class ToldPolicy:
         self.heard["tick"].append("")
 
     def changed(self, view: Any, job: Any, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: record the stage's counts, by which orders sort jobs."""
+        """Implement `Hooks.changed`: record the stage's counts of tasks by state, which policies use to sort
+        jobs.
+        """
         stage = job.stage(kind)
         self.ready[job.job, kind] = (stage.ready, stage.running, stage.unstarted, stage.killing)
 

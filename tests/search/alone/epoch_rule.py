@@ -1,6 +1,6 @@
-"""Reference for the replicas that Scarlett and CDRM want at each epoch (xu2015 3.2.1, 3.2.3).
+"""Reference for the replicas that the replication schemes Scarlett and CDRM want (xu2015 3.2.1, 3.2.3).
 
-It computes the number of replicas and their nodes from all samples of the epoch.
+It computes the number of replicas and their nodes at the end of each epoch from all samples of the epoch.
 """
 
 from __future__ import annotations

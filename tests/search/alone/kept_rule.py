@@ -1,4 +1,6 @@
-"""Reference for the fetched blocks that DARE keeps on the readers' nodes (xu2015 3.2.2)."""
+"""Reference for the fetched blocks that the replication scheme DARE keeps on the readers' nodes (xu2015
+3.2.2).
+"""
 
 from __future__ import annotations
 

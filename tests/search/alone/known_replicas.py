@@ -90,7 +90,7 @@ class KnownReplicas:
         return {node: set(blocks) for node, blocks in self._unwanted.items() if blocks}
 
     def endangered(self) -> dict[str, int]:
-        """Return the number of good replicas by block."""
+        """Return, for each block that has a replica, the number of good replicas."""
         return {block: len(self.good(block)) for block in self.held}
 
     def pending(self) -> set[tuple[str, str]]:
@@ -99,7 +99,7 @@ class KnownReplicas:
         return {(block, to) for block, each in copies.items() for to in each}
 
     def look(self) -> None:
-        """Record the copies in progress, before the next event."""
+        """Record the NameNode's copies in progress, for a comparison after the next event."""
         self._copies = self.pending()
 
     # ----------------------------------------------------------- what happens

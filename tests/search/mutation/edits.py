@@ -122,7 +122,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _others(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the replacements for a node of a syntax tree."""
+    """Yield the edited versions of a node of a syntax tree, each of which can replace the node."""
     match node:
         case ast.stmt():
             yield from _other_statements(node)

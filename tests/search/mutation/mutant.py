@@ -36,7 +36,7 @@ class Mutant:
 
     @property
     def place(self) -> Place:
-        """Return the module and line by which `Hits` counts executions of the edited statement."""
+        """Return the module and the line number of the edited statement, the key of its count in `Hits`."""
         return self.module, self.statement
 
     def apply(self) -> None:

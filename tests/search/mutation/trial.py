@@ -33,7 +33,7 @@ LEAST_S = 5.0
 
 
 class Hangs(BaseException):
-    """Raised when a test scenario exceeds its limit of CPU time."""
+    """Raised when a test scenario uses more CPU time than allowed, so that it probably never ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def _failing(story: Surveyed) -> tuple[str, str]:
 
 @contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """Raise `Hangs` if the block takes more than that many seconds of CPU time."""
+    """Raise `Hangs` if the body of the `with` statement takes more than `seconds` of CPU time."""
 
     def ring(signum: int, frame: Any) -> None:
         raise Hangs

@@ -26,7 +26,9 @@ class CoreRules:
         self._full: dict[str, bool] = {}  # Whether the disk is full, by node.
 
     def recovered(self, core: Any, now_s: float) -> None:
-        """Check that after a crash of the JobTracker all live nodes count as heard now."""
+        """Check that the last heartbeat of all live nodes counts as received now, after a crash of the
+        JobTracker.
+        """
         late = [node.node for node in core.ledger.nodes.values() if node.alive and node.heard_s != now_s]
         hold(not late, "a new JobTracker gives nodes their time", f"{now_s}: {late}")
 

@@ -182,7 +182,7 @@ def _user_limit(
 
 
 def near_first(view: Any, node: Any, kind: TaskKind, most: int, jobs: Iterable[Any]) -> Iterator[Any]:
-    """Yield the jobs from which a heartbeat may start a task on the node.
+    """Yield the jobs from which a heartbeat may start a task on the node, in the order of `jobs`.
 
     After `most` off-rack maps in one heartbeat, only jobs with a node-local or rack-local map follow.
     """

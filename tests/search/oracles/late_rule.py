@@ -89,7 +89,10 @@ class LateRule:
         return found
 
     def told(self, view: Any, node: Any, kind: TaskKind, answer: Any) -> None:
-        """Check the answer to a node: the first slow task that may run there, within the cap; else None."""
+        """Check the answer to a node: a copy of the first slow task that may run there, else None.
+
+        No copy is allowed on a slow node, or if as many copies as the cap run already.
+        """
         if answer is None and not self._due[kind]:
             return
         held = [attempt for other in view.nodes.values() for attempt in other.attempts.values()]

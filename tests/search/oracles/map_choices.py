@@ -15,7 +15,7 @@ LOCAL, FREE, RACK, ANYWHERE = "a local map", "a map without input", "a map of th
 
 
 def choices(view: Any, node: Any, job: Any) -> dict[str, bool]:
-    """Return, by degree of locality, whether the job has an unstarted map for the node."""
+    """Return, for each degree of locality, whether the job has an unstarted map with it on the node."""
     waiting = [task for task in job.maps.tasks if task.state == "unstarted"]
     racks = {name: other.spec.rack for name, other in view.nodes.items()}
     near = [any(racks.get(host) == node.spec.rack for host in task.hosts) for task in waiting]

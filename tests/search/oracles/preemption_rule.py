@@ -1,4 +1,4 @@
-"""Reference for Fair's pre-emption (HFS): the attempts to kill, from shares computed by bisection."""
+"""Reference for pre-emption by the policy Fair: the attempts to kill, from shares found by bisection."""
 
 from __future__ import annotations
 

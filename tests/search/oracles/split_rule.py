@@ -1,4 +1,6 @@
-"""Reference for the map splits of xu2015 (Algorithm 1 and chapter 4), with the learned `p=auto`."""
+"""Reference for the map splits of xu2015 (Algorithm 1 and chapter 4), with fixed shares or learned ones
+(`p=auto`).
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,9 @@ class SplitRule(DelayRule):
             self._split_s[job.job, answer.task.index] = view.now_s
 
     def _shares(self, task: Any) -> list[float]:
-        """Return the right share for a task; two values if rounding decides between them."""
+        """Return the share of the task's input that a split must cut off; two values if rounding decides
+        between them.
+        """
         if self._share is not None:
             return [self._share]
         known = {what: mean for (name, what), mean in self._means.items() if name == task.job.spec.name}

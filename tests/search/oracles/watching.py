@@ -178,7 +178,10 @@ def _watch_locality(policy: Any, reference: Reference | None) -> None:
 
 
 def _watch_room(policy: Any, reference: Reference, *, greedy: bool) -> None:
-    """Check that the first job in order that may use a free slot gets the slot."""
+    """Check that a free slot goes to the first job in the order of `reference` that may use the slot.
+
+    Unless locality is `greedy`, only reduces are checked, since a job may wait with its maps.
+    """
     inner = policy.decide
     admission = policy.admission
 
