@@ -91,7 +91,7 @@ class _Attempt:
 
 
 class _Run:
-    """One hostile trial, which attacks a limit of the first node in `nodes`.
+    """One trial of an attempt that tries to exceed one of the limits of the first node in `nodes`.
 
     Other nodes may run helpers meanwhile, such as a sender of data.
     """

@@ -92,8 +92,7 @@ class AgentLink:
         return lambda amount_bytes: stream.take(amount_bytes, self._settle)
 
     def _settle(self) -> None:
-        """Pay for the attempt's CPU time so far, by a charge to the node's CPU budget, before a transfer
-        sleeps.
+        """Charge the attempt's CPU time so far to the node's CPU budget, before a transfer waits.
 
         Does nothing in threads other than the main thread.
         """

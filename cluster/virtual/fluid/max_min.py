@@ -125,7 +125,7 @@ class Flow(Item):
 
 
 class Solved(NamedTuple):
-    """Two numbers: `times`, the computations of flow rates, and `cut_short`, those that were limited.
+    """The number of computations of flow rates (`times`), and how many of them were limited (`cut_short`).
 
     A computation is limited if more than `REACH` flows would have to be updated together.
     """

@@ -29,8 +29,8 @@ NONE, WAITS = -1, -2
 def _near(state: State, low: int, high: int, where: int) -> int:
     """Return the next unstarted map with input on the node or rack number `where`, or -1 if there is none.
 
-    `low` and `high` are the range in `State.near` that contains the job's groups of maps, either by node or
-    by rack.
+    `low` and `high` bound the part of `State.near` that lists the job's maps by the node, or by the rack, of
+    their input.
     """
     end = high
     while low < high:
