@@ -1,4 +1,4 @@
-"""What a group's memory limit covers, and what its attempt is said to have held at most."""
+"""What the memory limit of a control group covers, and the peak memory that is reported for its attempt."""
 
 from __future__ import annotations
 

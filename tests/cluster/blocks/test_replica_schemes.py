@@ -1,4 +1,4 @@
-"""Scarlett and CDRM: their numbers by hand, and what the NameNode makes of them."""
+"""The replication schemes Scarlett and CDRM: their formulas checked by hand, and the NameNode's copies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def test_scarletts_budget_is_spent_in_turns_by_hand() -> None:
     ("blocks", "base", "most", "replicas"), [(8, 1, 9, 3), (20, 1, 9, 4), (20, 1, 3, 3), (1, 5, 9, 5)]
 )
 def test_the_replicas_of_cdrm_by_hand(blocks: int, base: int, most: int, replicas: int) -> None:
-    """0.999^8 = 0.992 is enough and 0.99^8 = 0.923 is not; 0.999^20 = 0.980 is not, 0.9999^20 = 0.998 is."""
+    """The fewest replicas that keep a file of 8 or 20 blocks available with a probability of 0.99.
+
+    0.999^8 = 0.992 and 0.9999^20 = 0.998 are enough; 0.99^8 = 0.923 and 0.999^20 = 0.980 are not.
+    """
     file = ReadFile(blocks, 100, base)
     assert cdrm_replicas(file, failure=0.1, availability=0.99, most=most) == replicas
 
@@ -44,7 +47,10 @@ def test_the_replicas_of_cdrm_by_hand(blocks: int, base: int, most: int, replica
     [(1.0, 1, 1 / 2), (2.0, 2, 2 / 5), (3.0, 3, 4.5 / 13), (0.0, 2, 0.0), (1.0, 0, 1.0)],
 )
 def test_erlang_b_by_hand(load: float, servers: int, blocked: float) -> None:
-    """3 requests for 3 slots: (27/6) / (1 + 3 + 9/2 + 27/6) = 4.5 / 13; without the factorial it were 9 / 13."""
+    """The probability that 3 requests for 3 slots find none: (27/6) / (1 + 3 + 9/2 + 27/6) = 4.5 / 13.
+
+    A formula without the factorials would return 9 / 13.
+    """
     assert erlang_b(load, servers) == pytest.approx(blocked)
 
 
@@ -56,14 +62,17 @@ def test_a_node_with_more_slots_is_better_under_the_same_load() -> None:
 
 
 def a_world(blocks: int = 2) -> tuple[World, list[str]]:
-    """Five nodes; n1 alone holds an input of blocks of 10 bytes."""
+    """Return five nodes and the ids of the blocks, 10 bytes each, of the file /in/a, all on n1."""
     world = World(5)
     plan = world.upload("/in/a", [10] * blocks, 1, preferred=[["n1"]] * blocks)
     return world, [block["block"] for block in plan]
 
 
 def end_epoch(world: World, readers: int, scheme: DynamicReplicas, **served: float) -> None:
-    """Let an epoch go by in which that many jobs read /in/a, and nodes of one slot serve those requests."""
+    """Let an epoch pass in which `readers` jobs read /in/a.
+
+    `served` is a dictionary from node, each with one slot, to the number of requests that the node serves.
+    """
     serving = {node: (requests, 1) for node, requests in served.items()}
     world.names.note_reads(world.now_s, {"/in/a": readers} if readers else {}, serving, scheme)
     world.now_s += scheme.epoch_s
@@ -72,7 +81,10 @@ def end_epoch(world: World, readers: int, scheme: DynamicReplicas, **served: flo
 
 
 def test_scarlett_adds_replicas_on_the_least_loaded_nodes_and_takes_them_away() -> None:
-    """Two readers: 3 replicas of both blocks; each of the four other nodes gets one. Then nobody reads."""
+    """Two readers make 3 replicas of both blocks, with one on each of the four other nodes.
+
+    After an epoch without readers, these replicas are deleted.
+    """
     world, blocks = a_world()
     end_epoch(world, 2, SCARLETT)
     known = world.known("/in/a")

@@ -22,12 +22,12 @@ B1 = "blk_0000000001"
 
 
 def served(world: World) -> ServedNameNode:
-    """The world's NameNode behind its door, before the run has begun."""
+    """Return a server for the NameNode of `world`, before the run has begun."""
     return ServedNameNode(world.names, RunClock(0.0))
 
 
 def ask(world: World, node: str, method: str, **args: Any) -> Any:
-    """What an attempt on the node is answered."""
+    """Return the answer to the call `method` of an attempt on `node`."""
     return asyncio.run(answer_attempt(served(world), node, method, args))
 
 

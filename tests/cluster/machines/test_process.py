@@ -1,4 +1,4 @@
-"""Process machines: whatever is killed, nothing is left but the folder."""
+"""Process machines: when any process is killed, no process is left, and only the folder remains."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.live
 
 
 def groups_of(rig: Rig) -> list[Path]:
-    """The control groups of this rig's run."""
+    """Return the folders of the control groups of the rig's run."""
     try:
         bases = find_hierarchies().bases
     except CgroupError:
@@ -83,7 +83,7 @@ def test_a_kill_takes_along_what_attempts_have_started(live: Callable[[Story], N
 
 
 def command(pid: int) -> str:
-    """The arguments of a process; empty when it is gone."""
+    """Return the command line of a process, empty if the process has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:
