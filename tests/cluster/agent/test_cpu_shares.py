@@ -12,7 +12,7 @@ STEP_S = 0.25  # between two looks
 
 
 class Node:
-    """A node of so many cores, each a fifth of a host core, whose attempts use what they want of their shares."""
+    """A node whose cores are each a fifth of a host core; its attempts use up to their shares of the CPU."""
 
     def __init__(self, cores: int, attempts: int) -> None:
         self.rate = 0.2 * cores

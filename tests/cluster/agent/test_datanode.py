@@ -1,4 +1,4 @@
-"""The DataNode of live agents: pipelines, checksums, full disks, partitions, and names that lead nowhere."""
+"""The DataNode of live agents: pipelines, checksums, full disks, network partitions, invalid block names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits without control groups hold attempts that do not pace themselves: their children, and shared memory."""
+"""Limits without control groups for attempts that do not pace themselves: children and shared memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas that stay where a block was fetched: within the budget, never at the cost of those that have to be there."""
+"""Replicas that stay on the node that fetched a block: they fit a budget, and required replicas stay."""
 
 from __future__ import annotations
 

@@ -19,9 +19,10 @@ CDRM = DynamicReplicas(scheme="cdrm", epoch_s=10.0, availability=0.99, failure=0
 
 
 def test_scarletts_budget_is_spent_in_turns_by_hand() -> None:
-    """Eq. 8 wants 5 + 1 = 6 of a, 2 + 1 = 3 of b, and the base of c, which nobody read.
+    """With enough budget, equation 8 asks for 5 + 1 = 6 replicas of a, 2 + 1 = 3 of b, and 1 of c (not read).
 
-    Of 200 bytes the first turn takes 80 (a) and 40 (b), the second 80 (a); the 0 that are left are too few for b.
+    A budget of 200 bytes pays 80 (a) and 40 (b) in the first turn and 80 (a) in the second. No byte is left
+    for another replica of b.
     """
     files = {"a": ReadFile(8, 80, 1), "b": ReadFile(4, 40, 1), "c": ReadFile(2, 20, 1)}
     read = {"a": 5, "b": 2, "c": 0}

@@ -1,4 +1,4 @@
-"""Blocks come back to their number of replicas whatever happens, and the last good replica is never deleted."""
+"""Blocks return to their number of replicas after accidents, and the last good replica is never deleted."""
 
 from __future__ import annotations
 

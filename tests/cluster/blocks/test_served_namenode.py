@@ -1,4 +1,4 @@
-"""The NameNode behind its door: the whole door is served, with the time, and attempts get only what is theirs."""
+"""The NameNode as a server: calls are served with the run's time, and attempts may only use their own."""
 
 from __future__ import annotations
 

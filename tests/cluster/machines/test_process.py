@@ -32,7 +32,7 @@ def groups_of(rig: Rig) -> list[Path]:
 
 
 async def busy(talk: Talk) -> list[int]:
-    """Launches an attempt that sleeps; all processes of the machine once it runs."""
+    """Launch an attempt that sleeps; return the ids of all processes of the machine once the attempt runs."""
     await talk.launch(attempt_spec(do="sleep"))
     while not ((await talk.hear("beat"))["running"] or [{"started_s": None}])[0]["started_s"]:
         pass

@@ -1,4 +1,4 @@
-"""What real clients ask of WebHDFS beyond reading and writing: attributes, lists, checksums, joins, cuts and tokens."""
+"""WebHDFS operations beyond reads and writes: attributes, lists, checksums, joins, truncation and tokens."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_credentials_are_a_file_of_hadoop() -> None:
 
 
 def test_json_for_hadoops_client_has_no_type() -> None:
-    """Spark's Hadoop fails on any."""
+    """Answers to Java clients have no content type, because Hadoop's client in Spark fails on any."""
 
     async def story(client: RestClient, _: Cluster) -> None:
         params = {"op": "LISTSTATUS", "delegation": TOKEN}
