@@ -197,6 +197,6 @@ def write_scenario(folder: Path, **changes: Any) -> Path:
 
 
 def outputs(folder: Path, policy: str = "fifo") -> dict[str, bytes]:
-    """Return the kept outputs of a run by `job/part`."""
+    """Return the kept outputs of a run under `policy`, a dictionary from `job/part` to the part's bytes."""
     root = folder / "outputs" / policy / "0"
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.glob("*/part-*"))}

@@ -1,4 +1,4 @@
-"""Writes a run's folder without a run; a small list scheduler produces plausible rows."""
+"""Writes the folder of a run without running: a small list scheduler makes up plausible rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live tests share one undisturbed run to compare with, and begin with the files that take longest."""
+"""Live tests share one run without faults to compare with, and begin with the files that take longest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first, so that no worker has one of them alone at the end (with --no-loadscope-reorder)."""
+    """Put the longest files first, so that no worker has one of them alone at the end.
+
+    This requires pytest's option --no-loadscope-reorder.
+    """
     order = {f"test_{name}": number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
 

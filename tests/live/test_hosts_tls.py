@@ -1,4 +1,4 @@
-"""A run over two hosts with and without `--tls`, and what somebody who listens on their network sees."""
+"""A run over two hosts with and without `--tls`, and what an eavesdropper on their network sees."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FAULTS = [
 
 @pytest.fixture
 def lan(tmp_path: Path) -> Iterator[Lan]:
-    """A head and another host, each with a raylet; the head alone has our code."""
+    """Yield two hosts, each with a Ray process (raylet). Only the head can import schedbed."""
     with lan_or_skip(tmp_path, {"head": [], "left": OUR_CODE}) as lan:
         head, left = lan.hosts.values()
         start_raylet(head, "--head", "--port=6379", "--include-dashboard=false")

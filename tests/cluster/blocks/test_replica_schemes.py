@@ -99,7 +99,7 @@ def test_scarlett_adds_replicas_on_the_least_loaded_nodes_and_takes_them_away() 
 
 
 def test_cdrm_adds_replicas_on_the_nodes_least_likely_to_be_busy() -> None:
-    """Two blocks: 0.99^2 = 0.980 is too little, so each gets 3 replicas; n2 and n3 are busy, n4 and n5 are not."""
+    """Both blocks have 3 replicas, since 0.99^2 = 0.980 is not enough. New ones are on the idle n4 and n5."""
     world, blocks = a_world()
     end_epoch(world, 0, CDRM, n1=1.0, n2=2.0, n3=2.0, n4=0.0, n5=0.0)
     assert {block: sorted(nodes) for block, nodes in world.known("/in/a").items()} == {

@@ -68,7 +68,7 @@ def test_nothing_is_left_however_it_ends(live: Callable[[Story], None], how: str
 
 @pytest.mark.parametrize("limits", ["auto", "software"])
 def test_a_kill_takes_along_what_attempts_have_started(live: Callable[[Story], None], limits: str) -> None:
-    """Two children of an attempt have sessions of their own, and nobody waits for them."""
+    """A kill of the machine also ends an attempt's children that have sessions of their own."""
 
     async def story(rig: Rig) -> None:
         talk = await rig.start(limits=limits)

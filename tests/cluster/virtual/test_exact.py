@@ -81,7 +81,7 @@ def test_a_reduce_counts_from_the_last_map() -> None:
 
 
 def test_a_slow_node_stretches_what_is_left_and_a_frozen_one_stands_still() -> None:
-    """10 s of work: 4 s at full speed, 4 s at half (2 s of work), 5 s frozen, the last 4 s at full speed."""
+    """10 s of work last 17 s: 4 s at full speed, 4 s at half speed, 5 s frozen, 4 s at full speed."""
     emulation = cluster()
     emulation.launch(0.0, "n0", map_plan(0, duration_s=10.0))
     for at_s, cpu in ((4.0, 0.5), (8.0, 0.0), (13.0, 1.0)):

@@ -159,7 +159,7 @@ def test_a_short_reach_never_exceeds_a_capacity(history: tuple[list[float], list
 
 
 def test_the_textbook_case() -> None:
-    """Links of 10 and 4; a uses both, b the first, c the second. The second gives 2 each; b gets 10 - 2 = 8."""
+    """Flow a uses links of 10 and 4, b the first, c the second: a and c have 2 each, b has 10 - 2 = 8."""
     sharing = Sharing(Agenda())
     wide, narrow = Resource(10.0), Resource(4.0)
     a, b, c = (Flow(Nobody(), 0, 1e9, 100.0, way) for way in ([wide, narrow], [wide], [narrow]))

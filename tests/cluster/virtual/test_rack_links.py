@@ -110,7 +110,10 @@ def check(flows: list[Flow]) -> None:
 
 
 def test_a_solve_that_ends_at_the_reach_is_counted() -> None:
-    """17 flows leave n0, and each receiver has one more sender: a change at n0 leaves those others as they are."""
+    """A change at n0 concerns 17 flows, more than the reach allows, so other flows keep their rates.
+
+    The number of such incomplete solutions is in `cut_short`.
+    """
     emulation = racked("r0 " * 35, LinkRates())
     world = emulation._world
     ends = [(0, number) for number in range(1, 18)] + [(17 + number, number) for number in range(1, 18)]

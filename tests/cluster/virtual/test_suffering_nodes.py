@@ -61,7 +61,7 @@ def test_memory_that_is_just_enough_costs_nothing() -> None:
 
 
 def test_seeks_paging_and_a_fault_multiply() -> None:
-    """100 MB/s, half of it by the fault, / 1.5 for 2000 of 1000 MB, / 1.25 for two streams: 40 / 1.5 MB/s together."""
+    """A fault (x 0.5), paging (/ 1.5) and seeks (/ 1.25) reduce a disk of 100 MB/s to 40 / 1.5 MB/s."""
     emulation = cluster({"seek": 0.25, "paging": 0.5})
     emulation.set_rates(0.0, "n0", 1.0, 0.5, 1.0)
     for index, block in enumerate("ab"):
@@ -94,7 +94,7 @@ def test_nodes_of_one_host_share_its_disk(seek: float, shared_s: float) -> None:
 
 @pytest.mark.parametrize(("seek", "end_s"), [(0.0, 2.0), (0.25, 2.5)])
 def test_replicas_that_go_to_one_disk_are_written_once_each(seek: float, end_s: float) -> None:
-    """100 MB to n0 and n1 are 200 MB for their disk, in two streams: at 100 or 80 MB/s."""
+    """100 MB for n0 and n1 are 200 MB on their shared disk: at 100 MB/s, or 80 MB/s with seeks."""
     more = {"shared_disk": "h", "seek": seek, "network_bps": 900.0 * MB}
     emulation = cluster(more, Blocks(others=["n1"]))
     plan = map_plan(0, output="/out/p", replication=2, output_bytes=100 * MB, block_bytes=100 * MB)
@@ -103,7 +103,7 @@ def test_replicas_that_go_to_one_disk_are_written_once_each(seek: float, end_s: 
 
 
 def test_two_replicas_and_a_read_have_a_third_of_the_disk_each() -> None:
-    """The read has its 50 MB after 1.5 s, when the block has 50 of its 100 MB; these take 1 s more."""
+    """The read of 50 MB ends after 1.5 s, when 50 of the block's 100 MB are written. The rest takes 1 s."""
     more = {"shared_disk": "h", "network_bps": 900.0 * MB}
     emulation = cluster(more, Blocks({"d": ["n2"]}, others=["n1"]))
     plan = map_plan(0, output="/out/p", replication=2, output_bytes=100 * MB, block_bytes=100 * MB)

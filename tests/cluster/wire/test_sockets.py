@@ -35,10 +35,7 @@ class CountingDoor(Protocol):
 
 
 class Bench:
-    """A server that adds numbers, and the proxy between it and its clients.
-
-    `cuts` is the number of connections that will break in the middle of an answer.
-    """
+    """A server that adds numbers. While `gate` is cleared, it does not answer."""
 
     def __init__(self, place: Endpoint) -> None:
         self.wanted = place

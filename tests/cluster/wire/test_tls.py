@@ -48,7 +48,7 @@ mismatched = pytest.mark.parametrize(("server", "client"), MISMATCHES.values(), 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not fail at once hangs until the test's timeout."""
+    """Set the time limit for unauthenticated connections so high that no test passes by waiting for it."""
     defaults = UnauthenticatedPeers.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "patience_s", 1e6)
