@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Take what the collected tests consist of out of garbage collections, which would look at it again and again."""
+    """Exclude the objects of the collected tests from garbage collection, which would search them often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)  # tests make and drop much; hypothesis listens to each collection

@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The result folder of the small scenario under fifo, fair and delay, with outputs."""
+    """Return the result folder of the small scenario under fifo, fair and delay, without faults."""
 
     def make(folder: Path) -> None:
         scenario = write_scenario(folder, policies=["fifo", "fair", {"delay": {"node_wait": "20s"}}])

@@ -68,7 +68,7 @@ Story = Callable[[Rig], Awaitable[None]]
 
 @pytest.fixture
 def told(tmp_path: Path) -> Iterator[Callable[[Story], None]]:
-    """Tells a story with a rig, after which nothing may be left of its run."""
+    """Yield a function that runs a test's coroutine with a rig; check that nothing is left of the run."""
     engine_or_skip()
     rigs: list[Rig] = []
 

@@ -1,4 +1,4 @@
-"""`doctor --measure --hostile` on real nodes: every row says what was got, who held it, and what that means."""
+"""`doctor --measure --hostile` on real nodes: each row states the measured rate, its limit and a verdict."""
 
 from __future__ import annotations
 

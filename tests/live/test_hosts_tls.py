@@ -55,7 +55,7 @@ def lan(tmp_path: Path) -> Iterator[Lan]:
 
 
 def run(lan: Lan, name: str, *options: str, faults: list[dict[str, Any]]) -> tuple[dict[str, int], Path]:
-    """What passed the network while a run went on, and the folder of its results."""
+    """Run a scenario over the hosts; return the counts of packets on their network, and the result folder."""
     head = lan.hosts["head"]
     scenario: dict[str, Any] = {
         "name": name, "seed": 3, "scale": 0.05, "cluster": CLUSTER | {"nodes": 3}, "workload": {"jobs": JOBS},

@@ -126,7 +126,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def schedbed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """Install the wheel into a new environment; return its command.
+    """Build an environment with the wheel installed; return the environment's `schedbed` command.
 
     The command's folder is full of files that must not be imported.
     """

@@ -1,4 +1,4 @@
-"""Applications of a user's own on live nodes, processes and containers: real outputs, and one line for each failure."""
+"""Users' own applications on live nodes, as processes and in containers: outputs and error lines."""
 
 from __future__ import annotations
 

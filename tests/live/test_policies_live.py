@@ -1,4 +1,4 @@
-"""Real work under every policy, on one live cluster after the other: each gives the same outputs, byte by byte."""
+"""Real applications under every policy on live clusters: the outputs are the same bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures of all tests of the first room."""
+"""Fixtures of all tests of the subpackage `tasks`."""
 
 from __future__ import annotations
 

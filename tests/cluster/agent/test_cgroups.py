@@ -59,7 +59,7 @@ KERNEL_FILES = {
 
 
 class FakeKernel:
-    """Makes folders below `base` look like control groups; a control file holds what was written to it."""
+    """Makes folders below `base` behave like control groups: a control file contains its last value."""
 
     def __init__(self, base: Path, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.base = base

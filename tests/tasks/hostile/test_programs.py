@@ -1,4 +1,4 @@
-"""Each hostile program does what it says where nothing limits it, and ends by itself."""
+"""Each hostile program does what its name says where nothing limits it, and ends without a kill."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ sys.stdin.read()
 
 
 class Watched:
-    """A process that runs programs one after another, with the greatest values that the kernel's counters had."""
+    """A process that runs hostile programs one after another.
+
+    `now` contains the latest values of the kernel's counters, and `most` the greatest ones so far.
+    """
 
     def __init__(self, folder: Path, *programs: str, **orders: Any) -> None:
         name = ",".join(programs)
@@ -86,7 +89,7 @@ class Watched:
         return self.most
 
     def _look(self) -> bool:
-        """Look at its processes; return whether there are any."""
+        """Read the counters of the process and its descendants. Return whether any of them runs."""
         self._processes.search()
         self._processes.look()
         self.now = {name: value for (name, _), value in self._processes.totals().items()}
@@ -95,7 +98,7 @@ class Watched:
         return self.process.poll() is None or bool(self._processes.alive)
 
     def close(self) -> None:
-        """Leave nothing of it behind."""
+        """Kill the process and its descendants."""
         give_up_s = time.monotonic() + PATIENCE_S
         while self._look() and time.monotonic() < give_up_s:
             self.process.kill()
@@ -204,7 +207,7 @@ def test_a_process_finds_its_own_groups() -> None:
 
 
 def test_open_files_of_the_parent_are_taken_where_the_kernel_gives_them(tmp_path: Path) -> None:
-    """As `cpu.max`, a file of this test's is open in the parent of a process that looks for such files."""
+    """A hostile process finds the file `cpu.max` that its parent, this test, has open, and writes to it."""
     script = (
         "import os, sys\n"
         "from schedbed.tasks.hostile.escapes import stolen_descriptors\n"
