@@ -155,7 +155,7 @@ class Command(Started):
 
 
 def start_run(folder: Path, scenario: Path, *options: str) -> tuple[Command, Path]:
-    """Start a run that keeps its outputs and draws no plots; return the command and the folder of its results."""
+    """Start a live run that keeps its outputs; return the command and the folder of its results."""
     out = folder / "out"
     given = ["--out", str(out), "--keep-outputs", "--no-live", *options]
     return Command(folder, "run", str(scenario), *given), out

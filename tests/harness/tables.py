@@ -56,7 +56,7 @@ NODES: tuple[dict[str, Any], ...] = tuple(
 
 
 def table(name: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return a table as a data frame.
+    """Return a result table as a data frame.
 
     Columns missing from a row get the table's default, 0 or a missing value.
     """

@@ -55,7 +55,7 @@ def job(
     vcores: int = 1,
     **changes: Any,
 ) -> JobSpec:
-    """Return a job; `maps` is a count, or each map's hosts as words such as `n1 n2`."""
+    """Return a job; `maps` is the number of maps, or a list of each map's hosts, such as `n1 n2`."""
     hosts = [""] * maps if isinstance(maps, int) else list(maps)
     splits = tuple(
         Split(

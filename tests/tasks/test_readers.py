@@ -13,7 +13,7 @@ from schedbed.tasks.readers import TAIL_BYTES, raw_chunks, record_chunks, text_c
 
 
 class File:
-    """A file that is read in pieces, and that records how far its readers read beyond a split."""
+    """A file that is read in pieces of `piece` bytes; `furthest` is the largest offset that was read."""
 
     def __init__(self, data: bytes, piece: int) -> None:
         self.data = data

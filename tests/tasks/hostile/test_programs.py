@@ -70,16 +70,19 @@ class Watched:
         self.most: dict[str, float] = {}
 
     def until(self, **least: float) -> dict[str, float]:
-        """Look until each of these values has been reached."""
+        """Read the counters until each has reached its value in `least`; return the greatest values."""
         _wait_until(lambda: self._look() and all(self.most.get(name, 0.0) >= least[name] for name in least))
         return self.most
 
     def settled(self, name: str, value: float) -> None:
-        """Look until it has this value now: processes that only start others are gone again soon."""
+        """Read the counters until the counter `name` is `value`. Short-lived processes must end first."""
         _wait_until(lambda: self._look() and self.now.get(name) == value)
 
     def to_end(self) -> dict[str, float]:
-        """Wait until all of it has ended by itself; it has counted all by the time that it says so."""
+        """Wait until the process and its descendants have ended; return the greatest values of the counters.
+
+        The last reading is made between the end of the programs and the end of the process.
+        """
         _wait_until(lambda: self._look() and DONE in self.log.read_text())
         self._look()
         assert self.process.stdin is not None

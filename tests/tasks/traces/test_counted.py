@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 
 class Count(NamedTuple):
-    """What a trace holds: jobs, tasks of either kind, attempts that did not succeed, and a span in seconds."""
+    """The content of a trace: jobs, maps, reduces, failed attempts, seconds, and shuffled bytes."""
 
     jobs: int
     maps: int
