@@ -1,4 +1,4 @@
-"""The control groups of a container's attempts on a real kernel: they hold any code, and nobody inside reaches them."""
+"""Control groups of attempts in containers on a real kernel: they limit any code that runs inside."""
 
 from __future__ import annotations
 

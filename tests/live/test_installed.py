@@ -192,7 +192,7 @@ def mine(schedbed: Installed) -> str:
 
 
 def test_a_live_run(schedbed: Installed, mine: str) -> None:
-    """Also of a policy with a file beside it, which the JobTracker imports in a process of its own."""
+    """Run a built-in policy and a user's policy, whose second file the JobTracker's process imports."""
     policies = ("--policy", "fifo", "--policy", mine)
     said = schedbed("run", "quickstart", "--scale", "0.02", *policies, "--no-live", "--out", "process")
     assert "jobs succeeded" in said

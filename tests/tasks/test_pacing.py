@@ -70,9 +70,9 @@ def test_no_window_gets_more_than_its_rate(charges: list[tuple[float, float]], r
 def test_a_stream_takes_its_bytes_over_its_rate_however_long_the_bucket_was_idle(
     idle_s: float, sizes: list[float], stalls: list[float], rate: float
 ) -> None:
-    """A stream lasts its bytes divided by its rate, even if it stalls.
+    """The duration of a stream is its number of bytes divided by the rate, even if the stream stalls.
 
-    Stalls do not count while the stream's backlog is below the limit that it may catch up, `CATCH_UP_S`.
+    Stalls cost no time as long as the stream is at most `CATCH_UP_S` seconds late.
     """
     began = now = tat = level = 100.0 + idle_s
     behind_s = worked_s = 0.0

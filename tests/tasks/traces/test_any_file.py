@@ -76,7 +76,7 @@ def judge(name: str, path: Path) -> None:
 
 
 def events_of(name: str) -> st.SearchStrategy[list[Any]]:
-    """Return a strategy for events of the format with any values in their fields."""
+    """Return a Hypothesis strategy that draws events of the format `name` with any values in their fields."""
     values = st.recursive(
         leaf,
         lambda inner: (
