@@ -1,4 +1,4 @@
-"""The NameNode as a server: calls are served with the run's time, and attempts may only use their own."""
+"""The NameNode as a server: its calls get the run's time, and attempts may only use some of the calls."""
 
 from __future__ import annotations
 

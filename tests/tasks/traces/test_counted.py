@@ -154,7 +154,7 @@ def test_describe_agrees_with_an_independent_count(path: Path, count: Callable[[
 
 
 def test_every_file_is_counted_a_topology_or_refused_in_one_line() -> None:
-    """Files without recorded jobs are topologies or one specification, or are refused in one line.
+    """Every file without recorded jobs is a topology, the specification syn.json, or refused in one line.
 
     README files, licenses and SWF's list of machines are refused.
     """

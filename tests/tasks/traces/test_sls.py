@@ -144,7 +144,10 @@ NEW: dict[str, Any] = {
 
 
 def spec(*classes: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """Return a specification of one workload in two time spans; the second has no jobs."""
+    """Return a specification of one workload with the job classes `classes`; `fields` are added or replaced.
+
+    The workload has two time spans, and the second has no jobs.
+    """
     spans = [{"time": 10, "weight": 100}, {"time": 60, "weight": 0}]
     workload = {
         "workload_weight": 0.5,
