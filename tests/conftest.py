@@ -1,4 +1,4 @@
-"""Settings for all tests: no time limit of their own for properties, and a counted second try for live tests."""
+"""Settings for all tests: no time limit for property tests, and a counted second try for live tests."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ settings.load_profile("schedbed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Count retries in the one process that gets the reports of all others."""
+    """Register the plugin that counts retries, only in the process that receives all workers' reports."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Retries(config.rootpath / "build" / "retries.txt"))
 
 
 def pytest_collection_finish() -> None:
-    """Take what the collected tests consist of out of garbage collections, which would look at it again and again."""
+    """Exclude the objects of the collected tests from garbage collection, which would search them often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)  # tests make and drop much; hypothesis listens to each collection
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run long tests first, so that no worker ends with one; let live tests be tried twice.
+    """Run long tests first, so that no worker ends with a long test. Let live tests be tried twice.
 
-    One accident of a shared host is no fault of ours, two in a row are.
+    One failure may be caused by the shared host; two in a row count as a fault of schedbed.
     """
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:

@@ -13,7 +13,7 @@ from tests.harness.agents import Rig, Story
 
 @pytest.fixture
 def live(tmp_path: Path) -> Callable[[Story], None]:
-    """Runs a story with a rig, and stops all machines whatever happens."""
+    """Return a function that runs a test's coroutine with a rig of agents, and then stops all machines."""
 
     def tell(story: Story) -> None:
         async def whole() -> None:

@@ -15,7 +15,10 @@ AHEAD_S = 900.0  # of the time of day to the monotonic clock
 
 
 class HostTime:
-    """Both clocks of a host, and a sleep that lets them go on; `at` are calls to make on the way."""
+    """Fake clocks of a host, with a `sleep` that advances them.
+
+    `at` is a list of pairs of a time and a function to call at that time.
+    """
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -112,7 +115,10 @@ def test_a_change_that_comes_late_does_not_turn_time_back(host: HostTime, tmp_pa
 def test_a_sleep_ends_when_its_emulated_time_has_passed(
     host: HostTime, tmp_path: Path, stretch: float, ends_s: float
 ) -> None:
-    """Eight real seconds are begun at a stretch of 2, which changes when one emulated second has passed of four."""
+    """A sleep of four emulated seconds at 2 real seconds each ends on time if the stretch changes meanwhile.
+
+    The stretch, the number of real seconds per emulated second, changes after one emulated second.
+    """
     path, writer = changing(tmp_path, 2.0)
     clock = RunClock(1000.0, 2.0, path)
     host.at = [(1002.0, lambda: writer.append(1002.0, stretch))]

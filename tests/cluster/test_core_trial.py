@@ -1,4 +1,4 @@
-"""How fast the cores of hosts are, measured against the slowest."""
+"""The measured speed of the hosts' cores, relative to the slowest host."""
 
 from __future__ import annotations
 

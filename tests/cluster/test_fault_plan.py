@@ -1,4 +1,4 @@
-"""The plan of faults that live and simulated runs share, and what nodes are told of their state."""
+"""The plan of faults that live and simulated runs share, and the messages that tell nodes their state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ NODES = ["n1", "n2", "n3"]
 
 
 class Noted:
-    """Effects that note when a fault begins and ends; `hits` names what a kind has hit."""
+    """Effects that record when each fault begins and ends.
+
+    `hits` is a dictionary from kind of fault to the name of what the fault has hit.
+    """
 
     def __init__(self, **hits: str) -> None:
         self.done: list[tuple[float, str, str]] = []
@@ -120,7 +123,10 @@ visits = st.lists(
 def test_whoever_was_not_there_to_hear_or_has_started_again_knows_its_state_in_the_end(
     given_faults: list[PlannedFault], away_and_renewed: list[tuple[set[str], set[str]]]
 ) -> None:
-    """A node applies what it hears; a TaskTracker that has started again has forgotten all."""
+    """Nodes that were absent or restarted know their faults in the end.
+
+    A node applies the messages it receives; a TaskTracker that has restarted has forgotten them.
+    """
     known: dict[str, dict[str, Any]] = {node: dict(UNTOUCHED) for node in NODES}
     away: set[str] = set()
 

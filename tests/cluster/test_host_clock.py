@@ -1,4 +1,4 @@
-"""The offset of a host's clock: from the least round trip, with a bound that holds, followed through a run."""
+"""The offset of a host's clock, measured during a run by the shortest round trip, with an error bound."""
 
 from __future__ import annotations
 

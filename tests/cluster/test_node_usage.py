@@ -1,4 +1,4 @@
-"""A node's usage comes from the kernel's counters where there are any, whatever its agent says."""
+"""A node's usage comes from the kernel's counters where they exist, and from its agent otherwise."""
 
 from __future__ import annotations
 

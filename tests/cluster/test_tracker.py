@@ -1,4 +1,4 @@
-"""The TaskTracker's side of the heartbeat protocol, without any I/O."""
+"""The TaskTracker's side of the heartbeat protocol, tested without any I/O."""
 
 from __future__ import annotations
 
@@ -90,7 +90,10 @@ def test_a_new_life_reports_nothing_of_the_one_before() -> None:
 
 
 def test_an_attempt_that_the_node_leaves_out_three_times_in_a_row_is_not_there() -> None:
-    """Its launch was lost on the way to the node, or the report of its end on the way back."""
+    """An attempt that is missing from three reports of its node in a row does not run.
+
+    Its launch was lost on the way to the node, or the report of its end on the way back.
+    """
     tracker = Tracker("n1", 1)
     tracker.heartbeat()
     tracker.on_reply(Reply(sequence=1, actions=(launch(A), launch(B))))

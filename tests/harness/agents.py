@@ -198,7 +198,7 @@ Story = Callable[[Rig], Awaitable[None]]
 
 
 class MiniCluster:
-    """A cluster of real agents, an async context manager. `files` maps a path to its blocks."""
+    """A cluster of real agents, an async context manager. `files` is a dictionary from path to blocks."""
 
     def __init__(
         self, root: Path, count: int = 1, limits: str = "off", tls: Tls | None = None, **node: Any
@@ -235,7 +235,7 @@ class MiniCluster:
         await self._rig.close()
 
     async def put(self, path: str, blocks: Sequence[bytes], nodes: Sequence[str]) -> None:
-        """Store a file; each block is stored on all of `nodes`."""
+        """Store a file of the given blocks; each block is stored on all of `nodes`."""
         offset, ranges = 0, []
         for data in blocks:
             block = f"blk_{next(self._numbers)}"

@@ -20,7 +20,7 @@ from schedbed.cluster.masters import NameNodeDoor
 class World:
     """A NameNode with nodes n1, n2, ... spread over `racks`.
 
-    `disks` has each node's blocks with their lengths, also of dead nodes.
+    `disks` is a dictionary from each node, dead or alive, to its blocks with their lengths.
     """
 
     def __init__(self, nodes: int, racks: int = 1, journal: Path | None = None, **settings: Any) -> None:
@@ -124,8 +124,8 @@ TOKEN = "secret"
 class FakeAgents:
     """HTTP servers that store blocks in dictionaries.
 
-    `disks` has the blocks by node, `refuse` the number of PUTs that each node still refuses; replicas in
-    `rotten` end half-way when read.
+    `disks` is a dictionary from node to its blocks. `refuse` is the number of PUTs that each node still
+    refuses. Replicas in `rotten` end half-way when they are read.
     """
 
     def __init__(self, nodes: int) -> None:

@@ -75,7 +75,10 @@ class BusyRun:
 
 @contextmanager
 def fed(run: BusyRun, *, idle: bool = False, watch: LivePage | None = None) -> Iterator[str]:
-    """Serve a page, feed it from a thread and yield its address. An idle run repeats the same status."""
+    """Serve the live page of a run, report to it from a thread, and yield its address.
+
+    An idle run repeats the same status. `watch` is the page to use; by default a new one is made.
+    """
     watch, over = watch or LivePage(), threading.Event()
     watch.begin(run.specs, {"policy": "fair", "repeat": 0, "of_policies": [1, 2]})
     still = run.status(0.0)

@@ -155,7 +155,7 @@ class Command(Started):
 
 
 def start_run(folder: Path, scenario: Path, *options: str) -> tuple[Command, Path]:
-    """Start a run that keeps its outputs and draws no plots; return the command and the folder of its results."""
+    """Start a live run that keeps its outputs; return the command and the folder of its results."""
     out = folder / "out"
     given = ["--out", str(out), "--keep-outputs", "--no-live", *options]
     return Command(folder, "run", str(scenario), *given), out
@@ -197,6 +197,6 @@ def write_scenario(folder: Path, **changes: Any) -> Path:
 
 
 def outputs(folder: Path, policy: str = "fifo") -> dict[str, bytes]:
-    """Return the kept outputs of a run by `job/part`."""
+    """Return the kept outputs of a run under `policy`, a dictionary from `job/part` to the part's bytes."""
     root = folder / "outputs" / policy / "0"
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.glob("*/part-*"))}

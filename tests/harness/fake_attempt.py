@@ -18,7 +18,10 @@ from schedbed.tasks.specs import AttemptSpec
 
 
 def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:
-    """Carry out the action `params["do"]` and write a report like the real runtime; return the exit code."""
+    """Carry out the action `params["do"]` within the context `limited`; return the exit code.
+
+    Writes a report like the real runtime.
+    """
     with limited:
         return _run(spec, node)
 
@@ -98,7 +101,10 @@ def _shared_memory(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
 
 
 def _children_spin(_spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
-    """Start three children without a pacer: two in sessions of their own, and a shell's child."""
+    """Start three CPU-bound processes that ignore the attempt's limits.
+
+    Two are in sessions of their own, and one is a child of a shell.
+    """
     for _ in range(2):
         subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
     subprocess.run(["sh", "-c", "(while :; do :; done) & wait"], check=False)

@@ -1,4 +1,4 @@
-"""Writes a run's folder without a run; a small list scheduler produces plausible rows."""
+"""Writes the folder of a run without running: a small list scheduler makes up plausible rows."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class _Simulation:
         return at is not None and node == "n3" and at <= now < at + 20
 
     def _offer(self, now: float, node: dict[str, Any], kind: str) -> float | None:
-        """Launch a task in a free slot; return the time at which it ends, None without a task."""
+        """Launch a task in a free slot. Return the time of the task's end, or None if no task can start."""
         ready = [job for job in self.unfinished if job.submit <= now]
         if self.policy != "fifo":
             ready.sort(key=lambda job: (job.running, job.submit))

@@ -40,7 +40,7 @@ exec sleep infinity
 
 
 def missing() -> str:
-    """Return the reason why such hosts cannot be created here; empty if they can."""
+    """Return the reason why hosts cannot be emulated on this machine; empty if they can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     absent = [tool for tool in NEEDED if shutil.which(tool) is None]
@@ -60,10 +60,10 @@ def missing() -> str:
 
 
 class LanHost:
-    """An emulated host. Its /tmp is `folder` outside.
+    """An emulated host. Its /tmp is `folder` on the real host.
 
-    The `hidden` folders are empty on the host; with `cgroups`, which an engine needs, control groups stay
-    mounted.
+    The `hidden` folders are empty on the emulated host. With `cgroups`, control groups stay mounted, as a
+    Docker engine requires.
     """
 
     def __init__(

@@ -35,9 +35,9 @@ class FakeOutput:
 
 
 class FakeNode:
-    """Serves files in pieces of `piece` bytes.
+    """A node that serves files and map outputs from memory, in pieces of `piece` bytes.
 
-    `broken` has, for each map attempt, the number of fetches that still fail.
+    `broken` is a dictionary from map attempt to the number of fetches that will still fail.
     """
 
     def __init__(self, root: Path, files: dict[str, bytes] | None = None, piece: int = 1000) -> None:

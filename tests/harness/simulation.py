@@ -25,7 +25,7 @@ NO_TIMING = Timing(request_s=0.0, decision_s=0.0, reply_s=0.0, commit_s=0.0)
 
 
 class Tape:
-    """A sink that keeps all rows, by table."""
+    """A sink that keeps all rows in `rows`, a dictionary from table to its rows."""
 
     def __init__(self) -> None:
         self.rows: dict[str, list[tuple[Any, ...]]] = {}
@@ -182,15 +182,15 @@ def node(name: str, rack: str = "r0", **more: Any) -> NodeSpec:
 def map_plan(
     index: int = 0, blocks: Sequence[tuple[str, int]] = (), *, number: int = 0, **more: Any
 ) -> AttemptPlan:
-    """Return a map attempt of job_1, which has two maps and a reduce.
+    """Return the plan of a map attempt of job_1, which has two maps and a reduce.
 
-    `more` has fields of the plan or of its cost.
+    `blocks` are pairs of a block's id and length. `more` contains fields of the plan or of its cost.
     """
     return _plan(TaskKind.MAP, index, number, blocks=tuple(blocks), **more)
 
 
 def reduce_plan(index: int = 0, *, number: int = 0, **more: Any) -> AttemptPlan:
-    """Return a reduce attempt of job_1; `more` has fields of the plan or of its cost."""
+    """Return the plan of a reduce attempt of job_1; `more` contains fields of the plan or of its cost."""
     return _plan(TaskKind.REDUCE, index, number, **more)
 
 
@@ -241,7 +241,7 @@ def run(emulation: Emulation, until_s: float = math.inf) -> list[tuple[float, Ha
 
 
 def reports(seen: Sequence[tuple[float, Happening]]) -> dict[str, AttemptReport]:
-    """Return the attempts' reports in a list of events, by attempt.
+    """Return the attempts' reports in a list of events, a dictionary from attempt to report.
 
     Checks that each report comes once and at the end time of its attempt.
     """

@@ -38,7 +38,7 @@ if slower > 1:
 
 
 def strange(host: LanHost, *, ahead_s: float = 0.0, slower: float = 1.0) -> dict[str, str]:
-    """Return the environment for a program on the host with a wrong clock and slow compression.
+    """Return environment variables that give a program on the host a wrong clock and slow compression.
 
     The clock is `ahead_s` seconds ahead, and work before a compression takes `slower` times as long. Child
     processes inherit the environment.

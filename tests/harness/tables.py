@@ -56,7 +56,7 @@ NODES: tuple[dict[str, Any], ...] = tuple(
 
 
 def table(name: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return a table as a data frame.
+    """Return a result table as a data frame.
 
     Columns missing from a row get the table's default, 0 or a missing value.
     """
@@ -78,7 +78,10 @@ def table(name: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def run_of(**tables: Sequence[Mapping[str, Any]]) -> RunTables:
-    """Return the tables of a run on two nodes with one map slot and one reduce slot each."""
+    """Return the result tables of a run on two nodes with one map slot and one reduce slot each.
+
+    `tables` contains the rows of tables by name; other tables are empty.
+    """
     frames = {name: table(name, tables.get(name, ())) for name in COLUMNS}
     return RunTables("fifo", 0, frames, NODES)
 

@@ -55,7 +55,7 @@ def job(
     vcores: int = 1,
     **changes: Any,
 ) -> JobSpec:
-    """Return a job; `maps` is a count, or each map's hosts as words such as `n1 n2`."""
+    """Return a job; `maps` is the number of maps, or a list of each map's hosts, such as `n1 n2`."""
     hosts = [""] * maps if isinstance(maps, int) else list(maps)
     splits = tuple(
         Split(
@@ -78,9 +78,9 @@ def job(
 
 
 def covers(spec: JobSpec, maps: Iterable[Split]) -> bool:
-    """Return whether the maps own each byte of the job's input once.
+    """Return whether the maps together own each byte of the job's input exactly once.
 
-    Maps without input are only counted.
+    If the job has no input, only the number of maps is compared.
     """
     ranges = sorted((each.offset, each.length) for each in maps)
     if not any(split.block for split in spec.splits):

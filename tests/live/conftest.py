@@ -1,4 +1,4 @@
-"""Live tests share one undisturbed run to compare with, and begin with the files that take longest."""
+"""Live tests share one run without faults to compare with, and begin with the files that take longest."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first, so that no worker has one of them alone at the end (with --no-loadscope-reorder)."""
+    """Put the longest files first, so that no worker has one of them alone at the end.
+
+    This requires pytest's option --no-loadscope-reorder.
+    """
     order = {f"test_{name}": number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
 
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The result folder of the small scenario under fifo, fair and delay, with outputs."""
+    """Return the result folder of the small scenario under fifo, fair and delay, without faults."""
 
     def make(folder: Path) -> None:
         scenario = write_scenario(folder, policies=["fifo", "fair", {"delay": {"node_wait": "20s"}}])

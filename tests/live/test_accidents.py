@@ -1,4 +1,4 @@
-"""Accidents in the middle of a run: whatever dies, the outputs are the same bytes and nothing is left behind."""
+"""Deaths of processes during a run: the outputs are the same bytes, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def is_loopback(text: str) -> bool:
 
 
 def listening(processes: list[psutil.Process]) -> dict[str, set[str]]:
-    """On which addresses each of them accepts connections, by name and command line."""
+    """Return the addresses on which processes accept connections, by name and command line of the process."""
     found: dict[str, set[str]] = {}
     for process in processes:
         try:
@@ -81,7 +81,7 @@ def listening(processes: list[psutil.Process]) -> dict[str, set[str]]:
 
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
-    """A run that Ctrl-C has ended, the folder of its results, and on which addresses its processes listened before."""
+    """Return a run ended by Ctrl-C, its result folder, and the addresses on which its processes listened."""
     folder = tmp_path_factory.mktemp("interrupted")
     options = ["--out", str(folder / "out"), "--no-live", "--webhdfs", "0"]
     command = Command(folder, "run", str(write_scenario(folder)), *options)

@@ -1,4 +1,4 @@
-"""A live run beside a process that takes the host's CPU for a while: emulated seconds last longer meanwhile."""
+"""A live run while another process uses the host's CPU: meanwhile emulated seconds last longer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def scenario(folder: Path) -> Path:
 
 
 def stretch_file(command: Command) -> StretchFile | None:
-    """The file of the run in progress, once its maps run."""
+    """Return the stretch file of the running run once its maps run, or None before that."""
     for folder in command.scratch():
         for path in folder.glob("run0/nodes/.stretch"):
             if any(folder.glob("run0/nodes/*/attempts/*")):
@@ -50,7 +50,10 @@ def stretch_file(command: Command) -> StretchFile | None:
 
 
 def quiet_s(command: Command, changed: StretchFile) -> float:
-    """Wait until the stretch falls or the run ends; return for how long at a time others took next to nothing."""
+    """Wait until the stretch falls or the run ends; return the longest period of little CPU use by others.
+
+    The period is in seconds.
+    """
     largest = changed.time.changes[-1][1]
     use = OthersUse(lambda: [command.process.pid], time.monotonic)
     use.read()

@@ -1,4 +1,4 @@
-"""The control groups of a container's attempts on a real kernel: they hold any code, and nobody inside reaches them."""
+"""Control groups of attempts in containers on a real kernel: they limit any code that runs inside."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ print("tried", len(agents))
 
 
 def folders(name: str = "n1", *, rig: Rig) -> dict[str, Path]:
-    """The group of a node by controller."""
+    """Return the control groups of a node, a dictionary from controller to folder."""
     return dict(node_folders(rig.run_id, group_name(name, os.getpid()))[1])
 
 
 async def running(loads: Loads, node: LoadedNode, rig: Rig) -> str:
-    """Launch an attempt; return its slot's group once its own code is limited."""
+    """Launch an attempt that uses the CPU; return the name of its slot's group once the CPU limit is set."""
     await loads.launch([(node, Cost(cpu_s=1e6), None)])
     cpu = folders(rig=rig)["cpu"]
     name = "cpu.cfs_quota_us" if (cpu / "cpu.cfs_quota_us").exists() else "cpu.max"
@@ -94,7 +94,7 @@ async def running(loads: Loads, node: LoadedNode, rig: Rig) -> str:
 
 
 def join(rig: Rig, slot: str, code: str, count: int = 1) -> list[subprocess.Popen[bytes]]:
-    """Start processes in a slot's group as children of its attempt would be."""
+    """Start `count` processes that run `code` in the slot's group, as children of its attempt would."""
     groups = [folder / slot / "cgroup.procs" for folder in folders(rig=rig).values()]
 
     def enter() -> None:

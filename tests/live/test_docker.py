@@ -1,4 +1,4 @@
-"""Whole runs on container nodes: the same bytes as on processes, and nothing left behind however they end."""
+"""Whole runs on container nodes: the same outputs as on processes, and nothing left behind after any end."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ pytestmark = pytest.mark.live
 
 
 def start(folder: Path, **changes: object) -> tuple[Command, Path]:
-    """A run of the small scenario on containers, and its folder; the test is skipped where there is no engine."""
+    """Start a run of the small scenario on containers; return the command and the folder of its results.
+
+    Skips the test if there is no Docker engine.
+    """
     engine_or_skip()
     return start_run(folder, write_scenario(folder, **changes), "--machines", "docker")
 
 
 def gone(command: Command) -> bool:
-    """Whether nothing of the command is at the engine or among the processes."""
+    """Return whether the command has left nothing at the Docker engine and no process."""
     return not left_of(command.mark()) and not list(command.processes())
 
 

@@ -1,4 +1,4 @@
-"""Container machines on a real engine: what they may do, what outlives them, and that nothing else does."""
+"""Container machines on a real Docker engine: their rights and limits, and what remains after their end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NODE = {"cores": 1, "core_speed": 0.2, "memory_bytes": 2**29, "disk_bps": 40e6, 
 
 
 class Rig:
-    """Container machines of one run; `close` removes them and all that is theirs."""
+    """Creates container machines of one run; `close` removes them with all their resources."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -68,7 +68,7 @@ Story = Callable[[Rig], Awaitable[None]]
 
 @pytest.fixture
 def told(tmp_path: Path) -> Iterator[Callable[[Story], None]]:
-    """Tells a story with a rig, after which nothing may be left of its run."""
+    """Yield a function that runs a test's coroutine with a rig; check that nothing is left of the run."""
     engine_or_skip()
     rigs: list[Rig] = []
 
@@ -103,7 +103,7 @@ asyncio.run(main())
 
 @contextlib.asynccontextmanager
 async def held(rig: Rig) -> AsyncIterator[subprocess.Popen[bytes]]:
-    """A process of its own that has started machine n1 of the rig's run."""
+    """Yield a separate process that has started the machine n1 of the rig's run."""
     top = str(Path(schedbed.__file__).parents[1])
     command = [sys.executable, "-c", HOLDER, str(rig.root), rig.run_id]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": top}) as holder:
@@ -124,7 +124,7 @@ def inspect(rig: Rig, name: str = "n1") -> dict[str, Any]:
 
 
 def inside(rig: Rig, *command: str) -> str:
-    """What a command says that runs in n1's container with the rights of its processes."""
+    """Return the output of a command in n1's container, run with the rights of the container's processes."""
     with contextlib.closing(connect()) as client:
         made = client.api.exec_create(f"schedbed-{rig.run_id}-n1", command)
         return client.api.exec_start(made["Id"]).decode()

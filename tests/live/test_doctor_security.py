@@ -1,4 +1,4 @@
-"""`doctor --security`: all that listens for a live cluster refuses strangers, and nothing is left of it."""
+"""`doctor --security`: all servers of a live cluster refuse strangers, and nothing is left behind."""
 
 from __future__ import annotations
 

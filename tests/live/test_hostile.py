@@ -1,4 +1,4 @@
-"""`doctor --measure --hostile` on real nodes: every row says what was got, who held it, and what that means."""
+"""`doctor --measure --hostile` on real nodes: each row states the measured rate, its limit and a verdict."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ SOME = ("unwaited_children", "shared", "buffered", "receive")
 
 
 def measured(folder: Path, machines: str) -> list[LimitRow]:
-    """The rows of a short measurement; the table says the same, and fails when and only when a row does."""
+    """Return the rows of a short measurement on nodes of the kind `machines`.
+
+    Checks that the printed table agrees with the rows, and fails exactly if a row does.
+    """
     scenario = resolve(write_scenario(folder))
     nodes = tuple(replace(node, rack="r1") for node in scenario.cluster.nodes[:2])
     scenario = replace(scenario, cluster=replace(scenario.cluster, nodes=nodes))
@@ -59,7 +62,10 @@ def measured(folder: Path, machines: str) -> list[LimitRow]:
 
 
 def check(rows: list[LimitRow]) -> dict[str, LimitRow]:
-    """The hostile rows by resource, each of which says what its limit claims."""
+    """Return the rows of hostile programs, a dictionary from resource to row.
+
+    Checks that each row's verdict agrees with the claim of its limit.
+    """
     assert {row.resource for row in rows if not row.hostile} == {"cpu", "memory", "disk", "network"}
     found = {row.resource: row for row in rows if row.hostile}
     assert set(found) == {"cpu", "memory", "disk", "network"}

@@ -1,4 +1,7 @@
-"""A run over the hosts of a Ray cluster, each with its own network, processes and /tmp, and without our code."""
+"""A run over the hosts of a Ray cluster, each with its own network, processes and /tmp.
+
+schedbed is only installed on the head.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ SUBMITTED = {"RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps({"runtime_env": {"env_var
 
 @pytest.fixture(scope="module")
 def lans() -> Iterator[list[tuple[ExitStack, Lan]]]:
-    """The one that is up, if any."""
+    """Yield a list that contains the network of hosts while it is up; end the network after the tests."""
     up: list[tuple[ExitStack, Lan]] = []
     yield up
     for stack, _ in up:
@@ -58,8 +61,10 @@ def lans() -> Iterator[list[tuple[ExitStack, Lan]]]:
 
 @pytest.fixture
 def lan(lans: list[tuple[ExitStack, Lan]], tmp_path_factory: pytest.TempPathFactory) -> Lan:
-    """Three hosts with a raylet each; the head alone has our code, and the clock of one is wrong. Made anew when one of
-    them is dead."""
+    """Return three hosts with a Ray process (raylet) each, created again if one of them is dead.
+
+    Only the head can import schedbed, and the clock of one host is wrong.
+    """
     for stack, lan in lans:
         if all(host.alive for host in lan.hosts.values()):
             return lan
@@ -90,7 +95,7 @@ def start_raylet(host: LanHost, *where: str, **environment: str) -> None:
 
 
 def start(lan: Lan, name: str, *options: str, **environment: str) -> tuple[subprocess.Popen[bytes], Path]:
-    """A run from the head; the process, and the folder of its results."""
+    """Start a run named `name` on the head; return its process and the folder of its results."""
     head = lan.hosts["head"]
     write_scenario(head.folder, cluster=CLUSTER)
     arguments = ["/tmp/scenario.yaml", "--out", f"/tmp/{name}", "--keep-outputs", "--no-live"]
@@ -100,7 +105,7 @@ def start(lan: Lan, name: str, *options: str, **environment: str) -> tuple[subpr
 
 
 def wait_for_attempts(process: subprocess.Popen[bytes], out: Path, host: LanHost) -> None:
-    """Returns when the first attempts run on that host."""
+    """Wait until the first attempts run on `host`."""
 
     def begun() -> bool:
         assert process.poll() is None, out.with_suffix(".log").read_text()
@@ -118,7 +123,7 @@ def finish(process: subprocess.Popen[bytes], out: Path) -> None:
 
 
 def processes(host: LanHost) -> list[str]:
-    """What of a run goes on there."""
+    """Return the command lines of all processes of a run on the host."""
     ours = (
         "ray::JobTracker",
         "ray::NameNode",
@@ -131,7 +136,7 @@ def processes(host: LanHost) -> list[str]:
 
 
 def folders(host: LanHost) -> list[Path]:
-    """The scratch folders there."""
+    """Return the scratch folders of runs on the host."""
     return list(host.folder.glob("schedbed-*"))
 
 
@@ -193,7 +198,10 @@ def test_a_run_over_three_hosts_gives_the_same_outputs_and_leaves_nothing(
 
 
 def clocks_are_corrected(out: Path) -> None:
-    """Each host's offset is what was injected, within the bound that is stated, and no attempt starts too early."""
+    """Check that each host's measured clock offset is the injected one, within the stated error bound.
+
+    Also checks that no attempt starts before it was assigned.
+    """
     run = json.loads((out / "run.json").read_text())
     for name, ahead_s in AHEAD_S.items():
         host = run["hosts"][name]

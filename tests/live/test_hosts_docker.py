@@ -30,7 +30,10 @@ DOCKERD = [
 
 @pytest.fixture
 def lan(tmp_path: Path) -> Iterator[Lan]:
-    """A head and another host, each with a raylet and an engine; the head alone has our code and the base image."""
+    """Yield two hosts, each with a Ray process (raylet) and a Docker engine.
+
+    Only the head has schedbed and the base image.
+    """
     engine_or_skip()
     if shutil.which("dockerd") is None:
         pytest.skip("dockerd is not installed: no engine for each host")
@@ -63,7 +66,7 @@ def start_engine(host: LanHost) -> subprocess.Popen[bytes]:
 
 
 def left_at(host: LanHost) -> str:
-    """Containers, networks and volumes of runs at the host's engine."""
+    """Return the ids of containers, networks and volumes of runs at the host's Docker engine, as text."""
     ours = ["--quiet", "--filter", "label=schedbed.run"]
     kinds = (["ps", "--all"], ["network", "ls"], ["volume", "ls"])
     return "".join(host.tried(*ASK, *kind, *ours)[1] for kind in kinds)

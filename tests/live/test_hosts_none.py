@@ -1,4 +1,4 @@
-"""`--address` where no cluster is: one line and exit code 2, with nothing started and no folder made."""
+"""`--address` without a cluster: one line and exit code 2; nothing is started and no folder is created."""
 
 from __future__ import annotations
 

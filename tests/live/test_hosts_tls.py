@@ -1,4 +1,4 @@
-"""A run over two hosts with and without `--tls`, and what somebody who listens on their network sees."""
+"""A run over two hosts with and without `--tls`, and what an eavesdropper on their network sees."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FAULTS = [
 
 @pytest.fixture
 def lan(tmp_path: Path) -> Iterator[Lan]:
-    """A head and another host, each with a raylet; the head alone has our code."""
+    """Yield two hosts, each with a Ray process (raylet). Only the head can import schedbed."""
     with lan_or_skip(tmp_path, {"head": [], "left": OUR_CODE}) as lan:
         head, left = lan.hosts.values()
         start_raylet(head, "--head", "--port=6379", "--include-dashboard=false")
@@ -55,7 +55,7 @@ def lan(tmp_path: Path) -> Iterator[Lan]:
 
 
 def run(lan: Lan, name: str, *options: str, faults: list[dict[str, Any]]) -> tuple[dict[str, int], Path]:
-    """What passed the network while a run went on, and the folder of its results."""
+    """Run a scenario over the hosts; return the counts of packets on their network, and the result folder."""
     head = lan.hosts["head"]
     scenario: dict[str, Any] = {
         "name": name, "seed": 3, "scale": 0.05, "cluster": CLUSTER | {"nodes": 3}, "workload": {"jobs": JOBS},

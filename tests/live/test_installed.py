@@ -1,8 +1,9 @@
-"""The installed wheel in a folder of a user's own files whose names are those of our rooms.
+"""The installed wheel, run in a folder that contains a user's files named like schedbed's subpackages.
 
-The wheel is built from the checkout and installed into a new environment. The dependencies are not downloaded again:
-a `.pth` file adds the site-packages of the environment that runs the tests. Python does not read the `.pth` files of a
-folder that is added so, hence the link to the checkout, which an editable install keeps in one, is out of reach.
+The wheel is built from the checkout and installed into a new environment. The dependencies are not downloaded
+again: a `.pth` file adds the site-packages of the environment that runs the tests. Python ignores `.pth`
+files in a folder added this way. So the new environment does not see the checkout, to which an editable
+install links by such a file.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Mine:
 
 
 class Installed:
-    """The command of the installed wheel, given in a user's folder."""
+    """The `schedbed` command of the installed wheel, run in a user's folder."""
 
     def __init__(self, bin_folder: Path, folder: Path) -> None:
         self._bin, self.folder = bin_folder, folder
@@ -58,13 +59,13 @@ class Installed:
         self.environment["XDG_RUNTIME_DIR"] = str(folder.parent)
 
     def __call__(self, *arguments: str) -> str:
-        """What a command prints that must succeed."""
+        """Run a command that must succeed, and return its output."""
         code, said = self.ends(*arguments)
         assert code == 0, f"schedbed {' '.join(arguments)} ended with {code}:\n{said}"
         return said
 
     def ends(self, *arguments: str) -> tuple[int, str]:
-        """How a command ends and what it printed."""
+        """Run a command to its end, and return its exit code and its output."""
         done = subprocess.run(
             [self._bin / "schedbed", *arguments],
             cwd=self.folder,
@@ -79,7 +80,7 @@ class Installed:
         return done.returncode, done.stdout
 
     def python(self, code: str) -> str:
-        """What a program prints, which has the user's folder first in its search path."""
+        """Return the output of Python code that runs with the user's folder first in its search path."""
         command = [self._bin / "python", "-c", code]
         done = subprocess.run(command, cwd=self.folder, env=self.environment, text=True, capture_output=True)
         assert done.returncode == 0, done.stderr
@@ -88,7 +89,10 @@ class Installed:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this checkout, built from a copy, since a build leaves files beside the sources."""
+    """Build the wheel of this checkout, and return its path.
+
+    The build uses a copy, since it leaves files beside the sources.
+    """
     folder = tmp_path_factory.mktemp("wheel")
     names = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT).split(
         b"\0"
@@ -122,7 +126,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def schedbed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The wheel in an environment of its own, and a folder full of what must not be imported."""
+    """Build an environment with the wheel installed; return the environment's `schedbed` command.
+
+    The command's folder is full of files that must not be imported.
+    """
     environment = tmp_path_factory.mktemp("environment")
     venv.create(environment, symlinks=True, with_pip=True)
     python = environment / "bin" / "python"
@@ -156,7 +163,10 @@ def version_of(wheel: Path) -> str:
 
 
 def files(room: str) -> list[Path]:
-    """What a room needs at run time: code and data, but not what sets up a checkout."""
+    """Return the files of the subpackage `room` that are needed at run time: code and data.
+
+    Files that only set up a checkout are left out.
+    """
     ours = subprocess.check_output(["git", "ls-files", "-z", room], cwd=ROOT).decode().split("\0")
     of_a_checkout = {"quickstart", "setup.sh", "lock", "constraints.txt", "constraints-dev.txt"}
     return [ROOT / name for name in ours if name and Path(name).name not in of_a_checkout]
@@ -172,7 +182,7 @@ def test_the_package_is_the_installed_one(schedbed: Installed) -> None:
 
 @pytest.fixture(scope="module")
 def mine(schedbed: Installed) -> str:
-    """The SPEC of a policy in a folder of its own, with a file beside it."""
+    """Write a policy that imports a file beside it, in a subfolder; return the policy's SPEC."""
     (schedbed.folder / "sub").mkdir()
     (schedbed.folder / "sub" / "mine.py").write_text(MINE)
     (schedbed.folder / "sub" / "helper.py").write_text(
@@ -182,7 +192,7 @@ def mine(schedbed: Installed) -> str:
 
 
 def test_a_live_run(schedbed: Installed, mine: str) -> None:
-    """Also of a policy with a file beside it, which the JobTracker imports in a process of its own."""
+    """Run a built-in policy and a user's policy, whose second file the JobTracker's process imports."""
     policies = ("--policy", "fifo", "--policy", mine)
     said = schedbed("run", "quickstart", "--scale", "0.02", *policies, "--no-live", "--out", "process")
     assert "jobs succeeded" in said
@@ -213,7 +223,7 @@ def test_a_cluster_that_stays_up(schedbed: Installed) -> None:
 
 
 def test_an_actor_that_cannot_import_says_so(schedbed: Installed) -> None:
-    """The fault is set in PYTHONPATH, which a user may have set to a folder with a broken module."""
+    """A broken module in PYTHONPATH ends the run with an error that names the cause."""
     broken = schedbed.folder.parent / "broken"
     broken.mkdir()
     # The driver gets past this, since what it has imported decides; the workers, which Ray starts, do not.

@@ -1,4 +1,4 @@
-"""Faults of every kind in the middle of a live run, listed or drawn from a seed: the outputs are the same bytes."""
+"""Faults of every kind during a live run, listed or drawn from a seed: the outputs are the same bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ FAULTS = [
 
 
 def run(folder: Path, faults: object) -> Path:
-    """The result folder of the small scenario with these faults; it has ended well and left nothing behind."""
+    """Run the small scenario with these faults; return its result folder.
+
+    Checks that the run succeeds and leaves nothing behind.
+    """
     command, out = start_run(folder, write_scenario(folder, faults=faults))
     assert command.wait() == 0, command.text()
     assert command.left_behind() == []

@@ -1,4 +1,4 @@
-"""The main job: real work on a live cluster under three policies, with right outputs and all that is promised."""
+"""Real applications on a live cluster under three policies: right outputs, and all promised files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A container node's disk on a real kernel: held for any code, whole after a power cut, gone with its holder."""
+"""A container node's disk on a real kernel: its rate limit, power cuts, and its removal with its holder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ LOADS_S = 4.0  # against which the half second of writes that may wait in memory
 
 
 def hostile(rig: Rig, *arguments: str, name: str = "n1") -> float:
-    """Run `dd` on the node's disk as an attempt could that asks nobody; return the seconds that it took."""
+    """Run `dd` on the node's disk without asking for budget, as a hostile attempt could.
+
+    Returns the duration in seconds.
+    """
     pid = inspect(rig, name)["State"]["Pid"]
     began = time.monotonic()
     subprocess.run(
@@ -110,7 +113,7 @@ def test_the_disk_outlives_a_power_cut_on_another_device(told: Callable[[Story],
 
 
 def loops_of(rig: Rig) -> list[Path]:
-    """The loop devices bound to images of this rig."""
+    """Return the loop devices whose image files belong to this rig."""
     backing = Path("/sys/block").glob("loop*/loop/backing_file")
     return [path.parents[1] for path in backing if path.read_text().startswith(str(rig.root))]
 

@@ -1,4 +1,4 @@
-"""Applications of a user's own on live nodes, processes and containers: real outputs, and one line for each failure."""
+"""Users' own applications on live nodes, as processes and in containers: outputs and error lines."""
 
 from __future__ import annotations
 
@@ -120,11 +120,11 @@ def test_right_outputs_and_a_line_for_each_failure(tmp_path: Path, machines: str
 
 
 def pairs(part: bytes) -> Counter[str]:
-    """The lines key<TAB>count of a part."""
+    """Return the counts in an output part with lines `key<TAB>count`."""
     return Counter({key: int(n) for key, n in (line.split("\t") for line in part.decode().splitlines())})
 
 
 def wanted(text: str) -> Counter[str]:
-    """The pairs of words that come up twice or more."""
+    """Return the expected counts of pairs of adjacent words that occur at least twice."""
     counts = Counter(f"{a} {b}" for line in text.splitlines() for a, b in pairwise(line.split()))
     return Counter({pair: n for pair, n in counts.items() if n >= 2})

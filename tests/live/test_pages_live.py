@@ -1,4 +1,4 @@
-"""The blocks of docs/cluster.md that keep a cluster up are run as they stand, on a cluster of three nodes."""
+"""The examples in docs/cluster.md that keep a cluster up run unchanged on a cluster of three nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALL = ("--nodes", "3", "--scale", "0.02", "--metrics", "0", "--web", "0", "--o
 
 
 def test_the_cluster_of_the_page_takes_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """First the shell block up to `down`, then the Python block, whose `down` ends the cluster."""
+    """Run the shell example up to `down`, then the Python example, whose `down` ends the cluster."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     Path("books.txt").write_text("the cat and the dog\n" * 20_000)

@@ -1,4 +1,4 @@
-"""Real work under every policy, on one live cluster after the other: each gives the same outputs, byte by byte."""
+"""Real applications under every policy on live clusters: the outputs are the same bytes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ JOBS: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results of one command that plays them all."""
+    """Run all policies with one command, and return the folder of the results."""
     folder = tmp_path_factory.mktemp("policies")
     cluster = SCENARIO["cluster"] | {"node": SCENARIO["cluster"]["node"] | {"core_speed": 0.2}}
     changes = {"cluster": cluster, "blocks": BLOCKS, "workload": {"jobs": JOBS}, "policies": RUN}
@@ -100,7 +100,7 @@ def test_what_dtss_splits_is_read_once_and_leaves_copies_where_it_was_read(finis
 
 
 def test_a_copy_of_a_slow_task_wins_and_changes_nothing(tmp_path: Path) -> None:
-    """A node is a tenth as fast as the others: LATE runs its map once more elsewhere."""
+    """On a node with a tenth of the others' speed, LATE starts a second attempt of the slow map elsewhere."""
     burn = {**SCENARIO["workload"]["jobs"][2], "maps": 5, "map": {"cpu": "60s", "write": "16MiB"}}
     late = {"late": {"cap": 0.5, "min_runtime": "40s", "slow_task": 50}}
     path = write_scenario(

@@ -1,4 +1,4 @@
-"""Scarlett and CDRM on a live cluster: replicas of what jobs read come to be while they run, and change no output."""
+"""Scarlett and CDRM on a live cluster: they add replicas of files that jobs read, and change no output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ JOBS = [
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The results of a run with each scheme: all input lies on one of three nodes and three jobs read it."""
+    """Run each replication scheme, and return a dictionary from scheme to the folder of its results.
+
+    All input is on one of three nodes, and three jobs read it.
+    """
     found: dict[str, Path] = {}
     for name, scheme in SCHEMES.items():
         folder = tmp_path_factory.mktemp(name)

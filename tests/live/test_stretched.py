@@ -1,4 +1,4 @@
-"""A live run whose seconds last longer than the host's: rates and timers slow down together, and all times say so."""
+"""A live run whose emulated seconds last longer than real ones: rates, timers and times agree with this."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster that stays up: several users submit at once, masters die, and when it has gone nothing is left of it."""
+"""A cluster that stays up: users submit at the same time, masters die, and nothing is left after its end."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ BURN = {
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose clusters are nobody else's."""
+    """Return an empty folder in which clusters of this test are registered."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     return tmp_path
 
 
 def terminal(place: Path, name: str, *arguments: str) -> Command:
-    """A command in a terminal of its own."""
+    """Start a command in its own folder `name`, as in a separate terminal."""
     folder = place / name
     folder.mkdir()
     return Command(folder, *arguments)
 
 
 def bring_up(place: Path, *options: str) -> Started:
-    """The service of cluster `lab` of the small scenario, without its jobs."""
+    """Start the cluster `lab` with the nodes of the small scenario; return the processes of its service."""
     scenario = write_scenario(place, policies=["fair"])
     command = terminal(
         place, "up", "up", str(scenario), "--name", "lab", "--out", str(place / "out"), *options
@@ -58,7 +58,7 @@ def bring_up(place: Path, *options: str) -> Started:
 
 
 def said(place: Path, *arguments: str) -> tuple[int, str]:
-    """Exit code and output of a command that has ended."""
+    """Run a command to its end, and return its exit code and its output."""
     command = terminal(place, f"terminal{len(list(place.iterdir()))}", *arguments)
     return command.wait(), command.text()
 
@@ -101,7 +101,7 @@ def test_users_submit_at_once_and_a_jobtracker_that_dies_loses_nothing(place: Pa
 
 
 def check_doors(doors: Mapping[str, str]) -> None:
-    """Ask what the record says of WebHDFS and metrics, with the tokens whose files it names."""
+    """Check that WebHDFS and the metrics answer at the addresses and with the token files in `doors`."""
     (metrics, bearer), (webhdfs, delegation) = (
         (where.split(", ")[0], Path(where.rpartition(" ")[2]).read_text())
         for where in (doors["metrics"], doors["WebHDFS"])
@@ -184,8 +184,10 @@ def test_ctrl_c_while_a_cluster_starts_leaves_nothing(place: Path) -> None:
 def test_a_class_works_on_a_cluster_with_tokens_and_quotas(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A lecturer prepares a list and brings the cluster up; ana works with her token only, and a restart of the
-    JobTracker changes nothing about that."""
+    """A lecturer creates a list of users and starts the cluster; the user ana works with her token only.
+
+    A restart of the JobTracker changes nothing about her access.
+    """
     assert said(place, "users", str(place / "class.yaml"), "add", "ana", "--jobs", "2")[0] == 0
     code, text = said(place, "users", str(place / "class.yaml"), "set", "ana", "--new-token", "--json")
     token = json.loads(text.splitlines()[0])["users"][0]["token"]
@@ -223,7 +225,7 @@ def test_a_class_works_on_a_cluster_with_tokens_and_quotas(
 
 
 def check_page_of_a_user(url: str, token: str) -> None:
-    """Look at the page with a user's token: it is there, and a change is refused."""
+    """Check that a user's token opens the live page, and that a change by this user is refused."""
     own = f"{url.partition('?')[0]}?token={token}"
     with urlopen(own, timeout=60) as answer:
         assert answer.status == 200

@@ -1,4 +1,4 @@
-"""Fixtures of all tests of the first room."""
+"""Fixtures of all tests of the subpackage `tasks`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schedbed.tasks.pacing import Budget
 
 @pytest.fixture(autouse=True)
 def end_of_the_attempt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Close the connections and budgets that an attempt keeps until its process ends."""
+    """Close the connections and budgets after a test, which an attempt keeps open until its process ends."""
     made, opened = Budget.__init__, AgentLink.open
     with ExitStack() as kept:
 

@@ -1,4 +1,4 @@
-"""What an attempt leaves behind: status, report, counters, and a reason in one line when it fails."""
+"""What an attempt writes: status, report, counters, and a reason of one line if it fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Block files: what was written is read back, what was damaged is never given out."""
+"""Block files: data is read as it was written, and damaged data is never returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts on real agents: whole jobs, replicas that are bad or gone, budgets that hold, limits that are named."""
+"""Attempts on real agents: whole jobs, bad or missing replicas, rate budgets, and memory limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates are held to the byte on a clock that the test moves; the live tests hold real processes to a core's share."""
+"""Rate limits, tested to the byte on a fake clock, and CPU limits, tested on real processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from schedbed.tasks.pacing import (
 
 
 class Clock:
-    """Time that passes only when somebody sleeps or works."""
+    """A clock that advances only when a process sleeps or works."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -41,7 +41,7 @@ class Clock:
         self.now_s += seconds
 
     def work(self, cpu_s: float, share: float = 1.0) -> None:
-        """Use the CPU, of which the host gives `share`."""
+        """Use `cpu_s` seconds of CPU, while the host gives the process the share `share` of a core."""
         self.cpu_s += cpu_s
         self.now_s += cpu_s / share
 
@@ -70,7 +70,10 @@ def test_no_window_gets_more_than_its_rate(charges: list[tuple[float, float]], r
 def test_a_stream_takes_its_bytes_over_its_rate_however_long_the_bucket_was_idle(
     idle_s: float, sizes: list[float], stalls: list[float], rate: float
 ) -> None:
-    """Its own stalls do not count as long as what it is behind by stays below what may be made up for."""
+    """The duration of a stream is its number of bytes divided by the rate, even if the stream stalls.
+
+    Stalls cost no time as long as the stream is at most `CATCH_UP_S` seconds late.
+    """
     began = now = tat = level = 100.0 + idle_s
     behind_s = worked_s = 0.0
     for size, stall_s in zip(sizes, stalls, strict=False):
@@ -95,7 +98,10 @@ def test_a_stream_takes_its_bytes_over_its_rate_however_long_the_bucket_was_idle
 def test_streams_together_never_get_more_than_the_rate_and_what_may_be_made_up_for(
     steps: list[tuple[int, float, float, bool]],
 ) -> None:
-    """Whoever charges when, and begins anew whenever: from any moment on at most the rate and CATCH_UP_S of it."""
+    """In any period, all streams together have at most the rate, plus what it allows in `CATCH_UP_S` seconds.
+
+    This holds in whatever order streams charge, pause and restart.
+    """
     now, tat, rate = 100.0, 0.0, 1e6
     levels: dict[int, float] = {}
     log: list[tuple[float, float, float]] = []  # when charged, when paid, how much
@@ -151,7 +157,10 @@ def test_streams_that_alternate_share_evenly_whatever_they_ask_for_at_a_time(tmp
 def test_a_stream_that_its_cpu_share_stops_now_and_then_still_gets_its_rate(
     tmp_path: Path, share: float
 ) -> None:
-    """Each second of the stream uses half of what its process may use, in ticks of 8 ms that stop it for long."""
+    """A stream has its full rate although a CPU limit often stops its process for a long time.
+
+    Each second, the stream uses half of its process's share, in ticks of 8 ms of CPU.
+    """
     clock = Clock()
     budget = a_budget(tmp_path, clock, rx=1e6)
     stream, tick_s = budget.stream("rx"), 0.008
@@ -296,7 +305,10 @@ def test_a_quota_that_gave_too_much_at_once_is_made_up_for(
 
 @pytest.mark.live
 def test_cpu_time_is_exact_while_a_process_is_paced(tmp_path: Path) -> None:
-    """The process's own clock would stand still between two ticks of the kernel."""
+    """The CPU time of a paced process grows in small steps.
+
+    The kernel's clock of the process would stand still between two ticks.
+    """
     Budget.create(tmp_path / "budget", {"cpu": 8.0}).close()
     pacer = CpuPacer(Budget.open(tmp_path / "budget"), 8.0)
     pacer.start()
@@ -308,7 +320,10 @@ def test_cpu_time_is_exact_while_a_process_is_paced(tmp_path: Path) -> None:
 
 
 def _burn(path: Path, numpy_calls: bool) -> float:
-    """In a child: the achieved share of a core over 0.25 s of CPU time."""
+    """Burn 0.25 s of CPU time in a child process, and return the achieved share of a core.
+
+    The work is calls of numpy if `numpy_calls` is true, and plain Python otherwise.
+    """
     pacer = CpuPacer(Budget.open(path), 0.2)
     pacer.start()
     began, cpu = time.monotonic(), time.process_time()
@@ -359,7 +374,10 @@ def test_a_pacer_does_not_make_an_attempt_wait_again_for_what_its_agent_has_with
 def a_disk(
     tmp_path: Path, clock: Clock, name: str = "disk", rate: float = 100.0, seek: float = 0.25
 ) -> Budget:
-    """Return a bucket `disk` that seeks, as one more process has it open."""
+    """Return the budget of a disk that seeks, opened as by one more process.
+
+    The bucket `disk` has `rate` bytes per second, and `seek` is its slowdown per additional stream.
+    """
     path = tmp_path / name
     if not path.exists():
         Budget.create(path, {"disk": rate}, {"disk": seek}).close()
@@ -367,7 +385,10 @@ def a_disk(
 
 
 def test_streams_through_a_disk_that_seeks_get_less_together_while_there_are_several(tmp_path: Path) -> None:
-    """100 a second for one, 100 / 1.25 for two, 100 / 1.5 for three, in one process or in several."""
+    """One stream has 100 bytes per second, two have 100 / 1.25 and three 100 / 1.5 together.
+
+    The streams may be in one process or in several.
+    """
     clock = Clock()
     here, there = a_disk(tmp_path, clock), a_disk(tmp_path, clock)
     one = here.stream("disk")

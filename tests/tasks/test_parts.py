@@ -1,4 +1,4 @@
-"""Splitting a map: parts own everything once, costs add up, and outputs are the same bytes under any split."""
+"""Maps split into parts: the parts own all input once, costs add up, and outputs are the same bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def test_both_parts_together_are_the_whole(length: int, share: float, total: int
 
 
 def test_a_quarter_costs_a_quarter() -> None:
-    """A map of 8 s that reads 1001 bytes and writes 6: 2 s, 250 and 1 bytes; the rest has what is missing."""
+    """A quarter of a map with 8 s of CPU that reads 1001 and writes 6 bytes has 2 s, 250 bytes and 1 byte.
+
+    The other part has the rest.
+    """
     parts = cut(whole(4000), 0.25)
     assert parts is not None
     cost = Cost(cpu_s=8, read_bytes=1001, write_bytes=6, duration_s=4)
@@ -52,7 +55,10 @@ def test_a_quarter_costs_a_quarter() -> None:
 
 
 class Job:
-    """Runs a job whose blocks are cut at `edges`, some of them split, on one node in memory."""
+    """Runs a job on an in-memory node; the input's blocks end at `edges`.
+
+    `splits` is a dictionary from a map's index to the share that is split off the map.
+    """
 
     def __init__(self, root: Path, data: bytes, edges: Sequence[int], splits: dict[int, float]) -> None:
         self.cluster = FakeCluster(root, data, piece=700)
@@ -68,7 +74,7 @@ class Job:
                 self.tasks[len(self.tasks)] = parts[1].split(len(self.tasks)), parts[1]
 
     def run(self, app: str, reduces: int, params: dict[str, Any]) -> list[bytes]:
-        """The parts of the output."""
+        """Run the job and return the parts of its output."""
         cluster, length = self.cluster, len(self.cluster.files["/in"])
         common = {"app": app, "params": params, "maps": len(self.tasks), "reduces": reduces}
         for index, (split, _) in self.tasks.items():
@@ -99,7 +105,10 @@ class Job:
     splits=st.dictionaries(st.integers(0, 3), st.floats(0.001, 0.999), max_size=4),
 )
 def test_a_job_with_splits_gives_the_same_bytes(app: str, splits: dict[int, float]) -> None:
-    """Equal keys too: half of the sort's records are alike in theirs, and only the order of the input tells them."""
+    """The output does not change if maps are split, even where half of the sorted records have equal keys.
+
+    Only the order of the input distinguishes these records.
+    """
     data = TEXT
     params: dict[str, Any] = {}
     if app == "sort":

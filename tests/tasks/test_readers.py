@@ -1,4 +1,4 @@
-"""A split owns the records that begin in it: any cut gives each record exactly once, to the split it begins in."""
+"""A split owns the records that begin in it: each record is read exactly once for any choice of splits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedbed.tasks.readers import TAIL_BYTES, raw_chunks, record_chunks, text_c
 
 
 class File:
-    """Bytes that are read in pieces; keeps how far beyond each split was read."""
+    """A file that is read in pieces of `piece` bytes; `furthest` is the largest offset that was read."""
 
     def __init__(self, data: bytes, piece: int) -> None:
         self.data = data
@@ -33,7 +33,7 @@ def splits_of(data: bytes, cuts: list[int]) -> list[tuple[int, int]]:
 
 
 def lines_owned(data: bytes, offset: int, length: int) -> bytes:
-    """The definition: the lines of the whole file whose first byte lies in the split."""
+    """Return the expected lines of a split: those whose first byte is in the split."""
     begins = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
     ends = [*begins[1:], len(data)]
     return b"".join(data[b:e] for b, e in zip(begins, ends, strict=True) if offset <= b < offset + length)

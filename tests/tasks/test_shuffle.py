@@ -1,4 +1,4 @@
-"""The copy phase: fetches are tried again, failures reported, replacements used, and nothing is copied twice."""
+"""The copy phase of a reduce: failed fetches are retried and reported, and nothing is copied twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging: whatever lies in memory or on disk, however small the windows, the result is one sorted run."""
+"""Merging of runs in memory and on disk: the result is one sorted run, however small the buffers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ tallies = st.lists(st.dictionaries(words, st.integers(1, 9), max_size=20), min_s
 
 
 def on_disk(folder: Path, runs: list[bytes]) -> list[Run]:
-    """Every other run in one file, the rest in memory."""
+    """Write every second run to one file; return the runs, on disk and in memory by turns."""
     file = LocalFile(folder / "runs", FakeNode(folder))
     for data in runs:
         file.write(data)

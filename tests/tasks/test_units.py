@@ -1,4 +1,4 @@
-"""Units: what people write, and what they get told when it is wrong."""
+"""Units of durations, sizes and rates: accepted spellings, and the messages for wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent's doors: the token, nonsense, shuffle, map outputs, calls to the masters."""
+"""The agent's HTTP server: the token, invalid requests, shuffle, map outputs, and calls to the masters."""
 
 from __future__ import annotations
 

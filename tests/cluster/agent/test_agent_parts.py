@@ -1,4 +1,4 @@
-"""The agent's parts that need no process: configuration, folder, outputs, usage."""
+"""Parts of the agent that can be tested without a process: configuration, folder, map outputs and usage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real agent with TLS: blocks through its pipeline, and a private key that no attempt gets to see."""
+"""Real agents with TLS: blocks written through pipelines, and a private key that no attempt can read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BLOCK = b"a block with a marker" * 5000
 
 
 def holds_key(pid: int) -> bool:
-    """Whether the key is in the memory of a process."""
+    """Return whether the private key `KEY` is in the writable memory of the process `pid`."""
     spans: Iterator[tuple[int, int]] = (
         (int(low, 16), int(high, 16))
         for low, _, high in (

@@ -1,4 +1,4 @@
-"""What is reported of an attempt, from what it left and how it ended."""
+"""How the agent reports the end of an attempt, from the files the attempt left and from its exit status."""
 
 from __future__ import annotations
 
@@ -103,7 +103,10 @@ def test_nonsense_in_a_report_is_left_out(tmp_path: Path, said: dict[str, Any]) 
 
 
 def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
-    """A pipe would keep the agent waiting, and a link could lead to any file that root may read."""
+    """The agent does not read an attempt's report, log or status file if it is a pipe or a symbolic link.
+
+    A pipe would block the agent, and a link could lead to any file that root may read.
+    """
     outside = tmp_path / "outside"
     outside.write_text(json.dumps(OWN))
     folder = tmp_path / "attempt"

@@ -1,4 +1,4 @@
-"""An agent started for real: attempts launched, killed, over their memory, and what is reported of them."""
+"""Attempts on a real agent: their launch, reports, kills, and what happens at the memory limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CPU time of a node's attempts, which only grows."""
+"""The total CPU time of a node's attempts, which never decreases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ BURN = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\nt
 
 
 class Zygote:
-    """Says what the test says; its only fork is the process that the test has started."""
+    """A fake of the process that forks attempts.
+
+    It sends the agent the messages given by the test. Its only fork is the process that the test has started.
+    """
 
     pid = 1
     say: Callable[[dict[str, Any]], None]
@@ -35,7 +38,7 @@ class Zygote:
         self.say = on_message
 
     def send(self, message: Any, descriptor: int | None = None) -> None:
-        """Keeps the fork's end of its line."""
+        """Keep the attempt's end of the socket pair, if the message comes with one."""
         if descriptor is not None:
             self.lines.append(socket.socket(fileno=descriptor))
 
@@ -45,7 +48,7 @@ class Zygote:
 
 
 async def heard(line: socket.socket) -> bytes:
-    """What the agent says next on a line."""
+    """Return the next bytes that the agent sends on the socket `line`."""
     line.setblocking(False)
     return await asyncio.get_running_loop().sock_recv(line, 65536)
 
@@ -102,7 +105,7 @@ async def story(root: Path) -> None:
 
 
 def test_what_attempts_say_out_of_turn_changes_nothing(tmp_path: Path) -> None:
-    """No order, unknown words, the same twice, and a line without end."""
+    """Unexpected, unknown and repeated messages and an endless line from an attempt change nothing."""
     said: list[tuple[str, ...]] = []
 
     async def talk() -> None:

@@ -1,4 +1,4 @@
-"""Control groups: version 2's files against a fake tree, version 1 (or 2) for real where the host allows."""
+"""Control groups: fake trees of files for both versions, and real groups where the host allows them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ KERNEL_FILES = {
 
 
 class FakeKernel:
-    """Makes folders below `base` look like control groups; a control file holds what was written to it."""
+    """Makes folders below `base` behave like control groups: a control file contains its last value."""
 
     def __init__(self, base: Path, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.base = base
@@ -105,7 +105,7 @@ class FakeKernel:
         return PathFiles(where, "r1", "n1", os.getpid())
 
     def group(self, slots: int = 1, **changes: Any) -> NodeGroups:
-        """The groups of a node of that many slots, made and opened."""
+        """Return the created and opened control groups of a node with `slots` slots."""
         files = self.files()
         files.create(slot_groups(slots))
         plain = {"cores": 2, "core_speed": 0.1}
@@ -114,7 +114,7 @@ class FakeKernel:
         return groups
 
     def uses(self, slot: int, cpu_s: float) -> None:
-        """The kernel has counted so much in that slot."""
+        """Set the CPU time counted for the group of `slot` to `cpu_s` seconds."""
         name, text = (
             ("cpuacct.usage", f"{cpu_s * 1e9:.0f}")
             if self.version == 1
@@ -139,13 +139,13 @@ def cpu_of(kernel: FakeKernel, folder: Path) -> str:
 
 
 def begin(groups: NodeGroups, name: str) -> None:
-    """As an attempt's fork and its agent do."""
+    """Start the attempt `name` in its group, with the calls that its process and the agent make."""
     apply_quota(groups.hold(name))
     groups.begun(name, 0.0)
 
 
 def quota_of(kernel: FakeKernel, slot: int) -> float | None:
-    """The host cores that a slot may use, None when it is open."""
+    """Return the number of host cores that a slot may use, or None if the slot has no limit."""
     quota, period = cpu_of(kernel, kernel.node / f"slot-{slot}").split()
     return None if quota in ("-1", "max") else int(quota) / int(period)
 
@@ -304,7 +304,10 @@ def proc(tmp_path: Path, cgroup: str, mountinfo: str) -> Path:
 
 
 def test_version_1_is_found_below_our_own_group(tmp_path: Path) -> None:
-    """A container's mount shows only a part of the hierarchy: its root is cut off our path."""
+    """The groups of version 1 are found in a container, where only a part of the hierarchy is mounted.
+
+    The part of the path above the mounted root is removed from the path of this process's group.
+    """
     (tmp_path / "cpu" / "mine").mkdir(parents=True)
     (tmp_path / "memory" / "other").mkdir(parents=True)
     where = proc(
@@ -358,7 +361,7 @@ NAMES = slot_groups(3)
 
 @pytest.fixture
 def files() -> Iterator[PathFiles]:
-    """Real groups for three slots; skips where none can be made."""
+    """Yield real control groups for three slots, or skip the test if the host does not allow any."""
     try:
         made = PathFiles(find_hierarchies(), f"test-{os.getpid()}", "n1", os.getpid())
         made.create(NAMES)
@@ -372,7 +375,7 @@ def files() -> Iterator[PathFiles]:
 
 @pytest.fixture
 def children() -> Iterator[Callable[[PathFiles, str], int]]:
-    """Makes processes that spin in a group, killed at the end."""
+    """Yield a function that starts a CPU-bound process in a group; all processes are killed at the end."""
     pids: list[int] = []
 
     def spin_in(files: PathFiles, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Shares of a node's CPU among attempts that compute, wait, and do both in turns."""
+"""How a node's CPU is divided among attempts that compute, wait, or alternate between both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEP_S = 0.25  # between two looks
 
 
 class Node:
-    """A node of so many cores, each a fifth of a host core, whose attempts use what they want of their shares."""
+    """A node whose cores are each a fifth of a host core; its attempts use up to their shares of the CPU."""
 
     def __init__(self, cores: int, attempts: int) -> None:
         self.rate = 0.2 * cores
@@ -24,7 +24,11 @@ class Node:
             self.quota |= self.shares.begin(name, self.now_s, dict(self.used))
 
     def pass_time(self, wants: dict[str, float], for_s: float = STEP_S) -> dict[str, float]:
-        """Each uses as many host cores as it wants and gets; returns the shares after the next look."""
+        """Let `for_s` seconds pass and return the shares after the next rebalancing.
+
+        `wants` is a dictionary from attempt to the number of host cores it would use. It uses at most its
+        share.
+        """
         for name, want in wants.items():
             self.used[name] += for_s * min(want, self.quota[name])
         self.now_s += for_s
@@ -33,7 +37,7 @@ class Node:
 
     @property
     def total_s(self) -> float:
-        """Core-seconds of the host that all have used."""
+        """Return the CPU time that all attempts have used, in seconds of a host core."""
         return sum(self.used.values())
 
 

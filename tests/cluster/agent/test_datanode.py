@@ -1,4 +1,4 @@
-"""The DataNode of live agents: pipelines, checksums, full disks, partitions, and names that lead nowhere."""
+"""The DataNode of live agents: pipelines, checksums, full disks, network partitions, invalid block names."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_no_name_leads_out_of_the_folder(live: Callable[[Story], None]) -> None:
 
 
 def charged(rig: Rig) -> dict[str, float]:
-    """Return the bytes that node n1 was charged so far for its disk and each way of its network."""
+    """Return the bytes charged so far to the budgets of node n1: disk, received (`rx`) and sent (`tx`)."""
     budget = Budget.open(rig.root / "n1" / "budget")
     used = {name: budget.used(name) for name in ("disk", "rx", "tx")}
     budget.close()
@@ -202,7 +202,10 @@ def charged(rig: Rig) -> dict[str, float]:
 
 
 def test_reads_and_writes_keep_to_the_declared_rates(live: Callable[[Story], None]) -> None:
-    """Every byte is charged once, and none comes earlier than the rate lets it; a busy host may be slower."""
+    """Every byte is charged once, and none arrives earlier than the declared rate allows.
+
+    Transfers may take longer on a busy host.
+    """
 
     async def story(rig: Rig) -> None:
         talk = await rig.start(node_spec(disk_bps=4e6, network_bps=2e6))
@@ -247,7 +250,7 @@ def test_what_leaves_a_rack_shares_its_uplink_and_what_stays_does_not(live: Call
         await one.put("/blocks/blk_1?pipeline=n2&unpaced=1", bytes(1_000_000))
 
         async def timed(*readers: tuple[Talk, str]) -> tuple[float, float]:
-            """Return the seconds that the reads took, and the bytes that the uplink was charged."""
+            """Return the duration of the reads in seconds, and the bytes charged to the rack's uplink."""
             before, began_s = up.used(LINK_BUCKET), time.monotonic()
             answers = await asyncio.gather(
                 *(talk.get("/blocks/blk_1", **{"X-Node": to}) for talk, to in readers)
@@ -270,7 +273,7 @@ def test_what_leaves_a_rack_shares_its_uplink_and_what_stays_does_not(live: Call
 def test_senders_of_two_racks_share_the_downlink_of_a_third_and_the_core(
     live: Callable[[Story], None],
 ) -> None:
-    """Reads and a written block are each charged once, and together never come faster than the downlink lets them."""
+    """Reads and a written block are charged once each, and together never exceed the downlink's rate."""
 
     async def story(rig: Rig) -> None:
         links, size = rig.root / "links", 1_000_000

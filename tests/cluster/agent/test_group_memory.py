@@ -1,4 +1,4 @@
-"""What a group's memory limit covers, and what its attempt is said to have held at most."""
+"""What the memory limit of a control group covers, and the peak memory that is reported for its attempt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ LIMIT, SWAP = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 
 
 class MemoryFiles:
-    """The files of one group, as the kernel takes them: memory with swap is never less than memory."""
+    """The control files of one group, with the kernel's rule for limits.
+
+    The limit of memory plus swap is never less than the limit of memory.
+    """
 
     controllers = frozenset({"cpu", "memory"})
 

@@ -1,4 +1,4 @@
-"""Faults on live agents: full disks, corrupt replicas, attempts that crash, connections that are late or lost."""
+"""Faults on live agents: full disks, corrupt replicas, crashed attempts, and late or lost messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas that an agent makes of what an attempt has fetched: whole, verified, or not at all."""
+"""Replicas that an agent keeps of blocks fetched by an attempt: complete and verified, or not kept."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def holder_and_reader(rig: Rig) -> tuple[Talk, Talk]:
 
 
 def aside(rig: Rig, data: bytes) -> Path:
-    """What an attempt on n2 has read of the block."""
+    """Write `data`, the part of a block read by an attempt on n2, to the attempt's file; return the path."""
     path = rig.root / "n2" / "attempts" / ATTEMPT / "kept"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Limits without control groups hold attempts that do not pace themselves: their children, and shared memory."""
+"""Limits without control groups for attempts that do not pace themselves: children and shared memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ time.sleep(60)
 
 @pytest.fixture
 def tree() -> Iterator[ProcessTree]:
-    """A process with a child in a session of its own, and one that it has waited for."""
+    """Yield the processes of a parent with a running child in another session and a child that has ended."""
     process = subprocess.Popen([sys.executable, "-c", FORKS], stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
@@ -62,7 +62,10 @@ def test_a_tree_counts_children_in_other_sessions_and_those_waited_for(tree: Pro
 def test_a_child_that_goes_between_two_readings_of_one_look_counts_once(
     tree: ProcessTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The parent is read before it has waited for the child, and the child is looked for after."""
+    """CPU time of a child is counted once if the child ends while the processes are being read.
+
+    The parent is read before it has waited for the child, and the child is searched afterwards.
+    """
     root, child = Seen(0.0, 0.0, 0, 1, 1), Seen(0.05, 0.0, 0, 1, 2)
     looks = [
         {1: root, 2: child},
@@ -126,7 +129,7 @@ async def begun(talk: Talk) -> None:
 
 
 def work_s(talk: Talk) -> float:
-    """CPU time of all that the agent has started."""
+    """Return the CPU time in seconds of all processes that the agent has started."""
     return sum(map(process_cpu_s, below(talk.hello.pid)))
 
 

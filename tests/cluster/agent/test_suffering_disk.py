@@ -1,4 +1,4 @@
-"""What an agent makes of a declared disk: seeks, memory that pages, and a disk that nodes of a host share."""
+"""How an agent emulates a declared disk: seeks, paging, and a disk shared by the nodes of a host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.harness.simulation import MB, node
 
 
 def limits_of(root: Path, spec: NodeSpec, links: Path | None = None) -> NodeLimits:
-    """Return the software limits of a node."""
+    """Return the limits that software enforces on the node `spec`, whose new folder is `root`."""
     root.mkdir()
     config = AgentConfig(
         node=spec,

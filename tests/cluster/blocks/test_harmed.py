@@ -1,4 +1,4 @@
-"""What faults mean for the NameNode: writers that were given up, and replicas that are harmed."""
+"""What faults mean for the NameNode: writers of lost attempts, and corrupt replicas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from tests.harness.block_store import World
 
 
 def test_what_is_deleted_for_good_does_not_come_back_by_who_was_given_up(tmp_path: Path) -> None:
-    """Neither one attempt's file nor, when the job has ended, any: also after a restart."""
+    """Files deleted for good cannot be written again, even after a restart of the NameNode.
+
+    This is true of one attempt's file, and of all attempts' files after the end of the job.
+    """
     world = World(3, journal=tmp_path / "journal")
     world.names.allocate(1.0, "/out/j/_temporary/a", "n1", 1, 10)
     assert world.names.delete(1.0, "/out/j/_temporary/a", for_good=True)
@@ -47,7 +50,10 @@ def test_a_replica_is_picked_for_a_fault_where_another_survives() -> None:
 
 
 def test_a_replica_that_comes_back_with_another_length_is_not_sent_on() -> None:
-    """The copy was ordered while the replica was good. It is the last one, so it is not deleted either."""
+    """A replica whose length has changed since the NameNode planned a copy of it is not copied.
+
+    It is the last replica, so it is not deleted either.
+    """
     world = World(3)
     (planned,) = world.upload("/in/a", [10], 2, preferred=[["n1", "n2"]])
     world.kill("n2")

@@ -1,4 +1,4 @@
-"""Replicas that stay where a block was fetched: within the budget, never at the cost of those that have to be there."""
+"""Replicas that stay on the node that fetched a block: they fit a budget, and required replicas stay."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from tests.harness.block_store import World
 
 
 def a_world(blocks: int = 4, replication: int = 1, journal: Path | None = None) -> tuple[World, list[str]]:
-    """Five nodes, of which n1 (and n2, with two replicas) hold an input of blocks of 10 bytes."""
+    """Return five nodes and the ids of the blocks, 10 bytes each, of the file /in/a.
+
+    All blocks are on n1, and on n2 as well with a `replication` of 2.
+    """
     world = World(5, journal=journal)
     plan = world.upload("/in/a", [10] * blocks, replication, preferred=[["n1", "n2"][:replication]] * blocks)
     return world, [block["block"] for block in plan]
 
 
 def fetched(world: World, node: str, block: str, budget: float = 0.5) -> bool:
-    """A map on the node has fetched the block; whether a replica stays."""
+    """Report that a map on `node` has fetched a block; return whether the replica is kept.
+
+    `budget` limits the kept copies to a share of the total size of all input replicas.
+    """
     keep = world.names.keeps(node, block, budget)["keep"]
     if keep:
         world.disks[node][block] = 10
@@ -39,7 +45,7 @@ def test_a_copy_stays_beyond_the_replication_and_is_told_to_the_scheduler() -> N
 
 
 def test_what_does_not_fit_the_budget_is_not_kept() -> None:
-    """Four blocks of 10 bytes with one replica each: half of that is room for two copies."""
+    """Two of four blocks are kept: a budget of half of four blocks of 10 bytes has room for two copies."""
     world, blocks = a_world()
     assert [fetched(world, "n3", block) for block in blocks] == [True, True, False, False]
     assert not fetched(world, "n4", blocks[1], budget=0.2)  # 8 bytes: no copy fits, whatever goes
@@ -77,7 +83,10 @@ def test_a_copy_takes_the_place_of_a_lost_replica_and_leaves_the_budget() -> Non
 
 
 def test_one_of_two_copies_takes_the_place_of_a_lost_replica_and_leaves_the_budget() -> None:
-    """Two replicas of 10 bytes: room for two copies. The older one is none any more when n1 is lost."""
+    """When n1 is lost, the older of two kept copies becomes a regular replica.
+
+    The budget of 20 bytes then has room for another copy.
+    """
     world, blocks = a_world(blocks=1, replication=2)
     assert fetched(world, "n4", blocks[0], budget=1.0) and fetched(world, "n5", blocks[0], budget=1.0)
     assert not fetched(world, "n3", blocks[0], budget=1.0)

@@ -1,4 +1,4 @@
-"""Files go into the block store whole, to all planned nodes, and come out whole while one replica is good."""
+"""Uploads store files on all planned nodes, and downloads return them while one good replica is left."""
 
 from __future__ import annotations
 

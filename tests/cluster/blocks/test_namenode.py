@@ -1,4 +1,4 @@
-"""The NameNode as trackers, attempts, the driver and the JobTracker see it."""
+"""The calls of the NameNode, as TaskTrackers, attempts, the driver and the JobTracker use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tree of files, and that a journal of its changes is all there is to it."""
+"""The tree of files, which can be restored from the journal of its changes alone."""
 
 from __future__ import annotations
 

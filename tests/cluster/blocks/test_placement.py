@@ -1,4 +1,4 @@
-"""Where replicas go, for any cluster."""
+"""The placement of replicas on any cluster."""
 
 from __future__ import annotations
 

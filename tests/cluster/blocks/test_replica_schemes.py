@@ -1,4 +1,4 @@
-"""Scarlett and CDRM: their numbers by hand, and what the NameNode makes of them."""
+"""The replication schemes Scarlett and CDRM: their formulas checked by hand, and the NameNode's copies."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ CDRM = DynamicReplicas(scheme="cdrm", epoch_s=10.0, availability=0.99, failure=0
 
 
 def test_scarletts_budget_is_spent_in_turns_by_hand() -> None:
-    """Eq. 8 wants 5 + 1 = 6 of a, 2 + 1 = 3 of b, and the base of c, which nobody read.
+    """With enough budget, equation 8 asks for 5 + 1 = 6 replicas of a, 2 + 1 = 3 of b, and 1 of c (not read).
 
-    Of 200 bytes the first turn takes 80 (a) and 40 (b), the second 80 (a); the 0 that are left are too few for b.
+    A budget of 200 bytes pays 80 (a) and 40 (b) in the first turn and 80 (a) in the second. No byte is left
+    for another replica of b.
     """
     files = {"a": ReadFile(8, 80, 1), "b": ReadFile(4, 40, 1), "c": ReadFile(2, 20, 1)}
     read = {"a": 5, "b": 2, "c": 0}
@@ -34,7 +35,10 @@ def test_scarletts_budget_is_spent_in_turns_by_hand() -> None:
     ("blocks", "base", "most", "replicas"), [(8, 1, 9, 3), (20, 1, 9, 4), (20, 1, 3, 3), (1, 5, 9, 5)]
 )
 def test_the_replicas_of_cdrm_by_hand(blocks: int, base: int, most: int, replicas: int) -> None:
-    """0.999^8 = 0.992 is enough and 0.99^8 = 0.923 is not; 0.999^20 = 0.980 is not, 0.9999^20 = 0.998 is."""
+    """The fewest replicas that keep a file of 8 or 20 blocks available with a probability of 0.99.
+
+    0.999^8 = 0.992 and 0.9999^20 = 0.998 are enough; 0.99^8 = 0.923 and 0.999^20 = 0.980 are not.
+    """
     file = ReadFile(blocks, 100, base)
     assert cdrm_replicas(file, failure=0.1, availability=0.99, most=most) == replicas
 
@@ -44,7 +48,10 @@ def test_the_replicas_of_cdrm_by_hand(blocks: int, base: int, most: int, replica
     [(1.0, 1, 1 / 2), (2.0, 2, 2 / 5), (3.0, 3, 4.5 / 13), (0.0, 2, 0.0), (1.0, 0, 1.0)],
 )
 def test_erlang_b_by_hand(load: float, servers: int, blocked: float) -> None:
-    """3 requests for 3 slots: (27/6) / (1 + 3 + 9/2 + 27/6) = 4.5 / 13; without the factorial it were 9 / 13."""
+    """The probability that 3 requests for 3 slots find none: (27/6) / (1 + 3 + 9/2 + 27/6) = 4.5 / 13.
+
+    A formula without the factorials would return 9 / 13.
+    """
     assert erlang_b(load, servers) == pytest.approx(blocked)
 
 
@@ -56,14 +63,17 @@ def test_a_node_with_more_slots_is_better_under_the_same_load() -> None:
 
 
 def a_world(blocks: int = 2) -> tuple[World, list[str]]:
-    """Five nodes; n1 alone holds an input of blocks of 10 bytes."""
+    """Return five nodes and the ids of the blocks, 10 bytes each, of the file /in/a, all on n1."""
     world = World(5)
     plan = world.upload("/in/a", [10] * blocks, 1, preferred=[["n1"]] * blocks)
     return world, [block["block"] for block in plan]
 
 
 def end_epoch(world: World, readers: int, scheme: DynamicReplicas, **served: float) -> None:
-    """Let an epoch go by in which that many jobs read /in/a, and nodes of one slot serve those requests."""
+    """Let an epoch pass in which `readers` jobs read /in/a.
+
+    `served` is a dictionary from node, each with one slot, to the number of requests that the node serves.
+    """
     serving = {node: (requests, 1) for node, requests in served.items()}
     world.names.note_reads(world.now_s, {"/in/a": readers} if readers else {}, serving, scheme)
     world.now_s += scheme.epoch_s
@@ -72,7 +82,10 @@ def end_epoch(world: World, readers: int, scheme: DynamicReplicas, **served: flo
 
 
 def test_scarlett_adds_replicas_on_the_least_loaded_nodes_and_takes_them_away() -> None:
-    """Two readers: 3 replicas of both blocks; each of the four other nodes gets one. Then nobody reads."""
+    """Two readers make 3 replicas of both blocks, with one on each of the four other nodes.
+
+    After an epoch without readers, these replicas are deleted.
+    """
     world, blocks = a_world()
     end_epoch(world, 2, SCARLETT)
     known = world.known("/in/a")
@@ -86,7 +99,7 @@ def test_scarlett_adds_replicas_on_the_least_loaded_nodes_and_takes_them_away() 
 
 
 def test_cdrm_adds_replicas_on_the_nodes_least_likely_to_be_busy() -> None:
-    """Two blocks: 0.99^2 = 0.980 is too little, so each gets 3 replicas; n2 and n3 are busy, n4 and n5 are not."""
+    """Both blocks have 3 replicas, since 0.99^2 = 0.980 is not enough. New ones are on the idle n4 and n5."""
     world, blocks = a_world()
     end_epoch(world, 0, CDRM, n1=1.0, n2=2.0, n3=2.0, n4=0.0, n5=0.0)
     assert {block: sorted(nodes) for block, nodes in world.known("/in/a").items()} == {

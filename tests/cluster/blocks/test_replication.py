@@ -1,4 +1,4 @@
-"""Blocks come back to their number of replicas whatever happens, and the last good replica is never deleted."""
+"""Blocks return to their number of replicas after accidents, and the last good replica is never deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ STEPS = st.lists(
 
 
 def step(world: World, what: str, which: int, other: int) -> None:
-    """An accident or heartbeat; accidents that would destroy a last good replica do not happen."""
+    """Apply the accident or heartbeat `what`, unless it would destroy the last good replica of a block.
+
+    `which` chooses the node and `other` the block.
+    """
     dead = [node for node in world.racks if node not in world.alive]
     node = world.alive[which % len(world.alive)]
     world.now_s += 1.0

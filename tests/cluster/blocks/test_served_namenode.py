@@ -1,4 +1,4 @@
-"""The NameNode behind its door: the whole door is served, with the time, and attempts get only what is theirs."""
+"""The NameNode as a server: its calls get the run's time, and attempts may only use some of the calls."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ B1 = "blk_0000000001"
 
 
 def served(world: World) -> ServedNameNode:
-    """The world's NameNode behind its door, before the run has begun."""
+    """Return a server for the NameNode of `world`, before the run has begun."""
     return ServedNameNode(world.names, RunClock(0.0))
 
 
 def ask(world: World, node: str, method: str, **args: Any) -> Any:
-    """What an attempt on the node is answered."""
+    """Return the answer to the call `method` of an attempt on `node`."""
     return asyncio.run(answer_attempt(served(world), node, method, args))
 
 

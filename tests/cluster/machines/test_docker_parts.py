@@ -1,4 +1,4 @@
-"""What container nodes are made of, without an engine: the image's context, the tc script, and clear refusals."""
+"""Parts of container nodes that need no Docker engine: the image's files, the `tc` script, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents as forks of a template: their ids, their ends, and what happens when the template has died."""
+"""Agents forked from a template process: their process ids, their ends, and the death of the template."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bury(agent: ForkedAgent) -> int:
 
 
 def nonsense(agent: ForkedAgent) -> bytes:
-    """Its answer to a configuration that makes no sense."""
+    """Return the agent's answer to an invalid configuration."""
     agent.stdin.write(b"{}\n")
     agent.stdin.flush()
     return agent.stdout.readline()

@@ -1,4 +1,4 @@
-"""The kernel's counters are read as this kernel and the other version of control groups write them."""
+"""The kernel's counters are read in the formats of both versions of control groups."""
 
 from __future__ import annotations
 

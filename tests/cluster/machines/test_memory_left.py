@@ -1,4 +1,4 @@
-"""The memory that is left below the limits of control groups, against fake trees of both versions."""
+"""The memory left below the limits of control groups, read from fake trees of both versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pieces that come one call at a time are one stream for who reads them."""
+"""Pieces that arrive one call at a time are one stream for the reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Process machines: whatever is killed, nothing is left but the folder."""
+"""Process machines: when any process is killed, no process is left, and only the folder remains."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.live
 
 
 def groups_of(rig: Rig) -> list[Path]:
-    """The control groups of this rig's run."""
+    """Return the folders of the control groups of the rig's run."""
     try:
         bases = find_hierarchies().bases
     except CgroupError:
@@ -32,7 +32,7 @@ def groups_of(rig: Rig) -> list[Path]:
 
 
 async def busy(talk: Talk) -> list[int]:
-    """Launches an attempt that sleeps; all processes of the machine once it runs."""
+    """Launch an attempt that sleeps; return the ids of all processes of the machine once the attempt runs."""
     await talk.launch(attempt_spec(do="sleep"))
     while not ((await talk.hear("beat"))["running"] or [{"started_s": None}])[0]["started_s"]:
         pass
@@ -68,7 +68,7 @@ def test_nothing_is_left_however_it_ends(live: Callable[[Story], None], how: str
 
 @pytest.mark.parametrize("limits", ["auto", "software"])
 def test_a_kill_takes_along_what_attempts_have_started(live: Callable[[Story], None], limits: str) -> None:
-    """Two children of an attempt have sessions of their own, and nobody waits for them."""
+    """A kill of the machine also ends an attempt's children that have sessions of their own."""
 
     async def story(rig: Rig) -> None:
         talk = await rig.start(limits=limits)
@@ -83,7 +83,7 @@ def test_a_kill_takes_along_what_attempts_have_started(live: Callable[[Story], N
 
 
 def command(pid: int) -> str:
-    """The arguments of a process; empty when it is gone."""
+    """Return the command line of a process, empty if the process has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:

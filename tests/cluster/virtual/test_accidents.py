@@ -1,4 +1,4 @@
-"""Random accidents: whatever happens, each attempt is reported once or vanishes with its node, and time ends."""
+"""Random accidents: each attempt is reported once or disappears with its node, and the emulation ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVENTS = 150
 
 
 class Storm:
-    """Launches and accidents in any order, drawn from a seed."""
+    """Random launches and accidents, drawn from a seed."""
 
     def __init__(self, emulation: Emulation, store: Blocks, seed: int) -> None:
         self.emulation = emulation
@@ -35,7 +35,7 @@ class Storm:
         self.up[name] = None
 
     def step(self, now_s: float) -> None:
-        """A thing happens."""
+        """Apply one random launch or accident to the emulation."""
         luck, name = self.luck, self.luck.choice(NODES)
         match luck.randint(0, 9):
             case 0 if name in self.up:
@@ -84,7 +84,7 @@ class Storm:
         self.emulation.map_outputs(now_s, name, MapOutputs(job="job_1", outputs=known, all_done=bool(known)))
 
     def hear(self, happenings: list[Happening]) -> None:
-        """Reports must be of attempts that run where they say."""
+        """Check that each report is of an attempt that runs on the reporting node, and record map outputs."""
         for name, said in happenings:
             if isinstance(said, AttemptReport):
                 assert self.running.pop(said.attempt) == name

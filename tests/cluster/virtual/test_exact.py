@@ -1,4 +1,4 @@
-"""Attempts that do not contend: their times, counters and accidents, by hand."""
+"""Attempts that do not contend for resources: their times, counters and accidents, computed by hand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cluster(store: Blocks | None = None, names: str = "n0 n1 n2") -> ExactEmulat
 
 
 def test_a_recorded_map_takes_its_duration_and_what_a_remote_read_adds() -> None:
-    """Local: 1 + 10 s. Remote: 100 MB at 50 MB/s on top: 1 + 10 + 2 s."""
+    """A local map ends after 1 + 10 s; a remote one reads 100 MB at 50 MB/s in addition: 1 + 10 + 2 s."""
     emulation = cluster(Blocks({"b": ["n1"]}))
     for name, index in (("n0", 0), ("n1", 1)):
         emulation.launch(0.0, name, map_plan(index, [("b", 100 * MB)], duration_s=10.0, start_s=1.0))
@@ -42,7 +42,10 @@ def test_a_recorded_map_takes_its_duration_and_what_a_remote_read_adds() -> None
 
 
 def test_without_a_duration_phases_add_up_at_full_rates() -> None:
-    """Read 200 MB at 100 MB/s beside 5 s of CPU, then spill 300 MB beside 1 s of CPU: 5 + 3 s."""
+    """A map without a recorded duration lasts 5 + 3 s.
+
+    It reads 200 MB at 100 MB/s during 5 s of CPU, and then spills 300 MB during 1 s of CPU.
+    """
     emulation = cluster(Blocks({"b": ["n0"]}))
     plan = map_plan(0, [("b", 200 * MB)], cpu_s=5.0, sort_cpu_s=1.0, output_bytes=300 * MB)
     emulation.launch(0.0, "n0", plan)
@@ -78,7 +81,7 @@ def test_a_reduce_counts_from_the_last_map() -> None:
 
 
 def test_a_slow_node_stretches_what_is_left_and_a_frozen_one_stands_still() -> None:
-    """10 s of work: 4 s at full speed, 4 s at half (2 s of work), 5 s frozen, the last 4 s at full speed."""
+    """10 s of work last 17 s: 4 s at full speed, 4 s at half speed, 5 s frozen, 4 s at full speed."""
     emulation = cluster()
     emulation.launch(0.0, "n0", map_plan(0, duration_s=10.0))
     for at_s, cpu in ((4.0, 0.5), (8.0, 0.0), (13.0, 1.0)):
@@ -112,7 +115,10 @@ def test_failures_and_kills_are_reported_with_their_reasons() -> None:
 
 
 def test_a_lost_output_is_told_of_and_its_successor_is_read() -> None:
-    """First try at 6 s, again 0.25 s later, then told each time: 6.25, 6.75, 7.75, 9.75."""
+    """The first fetch fails at 6 s and the next 0.25 s later; failures from then on are reported.
+
+    The reports come at 6.25, 6.75, 7.75 and 9.75 s.
+    """
     emulation = cluster()
     emulation.launch(0.0, "n0", map_plan(0, duration_s=5.0))
     emulation.launch(0.0, "n1", reduce_plan(duration_s=3.0))

@@ -1,4 +1,4 @@
-"""Attempts that share CPU, disk and network: times and counters by hand, where nothing but these takes time."""
+"""Attempts that share CPU, disk and network: times and counters by hand, without any other latencies."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def cluster(store: Blocks | None = None, names: str = "n0 n1 n2", **more: Any) -
 
 
 def ends(emulation: FluidEmulation) -> dict[str, float]:
-    """When each attempt ended, by its kind and index."""
+    """Return the end time of each attempt, a dictionary from kind and index, such as `m_0`, to seconds."""
     return {name[6:9]: report.end_s for name, report in reports(run(emulation)).items()}
 
 
 def test_three_attempts_share_two_cores() -> None:
-    """3 x 4 s of CPU on 2 cores: all at 2/3 of a core until 6 s."""
+    """Three attempts with 4 s of CPU each share two cores: each has 2/3 of a core and ends at 6 s."""
     emulation = cluster()
     for index in range(3):
         emulation.launch(0.0, "n0", map_plan(index, cpu_s=4.0))
@@ -51,9 +51,9 @@ def test_an_attempt_never_gets_more_than_a_core() -> None:
 
 
 def test_reading_and_computing_overlap_and_the_disk_is_shared() -> None:
-    """a: 1 s of CPU, 300 MB; b: 8 s of CPU, 80 MB, which it never reads faster than 10 MB/s.
+    """Map a reads 300 MB with 1 s of CPU; map b reads 80 MB with 8 s of CPU, at no more than 10 MB/s.
 
-    The disk gives a the other 90 MB/s: 300 / 90 s. b is done with its CPU after 8 s.
+    The disk has 90 MB/s left for a, which ends after 300 / 90 s. b ends with its CPU after 8 s.
     """
     emulation = cluster(Blocks({"a": ["n0"], "b": ["n0"]}))
     emulation.launch(0.0, "n0", map_plan(0, [("a", 300 * MB)], cpu_s=1.0))
@@ -62,7 +62,10 @@ def test_reading_and_computing_overlap_and_the_disk_is_shared() -> None:
 
 
 def test_a_remote_read_is_bound_at_both_ends() -> None:
-    """Two nodes read 100 MB each from n0, whose 50 MB/s they share: 4 s. n0's disk has 50 MB/s left for its map."""
+    """Two nodes read 100 MB each from n0 and share its 50 MB/s of network: 4 s.
+
+    The disk of n0 has 50 MB/s left for the map that runs on n0.
+    """
     emulation = cluster(Blocks({"a": ["n0"]}))
     for index, name in enumerate(("n1", "n2")):
         emulation.launch(0.0, name, map_plan(index, [("a", 100 * MB)]))
@@ -77,7 +80,7 @@ def test_a_remote_read_is_bound_at_both_ends() -> None:
 
 
 def test_an_uplink_binds_what_leaves_the_rack() -> None:
-    """n0 and n1 are in r0, n2 in r1: 100 MB to n2 at the uplink's 20 MB/s, to n1 at the other 30 MB/s of n0."""
+    """The read by n2 in another rack has the uplink's 20 MB/s; the one by n1 has the other 30 MB/s of n0."""
     emulation = cluster(Blocks({"a": ["n0"]}), links=LinkRates(up_bps=20.0 * MB))
     emulation.launch(0.0, "n1", map_plan(0, [("a", 90 * MB)]))
     emulation.launch(0.0, "n2", map_plan(1, [("a", 100 * MB)]))
@@ -85,7 +88,10 @@ def test_an_uplink_binds_what_leaves_the_rack() -> None:
 
 
 def test_spills_are_written_read_and_written_again() -> None:
-    """Read 100 MB in 2 s of CPU; then 300 MB written in all for 100 MB of output, 200 MB read back: 5 s of disk."""
+    """A map reads 100 MB in 2 s of CPU; its spills then need the disk for 5 s.
+
+    For 100 MB of output, 300 MB are written in all and 200 MB are read back.
+    """
     emulation = cluster(Blocks({"a": ["n0"]}))
     plan = map_plan(
         0, [("a", 100 * MB)], cpu_s=2.0, sort_cpu_s=1.0, output_bytes=100 * MB, spill_bytes=300 * MB
@@ -100,7 +106,10 @@ def test_spills_are_written_read_and_written_again() -> None:
 
 
 def test_output_is_bound_by_each_node_of_the_pipeline() -> None:
-    """Blocks of 60 and 40 MB to n0, n1 and n2: 50 MB/s of the network. n1 also reads 200 MB from its own disk."""
+    """Blocks of 60 and 40 MB are written to n0, n1 and n2 at the network's 50 MB/s.
+
+    At the same time n1 reads 200 MB from its disk.
+    """
     store = Blocks({"b": ["n1"]}, others=["n1", "n2"])
     emulation = cluster(store)
     plan = map_plan(0, output="/out/p", replication=3, output_bytes=100 * MB, block_bytes=60 * MB)
@@ -114,10 +123,10 @@ def test_output_is_bound_by_each_node_of_the_pipeline() -> None:
 
 
 def test_a_reduce_fetches_while_maps_run_then_merges_computes_and_writes() -> None:
-    """Maps end at 1 and 5 s with 50 MB each, of which this reduce gets half: 25 MB at 50 MB/s twice.
+    """Maps end at 1 and 5 s with 50 MB each. The reduce fetches half of each: 25 MB at 50 MB/s, twice.
 
-    25 MB stay in memory (a quarter of 100 MB), 25 MB go to the disk in 0.25 s and come back as fast beside 1 s of
-    sorting; then 2 s of CPU beside a write of 100 MB.
+    25 MB stay in memory (a quarter of 100 MB). The other 25 MB go to the disk in 0.25 s and are read back as
+    fast during 1 s of sorting. Then come 2 s of CPU during a write of 100 MB.
     """
     store = Blocks()
     emulation = cluster(store)
@@ -143,7 +152,10 @@ def test_a_reduce_fetches_while_maps_run_then_merges_computes_and_writes() -> No
 
 
 def test_overheads_take_time_on_slow_cores() -> None:
-    """Starting is the plan's; the end is told 0.1 + 0.05 / 0.5 s late; a fetch of 10 bytes takes 0.3 + 0.1 / 0.5 s."""
+    """On cores of half speed, an end is reported 0.1 + 0.05 / 0.5 s late.
+
+    A fetch of 10 bytes takes 0.3 + 0.1 / 0.5 s. The start takes no longer than the plan says.
+    """
     slow = Latencies(end_s=0.1, end_cpu_s=0.05, fetch_s=0.3, fetch_cpu_s=0.1, core_share=1.0)
     assert slow.launch(0.1) == pytest.approx(0.024)
     emulation = FluidEmulation(Blocks(), slow)
@@ -159,7 +171,10 @@ def test_overheads_take_time_on_slow_cores() -> None:
 
 
 def test_known_durations_do_not_contend() -> None:
-    """Three attempts of 4 s on two cores end after 4 s; what comes from elsewhere comes on top, and is shared."""
+    """Three attempts with a recorded duration of 4 s on two cores end after 4 s.
+
+    Remote reads take additional time, and share the network.
+    """
     emulation = cluster(Blocks({"a": ["n0"]}))
     for index in range(3):
         emulation.launch(0.0, "n0", map_plan(index, [("a", 100 * MB)], duration_s=4.0))
@@ -170,7 +185,7 @@ def test_known_durations_do_not_contend() -> None:
 
 @pytest.mark.parametrize("reduces", [1, 2])
 def test_a_reduce_fetches_no_faster_than_the_limit_whoever_shares_its_node(reduces: int) -> None:
-    """Two map outputs of 80 MB from two nodes, for reduces with a limit of 20 MB/s on a NIC of 50: each takes 8 s."""
+    """Each reduce fetches 2 x 80 MB in 8 s: its limit is 20 MB/s although the node has 50 MB/s."""
     emulation = cluster(names="n0 n1 n2 n3", fetch_bps=20.0 * MB)
     for index, name in enumerate(("n0", "n1")):
         emulation.launch(0.0, name, map_plan(index, output_bytes=80 * MB * reduces, reduces=reduces))

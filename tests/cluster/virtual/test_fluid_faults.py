@@ -1,4 +1,4 @@
-"""Accidents under attempts that share: nodes that go, slow down or freeze, partitions, kills, failures."""
+"""Faults while attempts share resources: lost, slow and frozen nodes, partitions, kills and failures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cluster(store: Blocks | None = None, names: str = "n0 n1 n2") -> FluidEmulat
 
 
 def test_a_slow_node_takes_longer_and_a_frozen_one_stands_still() -> None:
-    """10 s of CPU: 4 s at full speed, 4 s at half, 5 s frozen, the last 4 s: ends at 17 s."""
+    """10 s of CPU end at 17 s: 4 s at full speed, 4 s at half speed, 5 s frozen, 4 s at full speed."""
     emulation = cluster()
     emulation.launch(0.0, "n0", map_plan(0, cpu_s=10.0))
     emulation.launch(0.0, "n1", map_plan(1, duration_s=10.0))
@@ -43,7 +43,7 @@ def test_a_slow_node_takes_longer_and_a_frozen_one_stands_still() -> None:
 
 
 def test_a_slow_disk_slows_those_who_read_from_it() -> None:
-    """100 MB from n0's disk: 1 s at 50 MB/s (the network), then 50 MB at 100 x 0.1 MB/s: 6 s in all."""
+    """A remote read of 100 MB takes 6 s: 50 MB in 1 s at the network's rate, then 50 MB at 100 x 0.1 MB/s."""
     emulation = cluster(Blocks({"a": ["n0"]}))
     emulation.launch(0.0, "n1", map_plan(0, [("a", 100 * MB)]))
     emulation.set_rates(1.0, "n0", 1.0, 0.1, 1.0)
@@ -51,9 +51,9 @@ def test_a_slow_disk_slows_those_who_read_from_it() -> None:
 
 
 def test_a_read_goes_on_from_another_replica() -> None:
-    """40 MB of 100 come from n0 until it goes, 10 MB from n2 until it freezes.
+    """A read of 100 MB uses three replicas: 40 MB from n0 until it dies, 10 MB from n2 until it freezes.
 
-    That one is given up 20 s later; 0.3 s after that the own disk has a replica: 50 MB in 1 s.
+    The read gives up on n2 after 20 s. By the next look 0.3 s later its own disk has a replica: 50 MB in 1 s.
     """
     store = Blocks({"a": ["n0", "n2"]})
     emulation = cluster(store)
@@ -69,7 +69,7 @@ def test_a_read_goes_on_from_another_replica() -> None:
 
 
 def test_input_without_a_replica_fails_after_three_more_looks() -> None:
-    """Looks at 0, 0.3, 1.3 and 3.3 s; a replica that is back by then is read."""
+    """Attempts look for a replica at 0, 0.3, 1.3 and 3.3 s, and read it if one is back by then."""
     store = Blocks()
     emulation = cluster(store)
     emulation.launch(0.0, "n0", map_plan(0, [("a", 100 * MB)]))
@@ -82,7 +82,10 @@ def test_input_without_a_replica_fails_after_three_more_looks() -> None:
 
 
 def test_a_lost_output_is_told_of_and_its_successor_is_fetched() -> None:
-    """The fetch breaks off at 6 s; tried again after 0.25, 0.5, 1, 2 s; told from the second failure on."""
+    """A fetch that breaks off at 6 s is tried again after 0.25, 0.5, 1 and 2 s.
+
+    Failures are reported from the second one on.
+    """
     emulation = cluster()
     emulation.launch(0.0, "n0", map_plan(0, cpu_s=5.0, output_bytes=100 * MB))
     emulation.launch(0.0, "n1", reduce_plan(cpu_s=3.0))
@@ -127,7 +130,7 @@ def test_a_partition_lets_transfers_end_and_no_new_one_begin() -> None:
 
 
 def test_a_broken_pipeline_goes_on_to_those_before_the_break() -> None:
-    """20 MB in 1 s at the pace of n1's slow disk; with n1 gone, the other 80 MB at 50 MB/s in 1.6 s."""
+    """20 MB are written in 1 s at the rate of n1's slow disk; without n1, 80 MB take 1.6 s at 50 MB/s."""
     store = Blocks(others=["n1", "n2"])
     emulation = cluster(store)
     emulation.set_rates(0.0, "n1", 1.0, 0.2, 1.0)
@@ -145,7 +148,7 @@ def test_a_writer_without_room_fails() -> None:
 
 
 def test_attempts_fail_at_their_share_and_at_their_memory() -> None:
-    """At half and at a quarter of 4 s of CPU."""
+    """One attempt fails at half of its 4 s of CPU, and another at a quarter, where it exceeds its memory."""
     emulation = cluster()
     emulation.launch(0.0, "n0", map_plan(0, cpu_s=4.0, fails_after=0.5, failure="bad record"))
     emulation.launch(0.0, "n0", map_plan(1, cpu_s=4.0, memory_peak_bytes=400 * MB))
@@ -175,7 +178,7 @@ def test_a_kill_is_told_at_once_with_what_was_done() -> None:
 
 
 def test_a_node_that_goes_takes_everything_along() -> None:
-    """Also the bandwidth that its attempts took elsewhere: n2's read has all of n0's network after 1 s."""
+    """A lost node frees the bandwidth that its attempts used: n2's read has all of n0's network after 1 s."""
     emulation = cluster(Blocks({"a": ["n0"]}))
     for index, name in enumerate(("n1", "n2")):
         emulation.launch(0.0, name, map_plan(index, [("a", 100 * MB)]))

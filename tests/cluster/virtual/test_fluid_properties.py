@@ -1,4 +1,4 @@
-"""What holds in any run: work done is work asked, no capacity is exceeded, the same calls give the same answers."""
+"""Properties of any run: all requested work is done, no capacity is exceeded, and runs are reproducible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ ROOT = Path(__file__).parents[3]
 
 
 def simulate(seed: int) -> tuple[dict[str, AttemptReport], dict[str, int], str]:
-    """A job of 30 maps and 4 reduces on six nodes, some slow for a while: reports, output bytes asked, all as text."""
+    """Simulate a job of 30 maps and 4 reduces on six nodes, some of which are slow for a while.
+
+    Returns the reports and the requested output bytes as text.
+    """
     luck = chance(seed, "fluid")
     store = Blocks({f"b{index}": luck.sample(NODES, 2) for index in range(30)}, others=luck.sample(NODES, 2))
     emulation = FluidEmulation(store, Latencies(), links=LINKS, keeps_consumed=True)

@@ -1,4 +1,4 @@
-"""Max-min fair rates against a plain reference that fills all flows from scratch."""
+"""Max-min fair rates, compared with a simple reference that computes all rates from scratch."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_streams_that_want_less_than_a_seeking_disk_has_left_keep_their_rates() 
 
 
 class Nobody:
-    """An owner that does not care."""
+    """An owner of flows whose end is never reached."""
 
     def fire(self, item: Item) -> None:
         raise AssertionError("nothing is due here")
@@ -62,7 +62,10 @@ class Nobody:
 def reference(
     caps: Sequence[float], ways: Sequence[Sequence[int]], capacities: Sequence[float]
 ) -> list[float]:
-    """Progressive filling: all rates rise together; each stops at its cap or where a resource is used up."""
+    """Return the rate of each flow by progressive filling, as the expected result.
+
+    All rates rise together. A rate stops at the flow's cap or where a resource on the flow's way is used up.
+    """
     rates = [0.0] * len(caps)
     rising = [number for number in range(len(caps)) if caps[number] > 0]
     while rising:
@@ -98,7 +101,7 @@ capacities = st.lists(amounts | st.just(0.0), min_size=1, max_size=6)
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[float], list[tuple[Any, ...]]]:
-    """Capacities, and what happens: a flow starts, one stops, a capacity or a cap changes."""
+    """Draw capacities of resources, and events: a flow starts or stops, a capacity or a cap changes."""
     room = draw(capacities)
     which = st.integers(0, len(room) - 1)
     start = st.tuples(st.just("start"), amounts, st.lists(which, max_size=4, unique=True))
@@ -109,7 +112,10 @@ def histories(draw: st.DrawFn) -> tuple[list[float], list[tuple[Any, ...]]]:
 
 
 def run_events(room: list[float], events: list[tuple[Any, ...]], reach: int, batch: int) -> None:
-    """Compares after every `batch` events; with a small reach only that no capacity is exceeded."""
+    """Compare the rates with the reference after every `batch` events.
+
+    With a small `reach`, only check that no capacity is exceeded.
+    """
     agenda = Agenda()
     sharing = Sharing(agenda, reach)
     resources = [Resource(capacity) for capacity in room]
@@ -153,7 +159,7 @@ def test_a_short_reach_never_exceeds_a_capacity(history: tuple[list[float], list
 
 
 def test_the_textbook_case() -> None:
-    """Links of 10 and 4; a uses both, b the first, c the second. The second gives 2 each; b gets 10 - 2 = 8."""
+    """Flow a uses links of 10 and 4, b the first, c the second: a and c have 2 each, b has 10 - 2 = 8."""
     sharing = Sharing(Agenda())
     wide, narrow = Resource(10.0), Resource(4.0)
     a, b, c = (Flow(Nobody(), 0, 1e9, 100.0, way) for way in ([wide, narrow], [wide], [narrow]))
@@ -167,7 +173,7 @@ def test_the_textbook_case() -> None:
 
 
 def test_what_is_left_follows_the_rates() -> None:
-    """100 units: 4 s alone at 10, then 5 s beside another at 5: 35 left, due 7 s later."""
+    """Of 100 units, 4 s alone at rate 10 and 5 s shared at rate 5 leave 35, which are due 7 s later."""
     agenda = Agenda()
     sharing, link = Sharing(agenda), Resource(10.0)
     one, two = (Flow(Nobody(), 0, 100.0, 10.0, [link]) for _ in range(2))

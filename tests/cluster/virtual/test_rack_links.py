@@ -1,4 +1,4 @@
-"""Links between racks: rates by hand, and what holds of any flows between any racks."""
+"""Links between racks: rates computed by hand, and properties of any flows between any racks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.harness.simulation import MB, Blocks, map_plan, node, reports, run
 
 
 def racked(racks: str, links: LinkRates, store: Blocks | None = None) -> FluidEmulation:
-    """Return nodes n0, n1 ... in the racks named."""
+    """Return an emulation of nodes n0, n1, ...; `racks` names the rack of each node, separated by spaces."""
     emulation = FluidEmulation(store or Blocks(), NO_LATENCIES, links)
     for number, rack in enumerate(racks.split()):
         emulation.node_up(0.0, node(f"n{number}", rack=rack))
@@ -27,7 +27,10 @@ def ends(emulation: FluidEmulation) -> dict[str, float]:
 
 
 def test_senders_of_two_racks_share_the_downlink_of_a_third() -> None:
-    """20 MB/s for both: 60 MB at 10 MB/s take 6 s, then the other 40 MB come at 20 MB/s. What stays goes at 50 MB/s."""
+    """Two reads share a downlink of 20 MB/s: 60 MB take 6 s, and the last 40 MB of the other come at 20 MB/s.
+
+    A read within a rack has 50 MB/s.
+    """
     store = Blocks({"a": ["n0"], "b": ["n1"], "c": ["n4"]})
     emulation = racked("r0 r1 r2 r2 r3 r3", LinkRates(down_bps=20.0 * MB), store)
     for index, (name, block, size) in enumerate((("n2", "a", 60), ("n3", "b", 100), ("n5", "c", 100))):
@@ -36,7 +39,10 @@ def test_senders_of_two_racks_share_the_downlink_of_a_third() -> None:
 
 
 def test_uplink_core_and_downlink_bind_together() -> None:
-    """Three flows into r1 get 12 MB/s each of its 36. The one from r1 to r2 gets what the core has left: 24 MB/s."""
+    """Three flows into r1 have 12 MB/s each, since the downlink has 36 MB/s.
+
+    The flow from r1 to r2 has the 24 MB/s that are left of the core switch.
+    """
     store = Blocks({"a": ["n0"], "b": ["n1"], "c": ["n4"], "d": ["n2"]})
     links = LinkRates(up_bps=30.0 * MB, down_bps=36.0 * MB, core_bps=60.0 * MB)
     emulation = racked("r0 r0 r1 r1 r2", links, store)
@@ -53,7 +59,7 @@ def test_a_pipeline_into_another_rack_passes_core_and_downlink() -> None:
 
 
 class Idle:
-    """An owner whose flows never end here."""
+    """An owner of flows whose end is never reached."""
 
     def fire(self, item: Item) -> None:
         raise AssertionError("nothing is due here")
@@ -72,7 +78,7 @@ def test_no_budget_is_exceeded_and_each_flow_has_a_full_one(
     between: list[tuple[int, int]],
     stopped: int,
 ) -> None:
-    """A flow is limited where a budget on its way is full and no flow there is faster: that is max-min fair."""
+    """Rates are max-min fair: each flow passes a full link on which no flow is faster."""
     names = " ".join(f"r{rack}" for rack in racks)
     emulation = racked(names, LinkRates(up_bps=up, down_bps=down, core_bps=core))
     world = emulation._world
@@ -104,7 +110,10 @@ def check(flows: list[Flow]) -> None:
 
 
 def test_a_solve_that_ends_at_the_reach_is_counted() -> None:
-    """17 flows leave n0, and each receiver has one more sender: a change at n0 leaves those others as they are."""
+    """A change at n0 concerns 17 flows, more than the reach allows, so other flows keep their rates.
+
+    The number of such incomplete solutions is in `cut_short`.
+    """
     emulation = racked("r0 " * 35, LinkRates())
     world = emulation._world
     ends = [(0, number) for number in range(1, 18)] + [(17 + number, number) for number in range(1, 18)]

@@ -1,4 +1,4 @@
-"""Disks that seek, page and are shared by nodes: times by hand, where nothing but these takes time."""
+"""Disks that seek, page, or are shared by nodes: times by hand, without any other latencies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ LOCAL = {"a": ["n0"], "b": ["n0"], "c": ["n1"], "d": ["n2"]}
 
 
 def cluster(more: Any, store: Blocks | None = None, names: str = "n0 n1 n2") -> FluidEmulation:
-    """Return nodes of 1000 MB of memory and 100 MB/s of disk, which have that beside."""
+    """Return an emulation of nodes with 1000 MB of memory and 100 MB/s of disk.
+
+    `more` contains further fields of the nodes: a dictionary for all nodes, or one for each node by name.
+    """
     emulation = FluidEmulation(store or Blocks(dict(LOCAL)), NO_LATENCIES)
     for name in names.split():
         emulation.node_up(0.0, node(name, **more.get(name, more)))
@@ -24,14 +27,14 @@ def cluster(more: Any, store: Blocks | None = None, names: str = "n0 n1 n2") -> 
 
 
 def ends(emulation: FluidEmulation) -> Any:
-    """Return when each attempt ended, to the microsecond."""
+    """Return the end time of each attempt, such as `m_0`, in a form that is compared to the microsecond."""
     return pytest.approx(
         {name[6:9]: report.end_s for name, report in reports(run(emulation)).items()}, abs=1e-6, rel=0
     )
 
 
 def test_streams_of_a_disk_that_seeks() -> None:
-    """Two get 80 MB/s together; the first has 100 MB after 2.5 s, the other 200 MB left for 100 MB/s."""
+    """Two streams have 80 MB/s together: one reads its 100 MB in 2.5 s; the other's last 200 MB take 2 s."""
     emulation = cluster({"seek": 0.25})
     emulation.launch(0.0, "n0", map_plan(0, [("a", 100 * MB)]))
     emulation.launch(0.0, "n0", map_plan(1, [("b", 300 * MB)]))
@@ -39,7 +42,10 @@ def test_streams_of_a_disk_that_seeks() -> None:
 
 
 def test_tasks_that_declare_more_memory_than_there_is_slow_the_disk_until_one_has_ended() -> None:
-    """2000 of 1000 MB at 0.5: 100 / 1.5 MB/s for both, so 100 MB take 3 s; then 200 MB at 100 MB/s."""
+    """Two tasks that declare 2000 of 1000 MB share 100 / 1.5 MB/s until one ends after 3 s.
+
+    `paging` is 0.5. The last 200 MB of the other task come at 100 MB/s.
+    """
     emulation = cluster({"paging": 0.5})
     emulation.launch(0.0, "n0", map_plan(0, [("a", 100 * MB)], memory_bytes=1000 * MB))
     emulation.launch(0.0, "n0", map_plan(1, [("b", 300 * MB)], memory_bytes=1000 * MB))
@@ -55,7 +61,7 @@ def test_memory_that_is_just_enough_costs_nothing() -> None:
 
 
 def test_seeks_paging_and_a_fault_multiply() -> None:
-    """100 MB/s, half of it by the fault, / 1.5 for 2000 of 1000 MB, / 1.25 for two streams: 40 / 1.5 MB/s together."""
+    """A fault (x 0.5), paging (/ 1.5) and seeks (/ 1.25) reduce a disk of 100 MB/s to 40 / 1.5 MB/s."""
     emulation = cluster({"seek": 0.25, "paging": 0.5})
     emulation.set_rates(0.0, "n0", 1.0, 0.5, 1.0)
     for index, block in enumerate("ab"):
@@ -64,7 +70,10 @@ def test_seeks_paging_and_a_fault_multiply() -> None:
 
 
 def test_a_killed_task_gives_the_memory_back() -> None:
-    """1 s at a third of 100 MB/s, shared by two: 50 / 3 MB; the other 250 / 3 MB alone at 100 MB/s."""
+    """Paging ends with a kill after 1 s at a third of 100 MB/s, shared by two tasks.
+
+    By then the other task has read 50 / 3 MB of 300 MB. It reads the rest at 100 MB/s.
+    """
     emulation = cluster({"paging": 2.0})
     plan = map_plan(1, [("b", 300 * MB)], memory_bytes=1000 * MB)
     emulation.launch(0.0, "n0", map_plan(0, [("a", 100 * MB)], memory_bytes=1000 * MB))
@@ -75,7 +84,7 @@ def test_a_killed_task_gives_the_memory_back() -> None:
 
 @pytest.mark.parametrize(("seek", "shared_s"), [(0.0, 2.0), (0.25, 2.5)])
 def test_nodes_of_one_host_share_its_disk(seek: float, shared_s: float) -> None:
-    """n0 and n1 have 100 MB/s, or 80 MB/s, together; n2 has a disk of its own."""
+    """n0 and n1 share a disk of 100 MB/s, or of 80 MB/s with seeks; n2 has a disk of its own."""
     host = {"shared_disk": "h", "seek": seek}
     emulation = cluster({"n0": host, "n1": host, "n2": {"seek": seek}})
     for index, (name, block) in enumerate((("n0", "a"), ("n1", "c"), ("n2", "d"))):
@@ -85,7 +94,7 @@ def test_nodes_of_one_host_share_its_disk(seek: float, shared_s: float) -> None:
 
 @pytest.mark.parametrize(("seek", "end_s"), [(0.0, 2.0), (0.25, 2.5)])
 def test_replicas_that_go_to_one_disk_are_written_once_each(seek: float, end_s: float) -> None:
-    """100 MB to n0 and n1 are 200 MB for their disk, in two streams: at 100 or 80 MB/s."""
+    """100 MB for n0 and n1 are 200 MB on their shared disk: at 100 MB/s, or 80 MB/s with seeks."""
     more = {"shared_disk": "h", "seek": seek, "network_bps": 900.0 * MB}
     emulation = cluster(more, Blocks(others=["n1"]))
     plan = map_plan(0, output="/out/p", replication=2, output_bytes=100 * MB, block_bytes=100 * MB)
@@ -94,7 +103,7 @@ def test_replicas_that_go_to_one_disk_are_written_once_each(seek: float, end_s: 
 
 
 def test_two_replicas_and_a_read_have_a_third_of_the_disk_each() -> None:
-    """The read has its 50 MB after 1.5 s, when the block has 50 of its 100 MB; these take 1 s more."""
+    """The read of 50 MB ends after 1.5 s, when 50 of the block's 100 MB are written. The rest takes 1 s."""
     more = {"shared_disk": "h", "network_bps": 900.0 * MB}
     emulation = cluster(more, Blocks({"d": ["n2"]}, others=["n1"]))
     plan = map_plan(0, output="/out/p", replication=2, output_bytes=100 * MB, block_bytes=100 * MB)
@@ -104,7 +113,7 @@ def test_two_replicas_and_a_read_have_a_third_of_the_disk_each() -> None:
 
 
 def test_a_fault_of_one_node_leaves_the_rest_of_the_disk_to_the_others() -> None:
-    """n0 has 20 MB/s of the disk, n1 the other 80."""
+    """A fault limits n0 to 20 MB/s of the shared disk, so n1 has the other 80 MB/s."""
     emulation = cluster({"shared_disk": "h"})
     emulation.set_rates(0.0, "n0", 1.0, 0.2, 1.0)
     emulation.launch(0.0, "n0", map_plan(0, [("a", 100 * MB)]))
@@ -113,7 +122,7 @@ def test_a_fault_of_one_node_leaves_the_rest_of_the_disk_to_the_others() -> None
 
 
 def test_the_disk_outlives_a_node_that_shares_it() -> None:
-    """n1 dies after 1 s with half of its work done; n0 goes on with the whole disk."""
+    """n1 dies after 1 s, when n0 has half of its data; n0 then has the whole disk."""
     emulation = cluster({"shared_disk": "h"})
     emulation.launch(0.0, "n0", map_plan(0, [("a", 100 * MB)]))
     emulation.launch(0.0, "n1", map_plan(1, [("c", 100 * MB)]))
@@ -122,7 +131,7 @@ def test_the_disk_outlives_a_node_that_shares_it() -> None:
 
 
 class Nobody:
-    """An owner that does not care."""
+    """An owner of flows whose end is never reached."""
 
     def fire(self, item: Item) -> None:
         raise AssertionError("nothing is due here")

@@ -1,4 +1,4 @@
-"""What real clients ask of WebHDFS beyond reading and writing: attributes, lists, checksums, joins, cuts and tokens."""
+"""WebHDFS operations beyond reads and writes: attributes, lists, checksums, joins, truncation and tokens."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_the_token_is_taken_in_the_form_of_hadoop() -> None:
 
 
 def test_credentials_are_a_file_of_hadoop() -> None:
-    """Magic, version, one token under its service; its four parts, then no secret keys."""
+    """The file has Hadoop's header and version, one token with its service, and no secret keys."""
     made = hadoop_token.credentials("t" * 200, "ana", "127.0.0.1:80")
     assert made.startswith(b"HDTS\x00\x01\x0c127.0.0.1:80")
     assert made.endswith(b"\x8f\xc8" + b"t" * 200 + b"\x12WEBHDFS delegation\x0c127.0.0.1:80\x00")
@@ -235,7 +235,7 @@ def test_credentials_are_a_file_of_hadoop() -> None:
 
 
 def test_json_for_hadoops_client_has_no_type() -> None:
-    """Spark's Hadoop fails on any."""
+    """Answers to Java clients have no content type, because Hadoop's client in Spark fails on any."""
 
     async def story(client: RestClient, _: Cluster) -> None:
         params = {"op": "LISTSTATUS", "delegation": TOKEN}

@@ -1,4 +1,4 @@
-"""WebHDFS as an ordinary client meets it: the JSON of Hadoop's documentation, redirects, errors, the token."""
+"""WebHDFS for ordinary clients: the JSON of Hadoop's documentation, redirects, errors and the token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate of HTTP servers, over real sockets: 401 for whatever is not the token, on each server that we have."""
+"""The token check of HTTP servers over real sockets: every server answers 401 to anything but the token."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ BAD_TOKENS = {
 
 
 class Server:
-    """An application that counts its requests, behind a gate."""
+    """A web application that records the bodies of its requests, behind an `HttpGate`."""
 
     def __init__(self, **unauthenticated: Any) -> None:
         self.heard: list[bytes] = []
@@ -89,7 +89,7 @@ def head(authorization: bytes | None, target: bytes = b"/", more: bytes = b"") -
 
 
 async def answer_to(port: int, data: bytes) -> bytes:
-    """All that a server says until it ends the connection."""
+    """Send `data` to a server, and return all bytes received until the server closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(data)
     said = await reader.read()
@@ -98,7 +98,7 @@ async def answer_to(port: int, data: bytes) -> bytes:
 
 
 async def status(line: Line) -> int:
-    """The status of an answer that has a body of three bytes."""
+    """Read one answer from a connection, and return its status code."""
     read = await line[0].readuntil(b"\r\n\r\n")
     await line[0].readexactly(len(b"yes") if b"200 OK" in read else len(REFUSAL.body))
     return int(read.split(b" ")[1])

@@ -1,4 +1,4 @@
-"""Listeners that keep to a range of ports."""
+"""Servers that only listen on ports of a given range."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.harness.tables import NODES
 
 
 def free_pair() -> PortRange:
-    """Two ports that follow each other and are free now."""
+    """Return a range of two consecutive ports that are free now."""
     for first in range(20000, 60000, 2):
         try:
             for port in (first, first + 1):

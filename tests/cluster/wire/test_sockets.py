@@ -1,4 +1,4 @@
-"""The socket between two processes: the token first, frames within bounds, repeats answered alike, typed values."""
+"""The socket protocol of two processes: the token first, bounded frames, repeated calls, typed values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOKEN = "secret"
 
 
 class CountingDoor(Protocol):
-    """A door to count calls at."""
+    """An interface with calls that a server counts."""
 
     async def add(self, amount: int, note: str = "") -> int: ...
 
@@ -35,7 +35,7 @@ class CountingDoor(Protocol):
 
 
 class Bench:
-    """A server that counts, and what stands between it and its clients: `cuts` connections break in mid-answer."""
+    """A server that adds numbers. While `gate` is cleared, it does not answer."""
 
     def __init__(self, place: Endpoint) -> None:
         self.wanted = place
@@ -64,7 +64,7 @@ class Bench:
 def run_story(
     folder: Path, story: Callable[[Bench, ClientEnd], Awaitable[None]], *, tcp: bool = False
 ) -> None:
-    """Tell a story of a server and one client of it."""
+    """Run the coroutine `story` with a server and one client of it, over TCP or a Unix socket."""
     place = Endpoint(host="127.0.0.1", token=TOKEN) if tcp else Endpoint(path=str(folder / "s"), token=TOKEN)
 
     async def told() -> None:
@@ -309,7 +309,7 @@ def test_a_broken_connection_is_made_again_and_no_call_is_carried_out_twice(tmp_
 
 
 class Breaker:
-    """Passes bytes on until it is told to cut all connections."""
+    """A proxy that forwards bytes until the test breaks all connections."""
 
     def __init__(self, target: str, path: Path) -> None:
         self._target, self._path = target, path

@@ -1,4 +1,4 @@
-"""TLS between processes of a run, over real sockets: who may connect, and what a listener on the wire sees."""
+"""TLS between processes of a run, over real sockets: who may connect, and what an eavesdropper sees."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ mismatched = pytest.mark.parametrize(("server", "client"), MISMATCHES.values(), 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not fail at once hangs until the test's timeout."""
+    """Set the time limit for unauthenticated connections so high that no test passes by waiting for it."""
     defaults = UnauthenticatedPeers.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "patience_s", 1e6)
@@ -66,13 +66,16 @@ def told(story: Awaitable[None]) -> None:
 
 
 class EchoDoor(Protocol):
-    """A door that repeats what it hears."""
+    """An interface with one call that returns its argument."""
 
     async def echo(self, words: str) -> str: ...
 
 
 async def call_framed(server: Tls | None, client: Tls | None, heard: list[str], tap_to: list[Tap]) -> str:
-    """What a client hears from a server, with a tap between them."""
+    """Return a client's answer from a server, with a recording proxy between them.
+
+    The server appends the words received to `heard`, and the proxy is appended to `tap_to`.
+    """
 
     async def serve(_method: str, given: Any) -> str:
         heard.append(given["words"])
@@ -148,7 +151,7 @@ def test_a_connection_that_breaks_is_made_again_with_tls() -> None:
 
 
 class Store:
-    """A server of blocks behind a gate."""
+    """A server that stores blocks, behind an `HttpGate`."""
 
     def __init__(self, tls: Tls | None) -> None:
         self.stored: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Every application as a whole job on an in-memory node: right results, and the same bytes under any cut."""
+"""Every application as a whole job on an in-memory node: right results, the same bytes for any splits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The papers' applications against straightforward references, under any cut of the input and any number of reduces."""
+"""The papers' applications against simple references, for any splits of the input and number of reduces."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ PARAMS: dict[str, dict[str, Any]] = {
 
 
 def run(root: Path, app: str, data: bytes, cuts: list[int], reduces: int, piece: int = 1000) -> list[bytes]:
-    """The parts that an application writes, also one that has no reduces or no input."""
+    """Run a job of an application over `data`, split at the offsets `cuts`; return the output parts.
+
+    Applications without reduces or without input are supported. Reads return pieces of `piece` bytes.
+    """
     cluster, params = FakeCluster(root, data, piece), PARAMS.get(app, {})
     if APPS[app].reduces == "needed" and APPS[app].input != "none":
         return cluster.job(app, [cut for cut in cuts if 0 < cut < len(data)], reduces, params)
@@ -61,14 +64,14 @@ def run(root: Path, app: str, data: bytes, cuts: list[int], reduces: int, piece:
 
 
 def checked(app: str, data: bytes, parts: list[bytes], maps: int = 1) -> str | None:
-    """What the application's check says; the input and the parts come in odd pieces."""
+    """Return the verdict of the application's check, which reads the input and the parts in uneven pieces."""
     pieces = [data[at : at + 777] for at in range(0, len(data), 777)]
     cut = [[part[:333], part[333:]] for part in parts]
     return check_output(app, Ran(APPS[app].params(PARAMS.get(app, {})), maps), pieces, cut)
 
 
 def lines_of(parts: list[bytes]) -> dict[bytes, bytes]:
-    """Lines key<TAB>value of all parts."""
+    """Return the lines `key<TAB>value` of all parts as a dictionary. Check that no key occurs twice."""
     split = [line.rpartition(b"\t") for part in parts for line in part.splitlines()]
     assert len({key for key, _, _ in split}) == len(split)
     return {key: value for key, _, value in split}
@@ -223,7 +226,7 @@ def test_rows_look_as_documented() -> None:
 
 
 def machin(digits: int) -> str:
-    """Hexadecimal digits of pi after the point, by Machin's formula."""
+    """Return the first `digits` hexadecimal digits of pi after the point, by Machin's formula."""
     unit = 16 ** (digits + 10)
 
     def arctan_inverse(x: int) -> int:

@@ -1,4 +1,4 @@
-"""The validators find what is wrong and pass what is right."""
+"""The checks of applications' outputs find wrong outputs and accept right ones."""
 
 from __future__ import annotations
 

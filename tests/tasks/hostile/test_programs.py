@@ -1,4 +1,4 @@
-"""Each hostile program does what it says where nothing limits it, and ends by itself."""
+"""Each hostile program does what its name says where nothing limits it, and ends without a kill."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ sys.stdin.read()
 
 
 class Watched:
-    """A process that runs programs one after another, with the greatest values that the kernel's counters had."""
+    """A process that runs hostile programs one after another.
+
+    `now` contains the latest values of the kernel's counters, and `most` the greatest ones so far.
+    """
 
     def __init__(self, folder: Path, *programs: str, **orders: Any) -> None:
         name = ",".join(programs)
@@ -67,16 +70,19 @@ class Watched:
         self.most: dict[str, float] = {}
 
     def until(self, **least: float) -> dict[str, float]:
-        """Look until each of these values has been reached."""
+        """Read the counters until each has reached its value in `least`; return the greatest values."""
         _wait_until(lambda: self._look() and all(self.most.get(name, 0.0) >= least[name] for name in least))
         return self.most
 
     def settled(self, name: str, value: float) -> None:
-        """Look until it has this value now: processes that only start others are gone again soon."""
+        """Read the counters until the counter `name` is `value`. Short-lived processes must end first."""
         _wait_until(lambda: self._look() and self.now.get(name) == value)
 
     def to_end(self) -> dict[str, float]:
-        """Wait until all of it has ended by itself; it has counted all by the time that it says so."""
+        """Wait until the process and its descendants have ended; return the greatest values of the counters.
+
+        The last reading is made between the end of the programs and the end of the process.
+        """
         _wait_until(lambda: self._look() and DONE in self.log.read_text())
         self._look()
         assert self.process.stdin is not None
@@ -86,7 +92,7 @@ class Watched:
         return self.most
 
     def _look(self) -> bool:
-        """Look at its processes; return whether there are any."""
+        """Read the counters of the process and its descendants. Return whether any of them runs."""
         self._processes.search()
         self._processes.look()
         self.now = {name: value for (name, _), value in self._processes.totals().items()}
@@ -95,7 +101,7 @@ class Watched:
         return self.process.poll() is None or bool(self._processes.alive)
 
     def close(self) -> None:
-        """Leave nothing of it behind."""
+        """Kill the process and its descendants."""
         give_up_s = time.monotonic() + PATIENCE_S
         while self._look() and time.monotonic() < give_up_s:
             self.process.kill()
@@ -204,7 +210,7 @@ def test_a_process_finds_its_own_groups() -> None:
 
 
 def test_open_files_of_the_parent_are_taken_where_the_kernel_gives_them(tmp_path: Path) -> None:
-    """As `cpu.max`, a file of this test's is open in the parent of a process that looks for such files."""
+    """A hostile process finds the file `cpu.max` that its parent, this test, has open, and writes to it."""
     script = (
         "import os, sys\n"
         "from schedbed.tasks.hostile.escapes import stolen_descriptors\n"

@@ -1,4 +1,4 @@
-"""The HTTP client against a scripted agent: kept connections that died, refusals, full disks, short bodies."""
+"""The HTTP client against a scripted agent: broken connections, refusals, full disks and short bodies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from tests.harness.memory_node import a_spec
 
 
 class Script(ThreadingHTTPServer):
-    """What the agent answers: `answers` maps "VERB /path" to (status, body); `seen` is what it was asked."""
+    """A fake agent with given answers.
+
+    `answers` is a dictionary from "VERB /path" to a status and a body. `seen` lists the received requests.
+    """
 
     daemon_threads = True
 
@@ -45,7 +48,7 @@ class Script(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Plays the script."""
+    """Answers one request as the `Script` says."""
 
     protocol_version = "HTTP/1.1"
 
@@ -83,7 +86,7 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = _answer
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
+        """Discard the log message."""
 
 
 @contextmanager
@@ -236,7 +239,7 @@ def test_a_full_disk_is_known_as_such(tmp_path: Path, agent: Script, limit: int 
 
 
 def test_a_node_that_restarted_is_fetched_from_at_its_new_address(tmp_path: Path, agent: Script) -> None:
-    """A reduce that runs for long has seen nodes at addresses that they have no more."""
+    """A reduce that knows an old address of a restarted node asks its agent for the new one."""
     with socket.create_server(("127.0.0.1", 0)) as gone:
         old = f"http://127.0.0.1:{gone.getsockname()[1]}"
     node = a_node(tmp_path, agent, n2=old)
@@ -282,7 +285,10 @@ def test_the_list_of_map_outputs_and_failures_go_through_the_own_agent(tmp_path:
 
 
 def test_a_connection_holds_no_more_than_the_nic_lets_in(tmp_path: Path, agent: Script) -> None:
-    """Else a sender runs ahead of the receiver's budget by megabytes, and a transfer is bound at one end only."""
+    """The receive buffer of a connection is limited, so that a sender is bound by the receiver's rate.
+
+    With a larger buffer, the sender would run ahead of the receiver's budget by megabytes.
+    """
     context = a_context(tmp_path, agent)
     Budget.create(tmp_path / "budget", {"rx": 5e6}).close()
     link = AgentLink(replace(context, budget=tmp_path / "budget"))

@@ -1,4 +1,4 @@
-"""What an attempt puts aside of the block that it fetches: one range without gaps, if the NameNode wants it."""
+"""An attempt keeps what it reads of a block as one range without gaps, if the NameNode wants a replica."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ATTEMPT = "job_0001_m_000000_0"
 
 @pytest.fixture
 def agents() -> Iterator[tuple[Script, Script]]:
-    """The attempt's own, which wants the copy, and one that has the block."""
+    """Yield two fake agents: the attempt's own, which wants a replica, and one that holds the block."""
     with an_agent() as own, an_agent() as holder:
         own.answers["POST /call/keeps"] = (200, b'{"keep": true}')
         own.answers["POST /blocks/blk_1/keep"] = (200, b"{}")
@@ -26,7 +26,10 @@ def agents() -> Iterator[tuple[Script, Script]]:
 
 
 def a_reader(root: Path, agents: tuple[Script, Script], offset: int = 0, budget: float = 0.5) -> HttpNode:
-    """A map whose split begins at that byte of a file of three blocks of 10 bytes, all on n2."""
+    """Return the client of a map whose split begins at `offset` in a file of three blocks of 10 bytes.
+
+    All blocks are on n2. `budget` is the map's `keep_budget`, the budget for kept replicas.
+    """
     (root / "attempts" / ATTEMPT).mkdir(parents=True)
     blocks = tuple(block(number, ("n2",), offset=10 * number) for number in range(3))
     spec = a_spec(TaskKind.MAP, file="/in", blocks=blocks, offset=offset, length=5, keep_budget=budget)
@@ -34,7 +37,7 @@ def a_reader(root: Path, agents: tuple[Script, Script], offset: int = 0, budget:
 
 
 def fetch(node: HttpNode, holder: Script, number: int, low: int, high: int) -> None:
-    """Reads bytes [low, high) of a block of the file."""
+    """Read the bytes from `low` to `high` of a block of the file, and check them."""
     holder.answers[f"GET /blocks/blk_{number}"] = (206, b"0123456789"[low:high])
     assert b"".join(node.read("/in", 10 * number + low, 10 * number + high)) == b"0123456789"[low:high]
 

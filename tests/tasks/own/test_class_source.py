@@ -1,4 +1,4 @@
-"""What a class's source says without running it, and the line that a wrong one gives."""
+"""Facts read from a user's class without running it, and the error line for an invalid class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of a user's class runs in a child process: its verdict, its faults, and its end."""
+"""The check of a user's class, which runs in a child process: its verdict, its errors and its end."""
 
 from __future__ import annotations
 

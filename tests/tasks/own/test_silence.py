@@ -1,4 +1,4 @@
-"""An attempt whose status file stays as it is too long is silent; a node that was frozen is not."""
+"""An attempt is silent if its status file does not change for too long, unless its node was frozen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sorted lines: every way of merging gives what sorting all lines gives, with bounded windows as well."""
+"""Every way of merging sorted lines is the same as sorting all lines, also with bounded memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINES = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b""
 
 
 def run_of(lines: Sequence[bytes]) -> bytes:
-    """A sorted run."""
+    """Return the lines as a sorted run."""
     return b"".join(line + b"\n" for line in sorted(lines))
 
 

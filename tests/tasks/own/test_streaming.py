@@ -1,4 +1,4 @@
-"""Commands as mappers and reducers: their semantics, and each way in which they fail as one line."""
+"""Commands as mappers and reducers: their semantics, and one error line for each kind of failure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXT = b"".join(b"the cat saw %d cats and the dog\n" % (n % 37) for n in range(3
 
 
 def counted(parts: list[bytes]) -> dict[bytes, int]:
-    """The lines word<TAB>count of all parts."""
+    """Return the lines `word<TAB>count` of all parts as a dictionary. Check that no word occurs twice."""
     pairs = [line.split(b"\t") for part in parts for line in part.splitlines()]
     assert len({key for key, _ in pairs}) == len(pairs)
     return {key: int(value) for key, value in pairs}

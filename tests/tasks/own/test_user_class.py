@@ -1,4 +1,4 @@
-"""A user's class in attempts: its semantics, and each way in which it fails with its file and line."""
+"""A user's class in attempts: its semantics, and the file and line reported for each kind of failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Garbage in the formats of lines and events: a trace or one line of BadInput, whatever is in the file."""
+"""Random content in all trace formats: the result is a trace, or a `BadInput` of one line."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ EVENTS = {
 
 
 def judge(name: str, path: Path) -> None:
-    """Read a file; what is wrong with it must fit into one line that names the file."""
+    """Read a file, and check that an error has one line that names the file."""
     try:
         assert formats()[name].read(path).jobs
     except BadInput as error:
@@ -76,7 +76,7 @@ def judge(name: str, path: Path) -> None:
 
 
 def events_of(name: str) -> st.SearchStrategy[list[Any]]:
-    """Events of the format with any values in their fields."""
+    """Return a Hypothesis strategy that draws events of the format `name` with any values in their fields."""
     values = st.recursive(
         leaf,
         lambda inner: (

@@ -1,4 +1,4 @@
-"""A trace as a scenario file: times kept, a cluster that fits, and columns that contradict each other."""
+"""Traces converted to scenario files: times, a cluster that fits, and columns that contradict each other."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SWF_ROWS = (
 
 @pytest.fixture
 def swf(tmp_path: Path) -> Path:
-    """Three rigid jobs on a machine of 8 nodes with two processors each."""
+    """Write a trace of three rigid jobs on 8 nodes with two processors each; return its path."""
     path = tmp_path / "log.swf"
     path.write_text(f"; Version: 2.2\n; MaxNodes: 8 (all alike)\n; MaxProcs: 16\n{SWF_ROWS}")
     return path
 
 
 def task(cpu_s: float | None, duration_s: float) -> TraceTask:
-    """A task that ran for so long."""
+    """Return a task that ran for `duration_s` seconds."""
     return TraceTask(duration_s=duration_s, work_s=duration_s, cpu_s=cpu_s)
 
 
@@ -45,7 +45,7 @@ def test_requested_times_and_the_machine_of_a_header_are_kept(swf: Path) -> None
 
 
 def test_without_a_header_the_machine_is_what_was_in_use(tmp_path: Path) -> None:
-    """Until 100 four run; then two and eight at once."""
+    """Without a header, the machine has the most processors in use at a time: two jobs with 2 + 8."""
     path = tmp_path / "log.swf"
     path.write_text(SWF_ROWS)
     assert read_trace(path).machine == TracedMachine(
@@ -65,7 +65,7 @@ def test_a_converted_trace_runs_on_its_own_machine_and_lasts_as_long(swf: Path, 
 
 
 def test_the_file_says_what_the_values_say(swf: Path, tmp_path: Path) -> None:
-    """The lines that are written one after another are the YAML of the whole scenario."""
+    """The file, which is written line by line, is valid YAML of the whole scenario."""
     trace, out = read_trace(swf), tmp_path / "out.yaml"
     convert_trace(swf, out, None, 2)
     values, notes = scenario_of(trace, "log", 2)
@@ -87,7 +87,10 @@ def test_names_that_yaml_would_read_otherwise_stay_names() -> None:
 
 
 def test_slots_follow_the_load_where_the_trace_says_no_machine() -> None:
-    """Ten jobs of 40 maps of 70 s, one each 100 s, and one that ends at 970: 28,000 s of maps in 970 s at 70%."""
+    """Without a machine, the slots are those that would be busy for 70% of the time.
+
+    Ten jobs of 40 maps of 70 s, submitted every 100 s, need 28,000 s of maps in 970 s.
+    """
     jobs = tuple(TraceJob(name=f"{n}", submit_s=100.0 * n, maps=(task(70.0, 70.0),) * 40) for n in range(10))
     trace = Trace(format="swf", jobs=jobs)
     fit = fit_cluster(trace, trace_demands(trace))

@@ -1,4 +1,4 @@
-"""What `describe` says of each real trace, against counts taken from the files in another way: no reader of ours."""
+"""The output of `describe` for real traces, compared with counts that do not use schedbed's readers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 
 class Count(NamedTuple):
-    """What a trace holds: jobs, tasks of either kind, attempts that did not succeed, and a span in seconds."""
+    """The content of a trace: jobs, maps, reduces, failed attempts, seconds, and shuffled bytes."""
 
     jobs: int
     maps: int
@@ -35,24 +35,24 @@ class Count(NamedTuple):
 
 
 def text_of(path: Path) -> str:
-    """The file's text, unpacked."""
+    """Return the file's text, decompressed if necessary."""
     return gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()
 
 
 def json_objects(text: str) -> list[dict[str, Any]]:
-    """All objects of a file, decoded as one list."""
+    """Return all JSON objects in a text that contains one after another."""
     return json.loads("[" + re.sub(r"\}\s*\{", "},{", text.strip()) + "]")
 
 
 def swim(text: str) -> Count:
-    """A job a line."""
+    """Count a SWIM trace: each line is a job."""
     rows = [[float(cell) for cell in line.split("\t")[1:6]] for line in text.splitlines()]
     submits = [row[0] for row in rows]
     return Count(len(rows), 0, 0, 0, max(submits) - min(submits), sum(row[3] for row in rows))
 
 
 def rumen(text: str) -> Count:
-    """Jobs with map tasks; each attempt without success is a failure but for the first that has it."""
+    """Count a Rumen trace: jobs with map tasks, and attempts whose result is not success."""
     jobs = [job for job in json_objects(text) if job["mapTasks"]]
     maps = [task for job in jobs for task in job["mapTasks"]]
     reduces = [task for job in jobs for task in job["reduceTasks"] or ()]
@@ -64,7 +64,10 @@ def rumen(text: str) -> Count:
 
 
 def shuffle_of(job: dict[str, Any]) -> float:
-    """What reduces fetched, those that failed as much as the others; of map outputs when no reduce succeeded."""
+    """Return the bytes that a job's reduces fetched, assuming that failed reduces fetched the average.
+
+    If no reduce succeeded, the size of the maps' outputs is returned.
+    """
     reduces = job["reduceTasks"] or []
     good = [a for task in reduces for a in task["attempts"] if a["result"] == "SUCCESS"]
     if not good:
@@ -77,7 +80,7 @@ def shuffle_of(job: dict[str, Any]) -> float:
 
 
 def sls(text: str) -> Count:
-    """Containers of jobs."""
+    """Count an SLS trace: the tasks of jobs."""
     jobs = json_objects(text)
     tasks = [task for job in jobs for task in job["job.tasks"]]
     starts = [job["job.start.ms"] / 1000 for job in jobs]
@@ -85,7 +88,7 @@ def sls(text: str) -> Count:
 
 
 def swf(text: str) -> Count:
-    """Jobs that ran on processors; a map a processor."""
+    """Count an SWF trace: jobs that used processors, with one map per processor."""
     rows = [
         [float(cell) for cell in line.split()]
         for line in text.splitlines()
@@ -100,7 +103,7 @@ def swf(text: str) -> Count:
 
 
 def alibaba(text: str) -> Count:
-    """Instances of tasks."""
+    """Count an Alibaba trace: jobs, and the instances of their tasks."""
     rows = list(csv.DictReader(text.splitlines()))
     submits = [float(row["submit_time"]) for row in rows]
     first: dict[str, float] = {}
@@ -111,7 +114,7 @@ def alibaba(text: str) -> Count:
 
 
 def jhist(text: str) -> Count:
-    """Names of tasks in events."""
+    """Count a job history of YARN: the distinct names of tasks in events."""
     tasks = set(re.findall(r'"(task_\d+_\d+_[mr]_\d+)"', text))
     failed = len(re.findall(r'"type":"(?:MAP|REDUCE)_ATTEMPT_(?:FAILED|KILLED)"', text))
     return Count(1, sum("_m_" in one for one in tasks), sum("_r_" in one for one in tasks), failed, 0.0)
@@ -151,7 +154,10 @@ def test_describe_agrees_with_an_independent_count(path: Path, count: Callable[[
 
 
 def test_every_file_is_counted_a_topology_or_refused_in_one_line() -> None:
-    """Nodes, topologies and a specification hold no recorded jobs; README, licenses and SWF's machines are refused."""
+    """Every file without recorded jobs is a topology, the specification syn.json, or refused in one line.
+
+    README files, licenses and SWF's list of machines are refused.
+    """
     counted = {path for path, _ in FILES}
     for path in sorted(TRACES.glob("*/*")):
         if path in counted:

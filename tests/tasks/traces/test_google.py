@@ -1,4 +1,4 @@
-"""Google's 2019 traces as CSV: instances from their events, samples that only have usage, and wrong lines."""
+"""Google's traces of 2019 as CSV files: instances built from events, usage samples, and wrong lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS = [
 
 
 def written(tmp_path: Path, text: str) -> Path:
-    """A CSV file."""
+    """Write the text to a CSV file of instance events, and return the path."""
     path = tmp_path / "instance_events.csv"
     path.write_text(text)
     return path

@@ -1,4 +1,4 @@
-"""YARN's job history: what is taken of attempts and counters, both spellings of unions, and wrong lines."""
+"""YARN's job history: attempts and counters, both spellings of Avro unions, and wrong lines."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ PACKAGE = "org.apache.hadoop.mapreduce.jobhistory."
 
 
 def event(kind: str, name: str, **fields: Any) -> str:
-    """A line of a history."""
+    """Return a line of a job history."""
     return json.dumps({"type": kind, "event": {PACKAGE + name: fields}})
 
 
 def counters(**values: int) -> dict[str, Any]:
-    """Counters as events hold them."""
+    """Return counters in the form in which events contain them."""
     counts = [{"name": name, "displayName": name, "value": value} for name, value in values.items()]
     return {"name": "COUNTERS", "groups": [{"name": "g", "displayName": "g", "counts": counts}]}
 
 
 def of_task(kind: str, index: int) -> dict[str, Any]:
-    """The fields that name a task."""
+    """Return the fields that identify a task."""
     return {"taskid": f"task_1_1_{kind[0].lower()}_{index:06d}", "taskType": kind}
 
 
 def attempt(kind: str, index: int, number: int, begin: int, end: int, **more: Any) -> list[str]:
-    """An attempt from its start to its success."""
+    """Return the events of a successful attempt that starts at `begin` and ends at `end` (milliseconds)."""
     named = {**of_task(kind, index), "attemptId": f"attempt_1_1_{kind[0].lower()}_{index:06d}_{number}"}
     title = kind.capitalize()
     return [
@@ -49,7 +49,10 @@ def attempt(kind: str, index: int, number: int, begin: int, end: int, **more: An
 
 
 def history(*, reduces: bool = True, union: bool = False) -> list[str]:
-    """Two maps, of which one failed first, and perhaps a reduce."""
+    """Return the lines of a job with two maps, one of which first failed, and with a reduce if `reduces`.
+
+    If `union` is true, counters are written as Avro unions.
+    """
     counted = counters(
         HDFS_BYTES_READ=100, MAP_OUTPUT_MATERIALIZED_BYTES=30, HDFS_BYTES_WRITTEN=70, CPU_MILLISECONDS=1500
     )
@@ -85,7 +88,7 @@ def history(*, reduces: bool = True, union: bool = False) -> list[str]:
 
 
 def written(tmp_path: Path, lines: list[str]) -> Path:
-    """The lines in a file, with an empty one between as some versions write."""
+    """Write the lines to a file with empty lines between them, as some versions do; return the path."""
     path = tmp_path / "job.jhist"
     path.write_text("\n\n".join(lines) + "\n")
     return path

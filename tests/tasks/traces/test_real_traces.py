@@ -1,4 +1,4 @@
-"""The real traces beside the project: read in full; skipped where they are not."""
+"""The real traces in the folder beside the project are read completely; tests are skipped without them."""
 
 from __future__ import annotations
 

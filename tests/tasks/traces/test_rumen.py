@@ -1,4 +1,4 @@
-"""Rumen files: what is taken from attempts, several objects in a row, and garbage of every kind."""
+"""Rumen files: values from attempts, several objects in one file, and invalid content of every kind."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from schedbed.tasks.traces.formats.rumen import read_rumen
 
 
 def attempt(**fields: Any) -> dict[str, Any]:
-    """A successful attempt of 4 s."""
+    """Return a successful attempt of 4 s."""
     return {"result": "SUCCESS", "startTime": 10_000, "finishTime": 14_000, **fields}
 
 
 def task(kind: str, *attempts: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """A task with its attempts."""
+    """Return a task with its attempts."""
     return {"taskType": kind, "attempts": list(attempts), "preferredLocations": [], **fields}
 
 
 def job(number: int = 1, **fields: Any) -> dict[str, Any]:
-    """A job with one map, as Rumen writes it."""
+    """Return a job with one map, in the form that Rumen writes."""
     maps = [task("MAP", attempt(hdfsBytesRead=100, cpuUsages=[500, 700, -1]))]
     base = {"jobID": f"job_1_{number:04d}", "submitTime": number * 1000, "finishTime": 90_000, "user": "ana"}
     return {**base, "outcome": "SUCCESS", "totalMaps": 1, "totalReduces": 0, "mapTasks": maps, **fields}
 
 
 def written(folder: Path, *jobs: Any, packed: bool = False) -> Path:
-    """The objects one after another in a file."""
+    """Write the objects one after another to a file, compressed if `packed`; return the path."""
     content = "\n".join(json.dumps(one, indent=1) for one in jobs).encode()
     path = folder / "trace.json"
     path.write_bytes(gzip.compress(content) if packed else content)
@@ -212,14 +212,20 @@ def test_any_bytes_are_a_trace_or_bad_input(tmp_path_factory, content):
 
 
 def test_a_map_only_job_of_hadoop_2_wrote_what_went_to_the_file_system(tmp_path):
-    """Its tasks' outputBytes are what was written to local disks, 72 kB beside an output of 417 MB."""
+    """The output of a job without reduces is what was written to HDFS (417 MB).
+
+    Its tasks' outputBytes are what was written to local disks (72 kB).
+    """
     good = attempt(hdfsBytesWritten=417_000_000, fileBytesWritten=72_000, mapOutputBytes=-1)
     traced = read_rumen(written(tmp_path, job(mapTasks=[task("MAP", good, outputBytes=72_000)]))).jobs[0]
     assert (traced.output_bytes, traced.maps[0].output_bytes) == (417_000_000, 417_000_000)
 
 
 def test_a_shuffle_is_what_reduces_fetched_dealt_to_the_maps_by_their_own_counts(tmp_path):
-    """Local files count every spill: 300 and 100 bytes written, of which reduces fetched 100 and failed to say once."""
+    """The shuffle is what reduces fetched: 100 bytes each, although one of the two did not record it.
+
+    Maps share it in proportion to their local writes, 300 and 100 bytes, which include every spill.
+    """
     maps = [task("MAP", attempt(fileBytesWritten=count), outputBytes=count) for count in (300, 100)]
     reduces = [
         task("REDUCE", attempt(reduceShuffleBytes=100)),

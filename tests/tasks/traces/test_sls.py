@@ -1,4 +1,4 @@
-"""SLS files: jobs in a row, node files, and jobs drawn from a SYNTH specification in its older and newer form."""
+"""SLS files: several jobs, node files, and jobs drawn from old and new forms of a SYNTH specification."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from schedbed.tasks.workloads.from_trace import Assume, synthesize
 
 
 def container(start: int = 1000, end: int = 4000, **fields: Any) -> dict[str, Any]:
-    """A map's container of 3 s on node1."""
+    """Return a container of a map on node1, 3 s long by default."""
     base = {"container.host": "/default-rack/node1", "container.start.ms": start, "container.end.ms": end}
     return {
         **base,
@@ -28,14 +28,14 @@ def container(start: int = 1000, end: int = 4000, **fields: Any) -> dict[str, An
 
 
 def job(number: int = 1, tasks: list[dict[str, Any]] | None = None, **fields: Any) -> dict[str, Any]:
-    """A job with one map."""
+    """Return a job with one map, or with the given tasks."""
     base = {"am.type": "mapreduce", "job.start.ms": number * 1000, "job.end.ms": 90_000, "job.user": "ana"}
     base |= {"job.queue.name": "q", "job.id": f"job_{number}"}
     return {**base, "job.tasks": [container()] if tasks is None else tasks, **fields}
 
 
 def written(folder: Path, *objects: Any) -> Path:
-    """The objects one after another in a file."""
+    """Write the objects one after another to a file, and return the path."""
     path = folder / "trace.json"
     path.write_text("\n".join(json.dumps(one, indent=1) for one in objects))
     return path
@@ -144,7 +144,10 @@ NEW: dict[str, Any] = {
 
 
 def spec(*classes: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """A specification of one workload in two spans of time, the second never."""
+    """Return a specification of one workload with the job classes `classes`; `fields` are added or replaced.
+
+    The workload has two time spans, and the second has no jobs.
+    """
     spans = [{"time": 10, "weight": 100}, {"time": 60, "weight": 0}]
     workload = {
         "workload_weight": 0.5,

@@ -1,4 +1,4 @@
-"""What sacct --parsable2 prints: jobs without their steps, every spelling of times, and wrong lines."""
+"""The output of `sacct --parsable2`: jobs without their steps, every spelling of times, and wrong lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = [
 
 
 def written(tmp_path: Path, *rows: str, head: str = HEAD) -> Path:
-    """A head and rows in a file."""
+    """Write a header and rows to a file, and return the path."""
     path = tmp_path / "sacct.txt"
     path.write_text("\n".join((head, *rows)) + "\n")
     return path

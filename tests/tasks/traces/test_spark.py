@@ -1,4 +1,4 @@
-"""Spark's event logs: stages become maps and reduces, metrics their bytes and CPU times."""
+"""Spark's event logs: stages become maps and reduces, and metrics become bytes and CPU times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedbed.tasks.traces.detect import read_trace
 
 
 def start(number: int, at_ms: int, stages: dict[int, list[int]]) -> dict[str, Any]:
-    """A job with its stages and what they wait for."""
+    """Return the start event of a job; `stages` is a dictionary from stage to its parent stages."""
     infos = [{"Stage ID": stage, "Parent IDs": parents} for stage, parents in stages.items()]
     return {
         "Event": "SparkListenerJobStart",
@@ -33,7 +33,7 @@ def task(
     *,
     reason: str = "Success",
 ) -> dict[str, Any]:
-    """The end of a task's attempt on h1."""
+    """Return the event for the end of a task's attempt on host h1."""
     info = {
         "Index": index,
         "Launch Time": begin_ms,
@@ -51,7 +51,7 @@ def task(
 
 
 def end(number: int, at_ms: int, result: str = "JobSucceeded") -> dict[str, Any]:
-    """The end of a job."""
+    """Return the event for the end of a job."""
     return {
         "Event": "SparkListenerJobEnd",
         "Job ID": number,
@@ -85,7 +85,7 @@ LOG = [
 
 
 def written(tmp_path: Path, events: list[Any]) -> Path:
-    """The events in a file as Spark writes them: no spaces."""
+    """Write the events to a file without spaces, as Spark does, and return the path."""
     path = tmp_path / "application_1"
     path.write_text("\n".join(json.dumps(one, separators=(",", ":")) for one in events))
     return path

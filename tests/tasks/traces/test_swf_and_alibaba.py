@@ -1,4 +1,4 @@
-"""SWF and Alibaba's batch tasks: what becomes of a line, what is told, and which line is named when one is wrong."""
+"""SWF and Alibaba's batch tasks: jobs read from lines, notes for the user, and the place of wrong lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def swf_line(
     user: Cell = 3,
     queue: Cell = 0,
 ) -> str:
-    """A line of 18 numbers."""
+    """Return an SWF line of 18 numbers."""
     values = [
         number,
         submit,
@@ -57,7 +57,7 @@ def swf_line(
 
 
 def written(folder: Path, text: str, name: str = "t.txt") -> Path:
-    """The text as a file."""
+    """Write the text to a file, and return the path."""
     path = folder / name
     path.write_text(text)
     return path

@@ -1,4 +1,4 @@
-"""SWIM files: both column layouts, and the line that gets named when one is wrong."""
+"""SWIM files: both column layouts, and the line that an error names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EIGHT = "job0\t49\t49\t740773\t2339561\t627471\tinput/a\toutput/b\n"
 
 
 def written(tmp_path: Path, text: str | bytes, name: str = "t.tsv") -> Path:
-    """The text as a file."""
+    """Write the text to a file, and return the path."""
     path = tmp_path / name
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
@@ -85,7 +85,7 @@ def test_any_bytes_are_a_trace_or_bad_input(tmp_path_factory, content):
 
 
 def test_the_published_file_with_paths_ends_each_line_with_a_tab(tmp_path):
-    """Nine fields a line, the last one empty; the two paths are kept."""
+    """Lines have nine fields, of which the last is empty; the input and output paths are kept."""
     path = tmp_path / "t.tsv"
     path.write_text(
         "job0\t0\t0\t10\t20\t30\tinputPath7\toutputPath0\t\njob1\t5\t5\t1\t0\t2\tinputPath7\t\t\n"

@@ -1,4 +1,4 @@
-"""Drawn workloads: the laws they follow, and that the seed decides."""
+"""Drawn workloads: they follow the stated distributions, and the seed determines them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from schedbed.tasks.workloads.from_trace import Assume, SyntheticJob, synthesize
 
 
 def job(maps: list[Cost], reduces: list[Cost]) -> SyntheticJob:
-    """A synthetic job of these tasks."""
+    """Return a synthetic job with the given costs of its maps and reduces."""
     return SyntheticJob(
         name="j",
         user="u",

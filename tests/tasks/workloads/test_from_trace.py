@@ -1,4 +1,4 @@
-"""From traces to synthetic jobs: what is selected, what is assumed, what shrinks, where the input goes."""
+"""Synthetic jobs made from traces: selection, assumptions, reduced sizes, and input files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NODES = {"n1": "r1", "n2": "r2", "n3": "r1", "n4": "r2"}
 
 
 def swim(**fields) -> TraceJob:
-    """A job of which only totals are known."""
+    """Return a job of a trace that contains only totals; `fields` replace defaults."""
     return TraceJob(**{"name": "j", "submit_s": 0.0, **fields})
 
 
 def made(job: TraceJob, **assume):
-    """The one synthetic job of a trace of one."""
+    """Return the synthetic job made from a trace that contains only `job`, with the given assumptions."""
     jobs, _ = synthesize(Trace(format="swim", jobs=(job,)), [job], Assume(**assume))
     return jobs[0]
 

@@ -1,4 +1,4 @@
-"""Generated input: deterministic, of the size asked for, of the shape promised."""
+"""Generated input data: deterministic, and of the requested size and the promised form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planned jobs: how files are cut, how tasks vary, how a job gets its splits."""
+"""Planned jobs: how files are divided into blocks, how tasks vary, and how a job's splits are made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.tasks.workloads.planned import PlannedJob, build_job, cut, vary
 
 
 def planned(**fields) -> PlannedJob:
-    """A job of two maps over /in/a unless told otherwise."""
+    """Return a wordcount job with two maps over the file /in/a; `fields` replace defaults."""
     need = Demand(memory_bytes=1)
     base = {"job": "job_0001", "name": "a", "app": "wordcount", "user": "u", "input": "/in/a", "maps": 2}
     return PlannedJob(**{**base, "map_demand": need, "reduce_demand": need, **fields})
