@@ -167,7 +167,7 @@ def _finished(attempt: str, sequence: int, state: str = "succeeded") -> Heartbea
 
 
 def test_a_job_without_tasks_succeeds_at_once():
-    """A job with an empty input has no splits and no tasks."""
+    """A job with an empty input has no tasks and succeeds immediately."""
     core = Core(CoreConfig(), fifo(), tape := Tape())
     core.submit(1, job("job_0001", 0))
     assert [row.state for row in tape.jobs] == ["succeeded"]

@@ -51,7 +51,7 @@ def test_a_repeat_gets_the_same_reply_again():
 
 
 def test_unknown_nodes_and_other_lives_are_told_to_register():
-    """A node nobody knows, an older life, a newer one."""
+    """Unknown nodes must register. So must nodes whose heartbeats have an older or newer incarnation."""
     core, _ = core_with_a_map()
     strange = core.heartbeat(1, Heartbeat(node="n9", incarnation=1, sequence=4))
     assert strange.actions == (Reregister(),) and strange.sequence == 4
@@ -188,7 +188,9 @@ def test_lost_and_killed_attempts_are_no_failures():
 
 
 def test_a_restarted_node_loses_its_old_life():
-    """n1 restarts at 5 s: the map that ran there is lost at once, not after the silence."""
+    """When n1 restarts at 5 s, its running map is lost immediately, not only after the time limit for silent
+    nodes.
+    """
     world = World(build_policy("fifo"), [node("n1")]).submit(job("job_0001", 1))
     world.at(5, lambda: world.restart("n1")).run()
     [lost] = [row for row in world.tape.attempts if row.state == "lost"]

@@ -119,7 +119,10 @@ def test_each_axis_hears_all_and_may_kill():
 
 
 def test_a_tick_comes_after_what_has_changed():
-    """The order's lists have no job that has ended: the ready ones are those of the books."""
+    """At each tick the order's lists of ready jobs equal those of the core.
+
+    They contain no job that has ended.
+    """
 
     class Looking(Fifo):
         """The order FIFO, which checks its lists of ready jobs at each tick."""
