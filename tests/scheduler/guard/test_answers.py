@@ -79,7 +79,7 @@ def simulated(
 
 
 def ends(tape: Tape) -> list[tuple[str, str, int]]:
-    """Return a dictionary from job to its final state and the bytes of its output."""
+    """Return a sorted list with each job's id, final state and bytes of output."""
     jobs = [JobRow(*row) for row in tape.rows["job"]]
     return sorted((row.job, row.state, row.output_bytes) for row in jobs)
 

@@ -1,4 +1,4 @@
-"""A call that never ends, and files that a policy has closed, are seen; what only looks like that is not."""
+"""Detection of a policy's calls that never end. Detection of files that a policy has closed."""
 
 from __future__ import annotations
 

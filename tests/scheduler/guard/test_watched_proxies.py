@@ -83,7 +83,10 @@ class State(Running):
 
 
 class Hiding(Use):
-    """Catches everything, also what only the simulator is to see."""
+    """A policy that catches all exceptions.
+
+    It even catches the internal one with which the simulator restarts a run.
+    """
 
     def read(self, view: Any, node: Any) -> str:
         try:

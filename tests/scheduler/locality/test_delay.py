@@ -1,4 +1,4 @@
-"""Delay scheduling, step by step: Algorithm 1 of xu2015 with P = 0, and its two waits."""
+"""Delay scheduling step by step: Algorithm 1 of xu2015 without splits (P = 0), and its two waiting times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Steps:
         self.sequences: dict[str, int] = dict.fromkeys(["n1", "n2", "n3", "n4"], 0)
 
     def heartbeat(self, now_s: float, name: str) -> list[str]:
-        """What the node is answered: reasons of launches and skips."""
+        """Send a heartbeat of the node `name`. Return the reasons of the launches and skips in the reply."""
         before = len(self.tape.decisions)
         sequence = self.sequences[name]
         self.sequences[name] += 1
@@ -66,7 +66,9 @@ def test_rack_local_after_t1_then_at_once():
 
 
 def test_from_level_1_anywhere_after_t2():
-    """A map is launched rack-local; the rest is nowhere near, so T2 alone counts from there."""
+    """After a rack-local launch only the wait T2 remains for the job's other map, whose block is on no known
+    node.
+    """
     steps = Steps(["n1", "n9"], "delay:node_wait=5s,rack_wait=3s")
     steps.heartbeat(0, "n2")
     assert steps.heartbeat(5, "n2") == ["rack-local after 5.0 s", "waits for a rack-local node: 0.0 s"]
