@@ -248,7 +248,7 @@ def test_slot_memory_without_slots_is_nonsense() -> None:
 
 
 class Watched(Capacity):
-    """Capacity that asserts at each offer that no queue holds more than its maximum (or one task)."""
+    """The order Capacity. It asserts at each offer that no queue uses more than its maximum or one task."""
 
     def jobs(self, view: View, node: Any, kind: TaskKind) -> Any:
         """Assert that the queues' counters agree with the core, and return the jobs in the order of

@@ -1,4 +1,4 @@
-"""Every order with every locality and every admission, those that nobody published included."""
+"""Every order with every locality and every admission, including compositions that nobody published."""
 
 from __future__ import annotations
 
