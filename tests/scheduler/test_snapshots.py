@@ -40,7 +40,10 @@ def given(policy: str, speculation: Any = "none", seed: int = 5, count: int = 8)
 
 
 def crashes(*times_s: float) -> list[PlannedFault]:
-    """The JobTracker is down for a nanosecond, in which nobody asks it anything."""
+    """Return one crash of the JobTracker per time.
+
+    Each lasts only a nanosecond, so that no message is missed.
+    """
     return [PlannedFault(at_s=at_s, kind="crash_jobtracker", until_s=at_s + 1e-9) for at_s in times_s]
 
 

@@ -1,4 +1,4 @@
-"""EASY against a reference of its own, on the real core: the same jobs start at the same times."""
+"""The policy EASY (backfilling), compared with a simple reference: jobs start at the same times."""
 
 from __future__ import annotations
 

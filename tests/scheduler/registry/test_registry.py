@@ -89,7 +89,7 @@ def test_defaults_and_scale():
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(spec: Any, message: str):
-    """Name, parameter, value and what was expected."""
+    """The error of a wrong SPEC is one line: the name, the parameter, the value and the expected values."""
     with pytest.raises(BadInput) as error:
         build_policy(spec)
     assert message in str(error.value)
