@@ -1,4 +1,4 @@
-"""Detection of a policy's calls that never end. Detection of files that a policy has closed."""
+"""Detection of two faults of users' policies: calls that never end, and closing the JobTracker's files."""
 
 from __future__ import annotations
 

@@ -69,14 +69,17 @@ THREE = {"n1": ("r0", 1), "n2": ("r0", 1), "n3": ("r1", 1)}
 
 
 def test_the_matrix_of_three_slots_and_three_maps_by_hand():
-    """m0 lies on n1 and n2, m1 on n1, m2 on n3. Seconds of staging:
+    """LSAP finds the only assignment of three maps to three slots without staging (copying of input).
+
+    The blocks of m0 are on n1 and n2, that of m1 on n1, that of m2 on n3. Seconds of staging:
 
             m0   m1   m2
         n1   0    0   20
         n2   0   10   20
         n3  20   20    0
 
-    The only assignment of 0 s is n1 m1, n2 m0, n3 m2. Greedy gives n1 its first local map, m0, and m1 then needs 10 s.
+    LSAP starts m1 on n1, m0 on n2 and m2 on n3. Greedy locality starts m0, the first local map, on n1, and
+    then m1 on n2 with 10 s of staging.
     """
     spec = job("job_0001", ["n1 n2", "n1", "n3"])
     lsap, greedy = Cluster("lsap", THREE, spec), Cluster("fifo", THREE, spec)

@@ -163,10 +163,10 @@ def refused(share: float, hosts: list[str], reduces: int) -> str:
 
 
 def test_auto_learns_and_says_what_from():
-    """With `p=auto` the first split uses 25%, and later splits use the best share for the measured times in
-    their reasons.
+    """With `p=auto` the first split uses 25%. Later splits use the best share for measured times.
 
-    All maps and parts take 4 s, so a quarter far from its block costs four times as much per byte.
+    The reasons state the measured times. All maps and parts take 4 s, so a quarter of a map far from its
+    block takes four times as long per byte as a whole map.
     """
     world = World(
         build_policy("dtss:p=auto"), [node(f"n{i}", rack=f"r{i}") for i in range(1, 4)], task_ms=4000

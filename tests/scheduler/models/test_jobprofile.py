@@ -1,4 +1,4 @@
-"""How job profiles (durations of the phases of a job) are measured, averaged, scaled and stored."""
+"""Measuring, averaging, scaling and storing of job profiles, which hold the durations of a job's phases."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ SELECT = NodeDemands(Amounts(15, 20, 10), Amounts(0, 0.015, 0), Amounts(10, 10, 
 def placed_job(
     serial: int, demands: NodeDemands | Sequence[NodeDemands], pending: int, required: int = 0, **changes: int
 ) -> PlacedJob:
-    """Return a job with `pending` maps that needs `required` slots for its goal, by default as many as maps
-    are pending.
+    """Return a job with `pending` maps that needs `required` slots for its goal.
 
-    `demands` are those on each kind of node.
+    By default it needs one slot per pending map. `demands` are the job's demands on one kind of node, or a
+    sequence with the demands on several kinds.
     """
     kinds = (demands,) if isinstance(demands, NodeDemands) else demands
     return PlacedJob(
@@ -60,7 +60,7 @@ def test_the_bottleneck_says_how_many_maps_a_node_runs(demands: NodeDemands, map
 
 
 def test_jobs_that_need_unlike_resources_share_a_node():
-    """Two maps of sort and one of combine are placed in turn, poorest job first.
+    """Two maps of sort and one of combine are placed in turn, the job with the lower utility first.
 
     Then 100% of the I/O and 85% of the CPU are used, and no other map fits.
     """
@@ -84,10 +84,7 @@ def test_a_goal_brings_slots():
 
 
 def test_running_maps_leave_the_placement_for_the_poorest():
-    """The first job's 8 maps fill both nodes.
-
-    A new job with the same demands is placed on half of the room.
-    """
+    """The first job's 8 maps fill both nodes. A new job with the same demands is given half of the places."""
     old, new = placed_job(1, COMBINE, 8), placed_job(2, COMBINE, 8)
     old.maps = {0: 4, 1: 4}
     place([old, new], 2)

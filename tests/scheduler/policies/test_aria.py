@@ -1,4 +1,4 @@
-"""ARIA at work in virtual time: what jobs get, what is learnt, and what the reasons say."""
+"""The policy ARIA in virtual time: slots that deadlines need, learned job profiles, reasons of decisions."""
 
 from __future__ import annotations
 
