@@ -1,4 +1,6 @@
-"""The driver around the core: the plan of jobs, the journal and its replay, and what an attempt is told."""
+"""The driver around the scheduler core: the plan of jobs, the journal and its replay, and the inputs of
+attempts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows put in come out of the merged tables, whatever happened in between."""
+"""Rows that are written to the history can be read from the merged tables, whatever happens in between."""
 
 from __future__ import annotations
 

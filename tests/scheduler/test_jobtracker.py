@@ -1,4 +1,4 @@
-"""The JobTracker around the core: the journal, recovery, commits, and what an attempt is told."""
+"""The JobTracker around the scheduler core: the journal, recovery, commits, and the inputs of attempts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def map_only(maps: int = 2) -> JobSpec:
 
 
 class FakeNameNode:
-    """Remembers what came through `door`; fails as often as told."""
+    """A NameNode that records the calls to `door`. Its first `failures` calls fail."""
 
     def __init__(self, failures: int = 0) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -97,7 +97,7 @@ def heartbeat(sequence: int, running: tuple[str, ...] = (), ended: tuple[str, ..
 
 
 async def settle() -> None:
-    """Lets the background tasks run."""
+    """Yield to the event loop until background tasks have run."""
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -138,7 +138,10 @@ def test_a_stopped_jobtracker_no_longer_watches_the_files(tmp_path: Path) -> Non
 
 
 def test_parts_are_told_their_bytes_and_costs_also_by_a_new_jobtracker(tmp_path: Path) -> None:
-    """A map of 10 bytes and 2 s far from its block is split at 0.4; the resent heartbeat gets the same answer."""
+    """A map of 10 bytes and 2 s is split at 0.4, and its launch contains the bytes and costs of the part.
+
+    A restarted JobTracker answers the repeated heartbeat in the same way.
+    """
     costs = (Cost(cpu_s=2.0, read_bytes=10),)
     split = Split(index=0, file="/in/a", offset=20, length=10, block="b2", hosts=("n9",))
     job = replace(map_only(), splits=(split,), reduces=1, map_costs=costs)
@@ -401,7 +404,10 @@ def test_killing_all_jobs_ends_those_that_wait_for_their_time_too(tmp_path: Path
 def test_tables_that_a_policy_has_changed_past_its_view_end_the_run(
     reach: str, wrong: str, tmp_path: Path
 ) -> None:
-    """Once all jobs have ended, the books must balance; a policy that only lets go of ended jobs changes nothing."""
+    """A policy that bypasses its view and changes the core's tables ends the run with an error.
+
+    Removing only ended jobs is no error.
+    """
     (tmp_path / "mine.py").write_text(
         "from schedbed.policy import Proposal\n\nclass Mine:\n    def decide(self, view, node, kind):\n"
         f"        {reach}\n"
@@ -429,7 +435,10 @@ def test_tables_that_a_policy_has_changed_past_its_view_end_the_run(
 
 
 def test_a_jobtracker_that_has_failed_does_not_ask_the_policy_for_its_report(tmp_path: Path) -> None:
-    """A report that ends the process would end that of each JobTracker that comes after it, for ever."""
+    """A JobTracker restarted after a failure does not call the policy's `report`.
+
+    If the report ended the process, every later JobTracker would end as well.
+    """
     (tmp_path / "mine.py").write_text(
         "class Mine:\n    def decide(self, view, node, kind):\n        return None\n"
         "    def report(self):\n        raise SystemExit\n"

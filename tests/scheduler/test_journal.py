@@ -1,4 +1,4 @@
-"""The journal on disk: snapshots replace events, and a damaged one is passed over."""
+"""The journal on disk: snapshots replace older events, and a damaged snapshot is skipped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def fill(log: EventLog, first: int, last: int) -> None:
 
 
 def held(log: EventLog) -> list[tuple[bytes | None, list[float]]]:
-    """Return each beginning with the times of its events."""
+    """Return each snapshot from which a replay can start, or None, with the times of the events after it."""
     return [(snapshot, [event[0] for event in events]) for snapshot, events in log.beginnings()]
 
 

@@ -1,4 +1,4 @@
-"""The profile store: values by kind and name, kept in a file."""
+"""The profile store: a file of values with a kind and a name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_values_are_kept_by_kind_and_name(tmp_path: Path):
 
 
 def test_a_log_that_must_not_be_overwritten_stays_until_cleared(tmp_path: Path):
-    """liu2015 2.2.3: new results are discarded while there are old ones."""
+    """Section 2.2.3 of liu2015: with `overwrite=False` a new value is discarded while an old one exists."""
     store = ProfileStore(tmp_path / "p.sqlite")
     assert store.save("demand", "sort", {"map": 47}, overwrite=False)
     assert not store.save("demand", "sort", {"map": 99}, overwrite=False)

@@ -1,4 +1,6 @@
-"""Sizes that a scenario estimates or hides: what a user's policy reads, live and simulated, and who reads them."""
+"""Task sizes that a scenario replaces by estimates or hides: what users' policies read, live and simulated,
+and which policies read sizes.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,10 @@ def reader(folder: Path) -> str:
 
 
 def seen(policy: str, sizes: Sizes, seed: int = 3) -> tuple[dict[str, Any], str]:
-    """Return what the policy saw of each job, and all rows."""
+    """Simulate jobs under a user's policy.
+
+    Return the sizes that the policy read, by job, and the text of all rows.
+    """
     jobs = [job(f"job_{number:04d}", [4.0, 2.0], submit_s=float(number)) for number in range(1, 6)]
     tape = Tape()
     simulated = Simulation(replace(setup(jobs, policy=policy), sizes=sizes, seed=seed), tape)
@@ -113,7 +118,7 @@ def test_what_else_a_job_says_stays_when_costs_are_hidden() -> None:
 
 
 def test_the_jobtracker_of_a_live_run_shows_the_same_estimates(tmp_path: Path) -> None:
-    """The core that `World` drives is the one behind live heartbeats."""
+    """The core that the JobTracker uses in live runs shows a policy the same estimates as the simulator."""
     sizes = make_sizes(SIZES[2])
     policy: Any = build_policy(reader(tmp_path))
     world = World(policy, [world_node("n1")], sizes=sizes)
@@ -152,7 +157,7 @@ def test_other_sizes_are_bad_input(sizes: Any, why: str) -> None:
 
 
 def test_no_shipped_policy_reads_the_costs_of_tasks(tmp_path: Path) -> None:
-    """They go to the core without the guard, so that `sizes` would not reach them."""
+    """No shipped policy reads task costs. Shipped policies bypass the guard, which applies `sizes`."""
     specs = [*POLICIES, *(f"{axis}={name}" for axis, names in AXES.items() for name in names)]
     read = {spec: list(sizes_read_by(spec)) for spec in specs}
     assert not [spec for spec, kinds in read.items() if COSTS in kinds]

@@ -1,4 +1,6 @@
-"""A JobTracker that goes on from a snapshot: the same state as without a crash, at each event, and the same rows."""
+"""A JobTracker that restarts from a snapshot has the same state at each event and the same rows as without a
+crash.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,15 @@ def given(policy: str, speculation: Any = "none", seed: int = 5, count: int = 8)
 
 
 def crashes(*times_s: float) -> list[PlannedFault]:
-    """The JobTracker is down for a nanosecond, in which nobody asks it anything."""
+    """Return one crash of the JobTracker per time.
+
+    Each lasts only a nanosecond, so that no message is missed.
+    """
     return [PlannedFault(at_s=at_s, kind="crash_jobtracker", until_s=at_s + 1e-9) for at_s in times_s]
 
 
 def crashed(setup: Setup) -> tuple[Tape, Driver, int]:
-    """Simulate; return the rows, the driver and how often it has gone back to a snapshot."""
+    """Run the simulation. Return the rows, the driver and the number of restarts from a snapshot."""
     tape, gone_back = Tape(), 0
     simulation = Simulation(setup, tape)
     master: Any = simulation.master
@@ -89,7 +94,9 @@ def test_the_rows_are_the_same_as_without_crashes(
 def test_the_state_is_the_same_after_a_crash_at_any_event(
     policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before each event of some: the state that a snapshot and the events since then give is the present one."""
+    """Before every third event, a driver restored from a snapshot and the later events has the state of the
+    running driver.
+    """
     monkeypatch.setattr(EventList, "EVERY", 17)
     setup = replace(given(policy, count=2), faults=crashes(1e6))
     simulation = Simulation(setup, Tape())
@@ -115,12 +122,14 @@ def test_the_state_is_the_same_after_a_crash_at_any_event(
 
 
 def told(driver: Any) -> str:
-    """Return all of the driver's state as text, but for effects: the simulator has carried them out meanwhile."""
+    """Return the driver's state as text, without effects, which the simulator has already carried out."""
     return described({**driver._state(), "open": None})
 
 
 def test_a_snapshot_holds_every_attribute_of_the_ledger_that_events_change() -> None:
-    """What is left out is made by the constructor, from the policy and the settings."""
+    """Attributes of the ledger that are not in a snapshot are exactly those that its constructor sets from
+    the policy and the settings.
+    """
     driver = Driver(Simulation(given("fair"), Tape()).master._config, lambda: build_policy("fair"), NoSink())
     fixed = {name for name in vars(driver.ledger) if name not in STATE}
     assert fixed == {
@@ -172,7 +181,7 @@ def test_a_policy_of_ones_own_goes_on_from_its_state_or_sees_all_events_again(
 
 
 class Secretive:
-    """Holds what cannot be pickled."""
+    """A policy whose attributes cannot be pickled."""
 
     def __init__(self) -> None:
         self.answers = (number for number in range(10**9))

@@ -1,4 +1,6 @@
-"""A policy file and what lies beside the file: found from any working folder, and without a trace in `sys.path`."""
+"""A policy file and the modules beside it can be imported from any working directory, without changes to
+`sys.path`.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ class Mine(Policy):
 
 
 def write_policy(folder: Path, name: str) -> str:
-    """Writes a policy with a module, a package and a lately imported module beside the file; returns the SPEC."""
+    """Write a policy file with a module, a package and a module that is imported later beside it.
+
+    Return the SPEC that selects the policy.
+    """
     (folder / "tools").mkdir(parents=True)
     (folder / "mine.py").write_text(MINE)
     (folder / "helper.py").write_text(
@@ -54,7 +59,7 @@ def write_policy(folder: Path, name: str) -> str:
 
 
 def reason_of(spec: str) -> str:
-    """The reason that the policy gives for the first task."""
+    """Return the reason that the policy gives for the first task."""
     world = World(build_policy(spec), [node("n1")])
     world.submit(job("job_0001", 1)).run()
     return world.tape.decisions[0].reason

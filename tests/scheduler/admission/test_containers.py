@@ -1,4 +1,6 @@
-"""Admission by memory and vcores: what fits, and reduces that give way to the maps they wait for."""
+"""Admission by memory and vcores: which tasks start, and when waiting reduces are killed to make room for
+maps.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ CONTAINERS = "order=fifo,admission=containers"
 
 
 def test_memory_and_vcores_bound_what_runs():
-    """4 GiB and 2 cores: two maps of 2 GiB; or two of one vcore, whatever their memory."""
+    """A node with 4 GiB and 2 cores runs two maps: two of 2 GiB fill its memory, two of 1 GiB use all its
+    vcores.
+    """
     for memory in (2 * GIB, GIB):
         world = World(build_policy(CONTAINERS), [node("n1", maps=9)])
         world.submit(job("job_0001", 4, memory=memory)).run(until_s=5)
@@ -17,7 +21,9 @@ def test_memory_and_vcores_bound_what_runs():
 
 
 def test_a_smaller_job_gets_what_a_bigger_one_cannot_use():
-    """3 GiB of 4 are held; the next big map must wait, a small one need not, and the skip says why."""
+    """With 3 of 4 GiB in use, a second map of 3 GiB waits, a map of 1 GiB starts, and the skip states the
+    reason.
+    """
     world = World(build_policy(CONTAINERS), [node("n1")])
     world.submit(job("big", 2, memory=3 * GIB)).submit(job("small", 1, memory=GIB, submit_s=1)).run()
     assert [line.split()[1] for line in world.launches()] == [
@@ -30,7 +36,10 @@ def test_a_smaller_job_gets_what_a_bigger_one_cannot_use():
 
 
 def test_reduces_give_way_to_maps_that_must_run_again():
-    """n2 dies with finished maps when all of n1 is held by reduces that wait for them."""
+    """Node n2 crashes with finished maps while reduces that need their outputs occupy all of n1.
+
+    The job still ends.
+    """
     nodes = [node("n1", cores=2), node("n2", cores=2)]
     world = World(build_policy(CONTAINERS + ":stall_timeout=2s"), nodes, slowstart=0.5)
     world.submit(job("job_0001", 4, reduces=2))
@@ -40,7 +49,10 @@ def test_reduces_give_way_to_maps_that_must_run_again():
 
 
 def test_two_jobs_whose_reduces_hold_all_the_room():
-    """Every vcore is held by reduces; the node with all maps' outputs is lost; somebody must give way."""
+    """Reduces of two jobs use every vcore when the node with all map outputs is lost.
+
+    Some reduces are killed.
+    """
     nodes = [node("n1", cores=4), node("n2", cores=2), node("n3", cores=2)]
     world = World(build_policy(CONTAINERS), nodes, slowstart=1.0)
     for name in ("job_0001", "job_0002"):
@@ -53,7 +65,10 @@ def test_two_jobs_whose_reduces_hold_all_the_room():
 
 
 def test_small_reduces_do_not_take_back_the_room_that_a_big_map_waits_for():
-    """A map of 3 GiB must run again where three reduces of 1 GiB sit: two of them go, none comes back before."""
+    """A map of 3 GiB must run again on a node where three reduces of 1 GiB run.
+
+    Two reduces are killed, and no reduce starts again before the map.
+    """
     nodes = [node("n1", cores=8), node("n2", cores=2)]
     world = World(build_policy(CONTAINERS + ":stall_timeout=2s"), nodes)
     world.submit(job("job_0001", 4, reduces=4, memory=3 * GIB, reduce_memory=GIB))
@@ -63,7 +78,10 @@ def test_small_reduces_do_not_take_back_the_room_that_a_big_map_waits_for():
 
 
 def test_room_on_a_node_that_the_job_avoids_is_no_room():
-    """A map has failed on n1, which the job then avoids; on n2 a reduce holds the only core that the map could have."""
+    """The job avoids n1, where a map failed.
+
+    Its reduce on n2 is killed, because it uses the only core left for the map.
+    """
     nodes = [node("n1", cores=1), node("n2", cores=1)]
     world = World(build_policy(CONTAINERS + ":stall_timeout=2s"), nodes)
     world.failing = lambda attempt, where: "bad disk" if where == "n1" else None

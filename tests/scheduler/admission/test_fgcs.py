@@ -1,4 +1,6 @@
-"""FGCS on small clusters: what fits, what a sample teaches, and that it is the vcore baseline when nothing is known."""
+"""Admission of the policy FGCS on small clusters: which tasks fit, what is learned from sample jobs, and that
+FGCS equals admission by vcores when no demands are known.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ SMALL = GIB // 16
 
 
 def concurrent_maps(demands: dict[str, Any], *, cores: int, reserved: int = 1) -> dict[str, int]:
-    """How many maps of each job an empty node takes; jobs in order of their names."""
+    """Return a dictionary from job name to the number of its maps that run at once on one empty node.
+
+    `demands` is a dictionary from job name to its demands in percent of a core. Jobs are submitted in the
+    order of their names.
+    """
     spec = {
         "order": "fifo",
         "admission": {"fgcs": {"profiles": demands, "reserved_cores": reserved}},
@@ -37,7 +43,10 @@ def concurrent_maps(demands: dict[str, Any], *, cores: int, reserved: int = 1) -
 
 
 def test_tasks_fit_by_their_share_of_a_core():
-    """liu2015 Table 1 and 3.: 8 cores, one reserved, 700. TeraGen at 49: 14 maps (686); Pi at 100: 7."""
+    """Tables 1 and 3 of liu2015: 8 cores with one reserved have 700% to use.
+
+    TeraGen at 49% runs 14 maps (686%), Pi at 100% runs 7.
+    """
     assert concurrent_maps({"pi": {"map": 100}}, cores=8) == {"pi": 7}
     assert concurrent_maps({"teragen": {"map": 49}}, cores=8) == {"teragen": 14}
     # The 14 leave 14 of 700, too little for a map at 47, but not for one at 14.
@@ -46,12 +55,15 @@ def test_tasks_fit_by_their_share_of_a_core():
 
 
 def test_an_idle_node_takes_a_task_whatever_is_reserved():
-    """A core, reserved: nothing would ever run."""
+    """An idle node with one core, which is reserved, starts one map. Otherwise no task could ever run."""
     assert concurrent_maps({"pi": {"map": 100}}, cores=1) == {"pi": 1}
 
 
 class Etl(World):
-    """Each attempt uses 4 core-seconds and writes 600 MB, which takes 6 s at the disk's 100 MB/s."""
+    """A world with one node under FGCS.
+
+    Each attempt uses 4 core-seconds and writes 600 MB, which takes 6 s at 100 MB/s.
+    """
 
     def __init__(self, parameters: dict[str, str] | None = None, **changes: Any) -> None:
         policy = build_policy({"fgcs": {"profiles": "none", **(parameters or {})}})
@@ -61,13 +73,17 @@ class Etl(World):
         self.counters = Counters(cpu_s=4.0, output_bytes=600 * 10**6)
 
     def demands(self) -> dict[str, Any]:
-        """What was learnt."""
+        """Return the demands of maps that FGCS has learned, in percent of a core, by job name."""
         learnt = self.fgcs.report().get("profiles", {}).get(DEMAND, {})
         return {name: {"map": values["map"]} for name, values in learnt.items()}
 
 
 def test_the_first_job_of_a_name_is_the_sample_of_the_rest():
-    """4 / (4 + 6) = 40 %: on 2 cores, one reserved, one map at a time, then two (80 of 100)."""
+    """A map of the first job, `etl`, demands 4 / (4 + 6) = 40% of a core.
+
+    With one of 2 cores reserved, `etl` runs one map at a time, and the later job of that name runs two (80 of
+    100%).
+    """
     world = Etl()
     world.submit(job("etl", 2)).submit(job("etl-2", 4, submit_s=60)).run()
     assert world.demands() == {"etl": {"map": 40}}
@@ -80,7 +96,10 @@ def test_the_first_job_of_a_name_is_the_sample_of_the_rest():
 
 
 def test_what_was_free_and_asked_for_is_told():
-    """60 of 100 are held: the next one at 60 has no room, a smaller one has."""
+    """With 60 of 100% of a core in use, a map that asks for 60% is skipped and one that asks for 10% starts.
+
+    The reasons state the amounts.
+    """
     profiles = {"etl": {"map": 60}, "small": {"map": 10}}
     policy = build_policy({"order": "fifo", "admission": {"fgcs": {"profiles": profiles}}})
     world = World(policy, [node("n1")])
@@ -93,7 +112,9 @@ def test_what_was_free_and_asked_for_is_told():
 
 
 def test_a_core_of_half_the_speed_needs_twice_the_time():
-    """4 host core-seconds are 8 s on an emulated core: 8 / (8 + 6) = 57.1, rounded up."""
+    """4 core-seconds of the host take 8 s on an emulated core of half the speed: 8 / (8 + 6) = 57.1%, rounded
+    up.
+    """
     world = Etl(core_speed=0.5)
     world.submit(job("etl", 2)).run()
     assert world.demands() == {"etl": {"map": 58}}
@@ -121,7 +142,10 @@ def test_failed_attempts_and_failed_jobs_teach_nothing():
 
 
 def test_the_store_is_read_and_measured_rates_count(tmp_path: Path):
-    """600 MB at a measured 300 MB/s: 4 / (4 + 2) = 66.7; a known name is not measured again."""
+    """600 MB at the 300 MB/s in the profile store: 4 / (4 + 2) = 66.7%.
+
+    A job whose demand is in the store is not measured.
+    """
     store = ProfileStore(tmp_path / "p.sqlite")
     store.save(DEMAND, "known", {"map": 10})
     store.save(IO_RATES, disk_name(node("n1")), {"disk_bps": 1e6, "hdfs_bps": 300e6})
@@ -131,7 +155,9 @@ def test_the_store_is_read_and_measured_rates_count(tmp_path: Path):
 
 
 def test_what_was_learnt_on_other_hardware_is_learnt_anew(tmp_path: Path):
-    """Section 2.2: a demand depends on how fast the cores and the disks are."""
+    """Section 2.2 of liu2015: demands depend on the speeds of cores and disks, so another speed needs a new
+    sample.
+    """
     store = ProfileStore(tmp_path / "p.sqlite")
     store.save(DEMAND, "etl", {"map": 10, "hardware": {"core_speed": 1.0, "disk_bps": 1e8}})
     for core_speed, learnt in ((1.0, {}), (0.5, {"etl": {"map": 58}})):
@@ -167,7 +193,9 @@ def test_wrong_profiles_are_bad_input(value: object, message: str):
 @few
 @given(story=stories(), reserved=st.sampled_from([0, 1]))
 def test_with_nothing_known_it_is_the_vcore_baseline(story: Story, reserved: int):
-    """All demands 100: the same tasks are launched and killed at the same times on the same nodes."""
+    """If each task demands 100% of a core, FGCS launches and kills the same tasks as admission by vcores, at
+    the same times and on the same nodes.
+    """
     rows = []
     for admission in ("fgcs", "containers"):
         parameters: dict[str, Any] = {"reserved_cores": reserved}

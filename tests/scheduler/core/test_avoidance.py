@@ -1,4 +1,4 @@
-"""Stories about nodes that a job avoids: for a task that failed there, and while a disk is full."""
+"""Nodes that a job avoids: after failures of a task on the node, and while the node's disk is full."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from tests.harness.world import World, job, node
 
 
 def test_a_task_does_not_go_back_to_the_node_where_it_failed():
-    """Each reduce fails on n1. One failure each leaves n1 to the others; it takes three to lose it for good."""
+    """Every reduce that starts on n1 fails.
+
+    A reduce that failed is not retried on n1, but other reduces may still start on n1.
+    """
     world = World(build_policy("fifo"), [node("n1", reduces=2), node("n2")])
     world.failing = lambda attempt, name: "bad luck" if name == "n1" and "_r_" in attempt else None
     world.submit(job("job_0001", 1, reduces=6)).run()
@@ -20,7 +23,10 @@ def test_a_task_does_not_go_back_to_the_node_where_it_failed():
 
 
 def test_a_job_comes_back_to_a_node_once_the_failed_task_runs_elsewhere():
-    """An attempt fails on n1, whose slot others take again as soon as the task has started on n2."""
+    """An attempt fails on n1.
+
+    Other tasks of the job use n1 again as soon as the failed task has started on n2.
+    """
     world = World(build_policy("fifo"), [node("n1"), node("n2")])
     world.failing = lambda attempt, _: "bad luck" if attempt == "job_0001_m_000000_0" else None
     world.submit(job("job_0001", 6)).run()
@@ -30,7 +36,9 @@ def test_a_job_comes_back_to_a_node_once_the_failed_task_runs_elsewhere():
 
 
 def test_a_task_that_has_failed_everywhere_is_tried_again():
-    """A node that is the only one left is not avoided, whatever has failed there."""
+    """A task that has failed on both nodes of the cluster is retried on them, and succeeds at the fourth
+    attempt.
+    """
     world = World(build_policy("fifo"), [node("n1"), node("n2")])
     world.failing = lambda attempt, _: None if attempt.endswith("_3") else "bad luck"
     world.submit(job("job_0001", 1)).run()
@@ -41,7 +49,9 @@ def test_a_task_that_has_failed_everywhere_is_tried_again():
 
 @pytest.mark.parametrize("freed_s", [8, 1000])
 def test_a_job_avoids_a_node_while_its_disk_is_full(freed_s: int):
-    """The first attempt that cannot write is the last one there until the node says that it has room again."""
+    """After one attempt failed because the disk of n1 is full, no attempt starts on n1 until the disk has
+    room, at `freed_s`.
+    """
     world = World(build_policy("fifo"), [node("n1"), node("n2")])
     full = world.trackers["n1"]
     full.disk_full = True

@@ -1,4 +1,6 @@
-"""Stories about the core: jobs run, tasks fail, commits, slow-start, what a policy may not propose."""
+"""The scheduler core: jobs, failures of tasks, commits, slow-start of reduces, and proposals that are
+rejected.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,15 @@ from tests.harness.world import Tape, World, job, node
 
 
 def fifo() -> Policy:
-    """The plainest policy."""
+    """Return the policy FIFO with its default parameters."""
     return build_policy("fifo")
 
 
 def test_two_jobs_run_one_after_the_other():
-    """n1 has one map slot: the older job's maps come first, and a beat answers at once when a task ends."""
+    """Node n1 has one map slot, so the maps of the older job run first.
+
+    A heartbeat at the end of a map launches the next one immediately.
+    """
     world = World(fifo(), [node("n1")])
     world.submit(job("job_0001", 2)).submit(job("job_0002", 1, submit_s=1)).run()
     assert world.launches() == [
@@ -35,7 +40,7 @@ def test_two_jobs_run_one_after_the_other():
 
 
 def test_reduces_wait_for_slowstart():
-    """Of 40 maps two must be done (5%): the first two end at 10 s on two slots, one beat after the other."""
+    """The reduce starts when 5% of 40 maps, two, have ended. The first two maps end at 10 s on two slots."""
     world = World(fifo(), [node("n1", maps=2)]).submit(job("job_0001", 40, reduces=1))
     world.run()
     [reduce_launch] = [line for line in world.launches() if "_r_" in line]
@@ -46,14 +51,19 @@ def test_reduces_wait_for_slowstart():
 
 @pytest.mark.parametrize(("slowstart", "first_reduce_s"), [(0.0, 0), (0.5, 20), (0.51, 30), (1.0, 40)])
 def test_slowstart_table(slowstart: float, first_reduce_s: int):
-    """Four maps of 10 s on one slot."""
+    """A job of four maps of 10 s on one slot: the reduce starts at `first_reduce_s` if `slowstart` is the
+    share of maps that must end before.
+    """
     world = World(fifo(), [node("n1")], slowstart=slowstart).submit(job("job_0001", 4, reduces=1)).run()
     [launch] = [row for row in world.tape.decisions if row.kind == "reduce"]
     assert round(launch.t) == first_reduce_s
 
 
 def test_a_task_that_fails_four_times_fails_its_job():
-    """The second map always fails; the job says which task and why, and its other map is killed."""
+    """The second map fails four times.
+
+    The job's end states the task and the reason, and the job's other map is killed.
+    """
     world = World(fifo(), [node(f"n{i}") for i in range(1, 6)])
     world.durations["job_0001"] = 60_000
     world.failing = lambda attempt, _: "disk on fire" if "m_000001" in attempt else None
@@ -68,7 +78,7 @@ def test_a_task_that_fails_four_times_fails_its_job():
 
 
 def test_three_failures_and_a_success_is_a_success():
-    """Three tries fail, the fourth is fine."""
+    """A job succeeds if three attempts of its map fail and the fourth succeeds."""
     world = World(fifo(), [node("n1"), node("n2")])
     world.failing = lambda attempt, _: None if attempt.endswith("_3") else "bad luck"
     world.submit(job("job_0001", 1)).run()
@@ -77,7 +87,10 @@ def test_three_failures_and_a_success_is_a_success():
 
 
 def test_a_job_avoids_a_node_where_it_failed_three_times():
-    """n1 breaks every map: after three failures the rest goes to n2, and the skips say why."""
+    """Every map fails on n1.
+
+    After three failures the job's other maps run on n2, and the skips state the reason.
+    """
     world = World(fifo(), [node("n1"), node("n2")])
     world.failing = lambda _, name: "n1 is broken" if name == "n1" else None
     world.submit(job("job_0001", 12)).run()
@@ -88,7 +101,7 @@ def test_a_job_avoids_a_node_where_it_failed_three_times():
 
 
 def test_the_last_node_is_never_avoided():
-    """The only node fails the first three tries of different maps; there is nowhere else to go."""
+    """Five maps fail once each on the only node with map slots. The job still runs there and succeeds."""
     world = World(fifo(), [node("n1"), node("n2", maps=0)])
     world.failing = lambda attempt, _: "bad luck" if attempt.endswith("_0") else None
     world.submit(job("job_0001", 5)).run()
@@ -97,7 +110,10 @@ def test_the_last_node_is_never_avoided():
 
 
 def test_a_failed_commit_counts_as_a_failure_and_runs_again():
-    """The first output cannot be used; its attempt's row says failed, the second is committed."""
+    """The output of the reduce's first attempt is unreadable, so the attempt has failed.
+
+    The second attempt is committed.
+    """
     world = World(fifo(), [node("n1")])
     world.commit_fails = lambda attempt: attempt.endswith("_0")
     world.submit(job("job_0001", 1, reduces=1)).run()
@@ -108,7 +124,7 @@ def test_a_failed_commit_counts_as_a_failure_and_runs_again():
 
 
 def test_commits_that_always_fail_fail_the_job():
-    """Four outputs in a row cannot be used."""
+    """A job fails when the outputs of four attempts of one task are unreadable."""
     world = World(fifo(), [node("n1")])
     world.commit_fails = lambda attempt: True
     world.submit(job("job_0001", 2)).run()
@@ -117,7 +133,7 @@ def test_commits_that_always_fail_fail_the_job():
 
 
 def test_killing_a_job_ends_its_attempts_and_frees_their_slots():
-    """Killed at 5 s in mid-run, the job's two maps end as killed and another job takes the slots."""
+    """When a job is killed at 5 s, its two running maps end as killed and the other job uses their slots."""
     world = World(fifo(), [node("n1", maps=2)]).submit(job("job_0001", 4, reduces=1))
     world.submit(job("job_0002", 1, submit_s=1))
     world.at(5, lambda: world.core.kill_job(world.now_s, "job_0001", "not wanted")).run()
@@ -128,7 +144,10 @@ def test_killing_a_job_ends_its_attempts_and_frees_their_slots():
 
 
 def test_a_job_killed_while_its_output_is_committed():
-    """The commit's answer comes after the end: nothing happens, the attempt was killed."""
+    """A job is killed before the commit of its output is confirmed.
+
+    The late confirmation changes nothing, and the attempt is recorded as killed.
+    """
     tape = Tape()
     core = Core(CoreConfig(), fifo(), tape)
     core.register(0, node("n1"), 1)
@@ -148,7 +167,7 @@ def _finished(attempt: str, sequence: int, state: str = "succeeded") -> Heartbea
 
 
 def test_a_job_without_tasks_succeeds_at_once():
-    """An empty input has no splits."""
+    """A job with an empty input has no tasks and succeeds immediately."""
     core = Core(CoreConfig(), fifo(), tape := Tape())
     core.submit(1, job("job_0001", 0))
     assert [row.state for row in tape.jobs] == ["succeeded"]
@@ -156,7 +175,7 @@ def test_a_job_without_tasks_succeeds_at_once():
 
 
 def test_a_job_with_reduces_but_no_maps_runs_them():
-    """Its reduces have nothing to wait for."""
+    """Two reduces of a job without maps run and are committed."""
     world = World(fifo(), [node("n1")]).submit(job("job_0001", 0, reduces=2)).run()
     assert sorted(world.outputs) == ["job_0001_r_000000", "job_0001_r_000001"]
 
@@ -166,7 +185,7 @@ def test_a_job_with_reduces_but_no_maps_runs_them():
     [("job_0001", "submitted before"), ("job_0002", "numbered from 0")],
 )
 def test_submissions_are_checked(second: str, message: str):
-    """An id may be used once, and splits are numbered."""
+    """The core rejects a job id that was used before, and splits that are not numbered in order from 0."""
     core = Core(CoreConfig(), fifo(), Tape())
     core.submit(0, job("job_0001", 2))
     again = job(second, 2)
@@ -176,7 +195,9 @@ def test_submissions_are_checked(second: str, message: str):
 
 
 def test_local_maps_come_first_then_the_racks():
-    """Greedy: n1 takes its own block, then one of its rack, then the far one."""
+    """Under greedy locality n1 starts the map whose block is on n1, then one from the same rack, then one
+    from another rack.
+    """
     nodes = [node("n1"), node("n2", rack="r0", maps=0), node("n3", rack="r1", maps=0)]
     world = World(fifo(), nodes).submit(job("job_0001", ["n3", "n2", "n1"])).run()
     assert [line.split(" ", 1)[1] for line in world.launches()] == [
@@ -188,7 +209,9 @@ def test_local_maps_come_first_then_the_racks():
 
 
 def test_maps_follow_their_replicas():
-    """The second map's block moves to n1 before it starts, so n1 takes it first."""
+    """A replica of the second map's block is copied to n1 before any map starts, so n1 starts the second map
+    first.
+    """
     nodes = [node("n1"), node("n2", maps=0), node("n3", maps=0, rack="r1")]
     world = World(fifo(), nodes).submit(job("job_0001", ["n2", "n3"]))
     world.at(0, lambda: world.core.replicas_changed(0, "job_0001_b1", ("n1", "n3"))).run()
@@ -196,7 +219,11 @@ def test_maps_follow_their_replicas():
 
 
 def test_a_job_that_comes_later_finds_the_replicas_where_they_are_by_then():
-    """Its splits were made when n2 and n3 held them; n1 has a copy of the second before it is submitted."""
+    """The job's splits name n2 and n3, but n1 receives a replica of the second block before the job is
+    submitted.
+
+    So n1 starts the second map first.
+    """
     nodes = [node("n1"), node("n2", maps=0), node("n3", maps=0, rack="r1")]
     world = World(fifo(), nodes).submit(job("job_0001", ["n2", "n3"], submit_s=2.0))
     world.at(1, lambda: world.core.replicas_changed(1, "job_0001_b1", ("n1", "n3"))).run()
@@ -204,7 +231,10 @@ def test_a_job_that_comes_later_finds_the_replicas_where_they_are_by_then():
 
 
 def test_a_rack_that_becomes_known_later_counts():
-    """The host of the block registers after the job was submitted."""
+    """Node n2, which has the map's block, registers after the job's submission.
+
+    The map's launch on n1 is then rack-local.
+    """
     world = World(fifo(), [node("n1")]).submit(job("job_0001", ["", "n2"]))
     world.durations["job_0001"] = 1000
     world.at(0.001, lambda: world.core.register(world.now_s, node("n2", maps=0), 1)).run(until_s=3)
@@ -212,7 +242,7 @@ def test_a_rack_that_becomes_known_later_counts():
 
 
 def test_a_map_whose_output_cannot_be_fetched_runs_again():
-    """A reduce says so twice; it is told that the output is lost, and gets another."""
+    """After a reduce has reported twice that a map's output cannot be fetched, the map runs again."""
     world = World(fifo(), [node("n1"), node("n2")])
     world.unfetchable.add("job_0001_m_000001_0")
     world.submit(job("job_0001", 2, reduces=1)).run()
@@ -222,7 +252,7 @@ def test_a_map_whose_output_cannot_be_fetched_runs_again():
 
 
 def test_fetch_failures_of_something_unknown_change_nothing():
-    """Of another job, of a map that is not done, of garbage."""
+    """Fetch failures are ignored if they name another job, a map that has not ended, or no valid attempt."""
     core = Core(CoreConfig(), fifo(), Tape())
     core.register(0, node("n1"), 1)
     core.submit(0, job("job_0001", 1, reduces=1))
@@ -238,7 +268,7 @@ def test_fetch_failures_of_something_unknown_change_nothing():
 
 
 def test_a_node_that_runs_a_reduce_later_gets_all_outputs_from_the_start():
-    """Two reduces one after the other on different nodes; each is told of every map."""
+    """Two reduces start at different times on different nodes. Each node is told of every map output."""
     told: dict[str, list[int]] = {"n1": [], "n2": []}
     core = Core(CoreConfig(slowstart=0.0), fifo(), Tape())
     core.register(0, node("n1", maps=2, reduces=1), 1)
@@ -263,7 +293,9 @@ def test_a_node_that_runs_a_reduce_later_gets_all_outputs_from_the_start():
 
 
 def test_status_is_json_with_what_the_display_needs():
-    """In mid-run."""
+    """The core's status in the middle of a job can be converted to JSON and contains maps, running attempts
+    and decisions.
+    """
     world = World(fifo(), [node("n1")]).submit(job("job_0001", 2, reduces=1)).run(until_s=12)
     status = json.loads(json.dumps(world.core.status()))
     assert (
@@ -275,7 +307,7 @@ def test_status_is_json_with_what_the_display_needs():
 
 
 class Rogue:
-    """Proposes what the test tells it to."""
+    """A policy that breaks the rule of the core that the text `propose` selects."""
 
     limits = Limits(slots=True, memory=True, vcores=True)
 
@@ -283,7 +315,7 @@ class Rogue:
         self.propose = propose
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Nonsense."""
+        """Return the invalid proposal that `propose` selects, or a map of the job."""
         running = view.jobs["job_0001"]
         match self.propose:
             case "wrong kind":
@@ -310,7 +342,9 @@ class Rogue:
     ],
 )
 def test_a_policy_that_proposes_what_cannot_be_is_stopped(propose: str, changes: dict, message: str):
-    """Two map slots, two cores, 4 GiB: each rule of the core in turn."""
+    """On a node with two map slots, two cores and 4 GiB, each invalid proposal raises an error with
+    `message`.
+    """
     maps = changes.pop("maps", 1)
     core = Core(CoreConfig(slowstart=0.0), Rogue(propose), Tape())
     core.register(0, node("n1", maps=2), 1)
@@ -320,7 +354,9 @@ def test_a_policy_that_proposes_what_cannot_be_is_stopped(propose: str, changes:
 
 
 def test_a_full_node_is_not_offered_to_a_policy_of_typed_slots():
-    """A slot, three maps, a policy that never looks at slots: it is asked once."""
+    """A policy that limits tasks by slots is asked only once for a node with one map slot, although three
+    maps wait.
+    """
     policy = Rogue("anything")
     policy.limits = Limits(slots=True)
     core = Core(CoreConfig(), policy, Tape())
@@ -331,20 +367,25 @@ def test_a_full_node_is_not_offered_to_a_policy_of_typed_slots():
 
 
 class KillsTwice:
-    """Kills the first attempt on each tick, whether it was told to stop or not."""
+    """A policy that kills all running attempts on each tick, even those for which it has already requested a
+    kill.
+    """
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Any map."""
+        """Return a proposal for any unstarted map if the node has a free map slot."""
         task = view.jobs["job_0001"].any_map() if kind is TaskKind.MAP else None
         return Proposal(task, "") if task and node.free_slots(kind) else None
 
     def preempt(self, view: View) -> list[Kill]:
-        """The first."""
+        """Return a kill of each running attempt."""
         return [Kill(attempt, "why not") for attempt in view.jobs["job_0001"].attempts.values()]
 
 
 def test_an_attempt_cannot_be_preempted_twice():
-    """And a kill is a decision like any other."""
+    """The first kill by pre-emption is recorded as a decision.
+
+    A second kill of the same attempt raises an error.
+    """
     tape = Tape()
     core = Core(CoreConfig(), KillsTwice(), tape)
     core.register(0, node("n1"), 1)

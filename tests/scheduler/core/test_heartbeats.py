@@ -1,4 +1,4 @@
-"""The protocol: repeats, lost messages, restarts, nodes that die; what may never happen twice does not."""
+"""The heartbeat protocol: repeated and lost messages, restarts and dead nodes. No task is committed twice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.harness.world import Tape, World, job, node
 
 
 def core_with_a_map(maps: int = 1) -> tuple[Core, Tape]:
-    """A node, one job of one map."""
+    """Return a core with one node and one job of `maps` maps, and the tape that records the core's rows."""
     tape = Tape()
     core = Core(CoreConfig(), build_policy("fifo"), tape)
     core.register(0, node("n1"), 1)
@@ -31,13 +31,16 @@ def core_with_a_map(maps: int = 1) -> tuple[Core, Tape]:
 
 
 def heartbeat(sequence: int, *running: str, incarnation: int = 1) -> Heartbeat:
-    """A heartbeat of n1 with those attempts."""
+    """Return a heartbeat of n1 that reports the attempts `running`."""
     statuses = tuple(AttemptStatus(attempt=name, progress=0.1, phase="map") for name in running)
     return Heartbeat(node="n1", incarnation=incarnation, sequence=sequence, running=statuses)
 
 
 def test_a_repeat_gets_the_same_reply_again():
-    """The launch was promised once; an older beat that comes late gets the last reply too."""
+    """A repeated heartbeat receives the stored reply without a new launch.
+
+    An older heartbeat that arrives late receives the latest reply.
+    """
     core, tape = core_with_a_map(2)
     first = core.heartbeat(1, heartbeat(0))
     assert [type(action) for action in first.actions] == [Launch]
@@ -48,7 +51,7 @@ def test_a_repeat_gets_the_same_reply_again():
 
 
 def test_unknown_nodes_and_other_lives_are_told_to_register():
-    """A node nobody knows, an older life, a newer one."""
+    """Unknown nodes must register. So must nodes whose heartbeats have an older or newer incarnation."""
     core, _ = core_with_a_map()
     strange = core.heartbeat(1, Heartbeat(node="n9", incarnation=1, sequence=4))
     assert strange.actions == (Reregister(),) and strange.sequence == 4
@@ -57,7 +60,11 @@ def test_unknown_nodes_and_other_lives_are_told_to_register():
 
 
 def test_a_launch_that_got_lost_runs_again():
-    """Beat 1 may have been on its way when the launch was promised in beat 0's reply; beat 2 was not."""
+    """The reply to heartbeat 0 with the launch is lost.
+
+    Heartbeat 1 may have been sent before the reply arrived, so the map is launched again only after heartbeat
+    2.
+    """
     core, tape = core_with_a_map()
     core.heartbeat(1, heartbeat(0))
     assert core.heartbeat(2, heartbeat(1)).actions == ()
@@ -68,7 +75,10 @@ def test_a_launch_that_got_lost_runs_again():
 
 
 def test_a_map_that_ends_after_its_job_was_forgotten_leaves_no_output():
-    """A map succeeds although it was to be killed, of another no report comes: both may have left outputs."""
+    """After a job was killed, one of its maps still succeeds and another vanishes without a report.
+
+    Both may have left outputs, so the node is told again to delete those of the job.
+    """
     core = Core(CoreConfig(), build_policy("fifo"), Tape())
     core.register(0, node("n1", maps=3), 1)
     core.submit(0, job("job_0001", 3, reduces=1))
@@ -87,7 +97,7 @@ def test_a_map_that_ends_after_its_job_was_forgotten_leaves_no_output():
 
 
 def test_an_attempt_that_the_core_does_not_know_is_killed():
-    """Each time it is reported."""
+    """Each reply to a heartbeat that lists an unknown attempt contains a kill of the attempt."""
     core, _ = core_with_a_map()
     replies = [core.heartbeat(1 + n, heartbeat(n, "job_0007_m_000000_0")) for n in range(2)]
     for reply in replies:
@@ -95,7 +105,10 @@ def test_an_attempt_that_the_core_does_not_know_is_killed():
 
 
 def test_a_kill_is_said_again_until_it_is_done():
-    """The attempt is still listed two beats later: killed again; gone: its row says killed."""
+    """The kill of an attempt is repeated while heartbeats list the attempt.
+
+    Then the attempt is recorded as killed.
+    """
     core, tape = core_with_a_map()
     core.heartbeat(1, heartbeat(0))
     core.kill_job(2, "job_0001", "not wanted")
@@ -112,7 +125,10 @@ def test_a_kill_is_said_again_until_it_is_done():
 @pytest.mark.parametrize("way", ["request", "reply"])
 @pytest.mark.parametrize("number", range(25))
 def test_any_single_lost_message_changes_no_outcome(way: str, number: int):
-    """The n-th message of n1 gets lost on either way: the same tasks are committed, none is launched twice."""
+    """One message of n1, the request or reply with the given number, is lost.
+
+    The same tasks are committed and none is launched twice.
+    """
     world = World(build_policy("fifo"), [node("n1", maps=2), node("n2")])
     world.loses = lambda name, count: way if name == "n1" and count == number else ""
     world.submit(job("job_0001", 7, reduces=2)).submit(job("job_0002", 2, submit_s=3)).run()
@@ -128,7 +144,10 @@ def test_any_single_lost_message_changes_no_outcome(way: str, number: int):
 
 
 def test_finished_maps_of_a_silent_node_run_again_while_a_reduce_needs_them():
-    """n2 did two maps and dies at 25 s; it is lost after 5 s of silence, and n1 does them again."""
+    """Node n2 crashes at 25 s after two maps.
+
+    It is declared lost after 5 s without heartbeats, and n1 runs both maps again.
+    """
     world = World(build_policy("fifo"), [node("n1", reduces=1), node("n2", reduces=0)])
     world.submit(job("job_0001", 8, reduces=1)).at(25, lambda: world.crash("n2")).run()
     lost = [row for row in world.tape.attempts if row.state == "lost"]
@@ -142,7 +161,10 @@ def test_finished_maps_of_a_silent_node_run_again_while_a_reduce_needs_them():
 
 
 def test_finished_maps_are_let_be_once_all_reduces_are_committed():
-    """A second job keeps the cluster busy; the first has ended when n2 is lost."""
+    """Node n2 is lost after the first job has ended, while a second job runs.
+
+    The maps of the first job are not repeated.
+    """
     world = World(build_policy("fifo"), [node("n1"), node("n2")])
     world.submit(job("job_0001", 2, reduces=1)).submit(job("job_0002", 6))
     world.at(35, lambda: world.core.node_lost(world.now_s, "n2")).run()
@@ -153,7 +175,10 @@ def test_finished_maps_are_let_be_once_all_reduces_are_committed():
 
 
 def test_lost_and_killed_attempts_are_no_failures():
-    """n1 is declared lost five times under the same map, comes back each time, and the job succeeds."""
+    """Node n1 is declared lost five times while it runs the same map, and registers again each time.
+
+    The job succeeds.
+    """
     world = World(build_policy("fifo"), [node("n1")]).submit(job("job_0001", 1))
     for time_s in range(3, 18, 3):
         world.at(time_s, lambda: world.core.node_lost(world.now_s, "n1"))
@@ -163,7 +188,9 @@ def test_lost_and_killed_attempts_are_no_failures():
 
 
 def test_a_restarted_node_loses_its_old_life():
-    """n1 restarts at 5 s: the map that ran there is lost at once, not after the silence."""
+    """When n1 restarts at 5 s, its running map is lost immediately, not only after the time limit for silent
+    nodes.
+    """
     world = World(build_policy("fifo"), [node("n1")]).submit(job("job_0001", 1))
     world.at(5, lambda: world.restart("n1")).run()
     [lost] = [row for row in world.tape.attempts if row.state == "lost"]
@@ -172,7 +199,7 @@ def test_a_restarted_node_loses_its_old_life():
 
 
 def test_registering_again_with_the_same_or_an_older_life_changes_nothing():
-    """A register message may be repeated or late."""
+    """A repeated registration and one with an older incarnation are ignored."""
     core, tape = core_with_a_map()
     core.heartbeat(1, heartbeat(0))
     core.register(2, node("n1"), 1)
@@ -182,7 +209,10 @@ def test_registering_again_with_the_same_or_an_older_life_changes_nothing():
 
 
 def test_a_late_success_of_a_lost_attempt_is_discarded_but_never_the_winner():
-    """A lost map-only attempt shows up again: its output goes. A repeated report of the winner changes nothing."""
+    """A lost attempt of a map-only job reports success later, and its output is discarded.
+
+    A repeated report of the attempt that succeeded changes nothing.
+    """
     core, _ = core_with_a_map()
     core.heartbeat(1, heartbeat(0))
     core.heartbeat(2, heartbeat(1))

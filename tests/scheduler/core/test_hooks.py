@@ -1,4 +1,6 @@
-"""The hooks that a policy may have: what each is told, when, and that `Composed` passes all of them on."""
+"""The optional hooks of a policy: their arguments and order of calls, and that `Composed` forwards them to
+its axes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ from tests.harness.world import World, job, node
 
 
 class Diary:
-    """Writes down what the hooks are told; `who` tells the axes apart."""
+    """Appends one line to `pages` at each call of a hook.
+
+    Each line begins with `who`, the name of the axis.
+    """
 
     def __init__(self, pages: list[str], who: str = "") -> None:
         super().__init__()
@@ -23,38 +28,38 @@ class Diary:
         self.who = who
 
     def submitted(self, view: View, job: JobView) -> None:
-        """With the number of its tasks."""
+        """Append the job's id and its numbers of maps and reduces."""
         self.pages.append(f"{self.who}submitted {job.job} {len(job.maps.tasks)}+{len(job.reduces.tasks)}")
 
     def finished(self, view: View, job: JobView) -> None:
-        """With how."""
+        """Append the job's id and final state."""
         assert job.finish_s == view.now_s and not job.active
         self.pages.append(f"{self.who}finished {job.job} {job.state}")
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """With how and where."""
+        """Append the attempt, its final state, the state of its task and the reason."""
         state, task = attempt.state, attempt.task
         assert attempt.end_s > 0 and attempt not in task.attempts
         self.pages.append(f"{self.who}ended {attempt.attempt} {state} {task.state} {attempt.reason}".rstrip())
 
 
 class DiaryOrder(Diary, Fifo):
-    """An order with hooks."""
+    """The order FIFO with hooks that write a diary."""
 
 
 class DiaryLocality(Diary, Greedy):
-    """A locality with hooks."""
+    """The greedy locality with hooks that write a diary."""
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Counted."""
+        """Append a line for each heartbeat."""
         self.pages.append("beat")
 
     def tick(self, view: View) -> None:
-        """Counted."""
+        """Append a line for each tick."""
         self.pages.append("tick")
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Kills the newest attempt at 20 s."""
+        """Kill the newest attempt at 20 s."""
         if view.now_s != 20:
             return ()
         newest = max((a for job in view.jobs.values() for a in job.attempts.values()), key=lambda a: a.serial)
@@ -62,12 +67,16 @@ class DiaryLocality(Diary, Greedy):
 
 
 def events(pages: list[str]) -> list[str]:
-    """Without the ones that come all the time."""
+    """Return the lines of a diary without those of heartbeats and ticks."""
     return [page for page in pages if page not in ("beat", "tick")]
 
 
 def test_the_life_of_a_job_as_its_policy_hears_it():
-    """A reduce has succeeded when it is committed; a kill, a failure and a bad commit come before the next try."""
+    """The hooks are called in the order of events.
+
+    A reduce has succeeded only after its commit, and a kill, failure or failed commit is reported before the
+    next attempt.
+    """
     pages: list[str] = []
     policy = Composed(DiaryOrder(pages), Greedy(), Slots())
     world = World(policy, [node("n1")])
@@ -89,7 +98,10 @@ def test_the_life_of_a_job_as_its_policy_hears_it():
 
 
 def test_each_axis_hears_all_and_may_kill():
-    """Order first; ticks come with no node beating; an axis without a hook is not asked."""
+    """Each event is reported to the order first and then to the locality, which may kill attempts.
+
+    Ticks occur without heartbeats, and the admission, which has no hooks, is not called.
+    """
     pages: list[str] = []
     policy = Composed(DiaryOrder(pages, "order "), DiaryLocality(pages, "locality "), Slots())
     world = World(policy, [node("n1")], task_ms=15_000)
@@ -107,13 +119,16 @@ def test_each_axis_hears_all_and_may_kill():
 
 
 def test_a_tick_comes_after_what_has_changed():
-    """The order's lists have no job that has ended: the ready ones are those of the books."""
+    """At each tick the order's lists of ready jobs equal those of the core.
+
+    They contain no job that has ended.
+    """
 
     class Looking(Fifo):
-        """Looks at its own list on every tick."""
+        """The order FIFO, which checks its lists of ready jobs at each tick."""
 
         def tick(self, view: View) -> None:
-            """The list is up to date."""
+            """Assert that the order's lists of ready jobs equal those of the core."""
             for kind in TaskKind:
                 ready = [job.job for job in view.jobs.values() if job.stage(kind).ready]
                 assert sorted(job.job for job in self._ready[kind]) == sorted(ready)
@@ -124,13 +139,16 @@ def test_a_tick_comes_after_what_has_changed():
 
 
 def test_what_no_axis_has_the_policy_does_not_have():
-    """So the core does not call it; and a subclass has the last word."""
+    """A composed policy has only the hooks that one of its axes has, so the core calls no others.
+
+    A subclass may override a hook.
+    """
 
     class Own(Composed):
-        """Has a hook of its own."""
+        """A composed policy that defines the hook `tick` itself."""
 
         def tick(self, view: View) -> None:
-            """In place of its axes'."""
+            """Replace the hooks of the axes."""
 
     policy: Any = Composed(Fifo(), Greedy(), Slots())
     names = ("submitted", "finished", "ended", "beat", "tick", "preempt")

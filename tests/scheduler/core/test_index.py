@@ -1,4 +1,4 @@
-"""The index of unstarted maps against a plain search, and the tables of life cycles."""
+"""The index of unstarted maps compared with a linear search, and the tables of allowed state changes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ RACKS = {"n0": "r0", "n1": "r0", "n2": "r1"}
 
 @dataclass(eq=False)
 class Map:
-    """What the index needs of a task."""
+    """A minimal task: the attributes that the index reads."""
 
     hosts: tuple[str, ...]
     racks: tuple[str, ...] = ()
     state: TaskState = TaskState.UNSTARTED
 
     def move(self, hosts: tuple[str, ...]) -> None:
-        """Other replicas."""
+        """Replace the hosts and racks of the task's replicas."""
         self.hosts, self.racks = hosts, racks_of(hosts, RACKS)
 
 
@@ -44,7 +44,10 @@ steps = st.lists(
 
 @given(st.lists(hosts, min_size=5, max_size=5), steps)
 def test_a_look_finds_what_a_search_would(places: list[tuple[str, ...]], changes: list[tuple[int, object]]):
-    """Tasks start, run again and move in any order; each look answers as all tasks would, and changes nothing."""
+    """Tasks start, become unstarted again and change their replicas in any order.
+
+    Each lookup in the index agrees with a search over all tasks and changes nothing.
+    """
     tasks = [Map(()) for _ in places]
     for task, where in zip(tasks, places, strict=True):
         task.move(where)
@@ -73,7 +76,10 @@ def test_a_look_finds_what_a_search_would(places: list[tuple[str, ...]], changes
 
 
 def test_the_lowest_index_comes_first_and_what_runs_again_before_it():
-    """As the core fills it: from the last task to the first."""
+    """The index, filled from the last task to the first, returns the lowest task.
+
+    A task that must run again is returned first.
+    """
     tasks = [Map(("n0",), ("r0",)) for _ in range(3)]
     index: TaskIndex[Map] = TaskIndex(reversed(tasks))
     assert index.on_host("n0") is index.on_rack("r0") is index.first() is tasks[0]
@@ -85,7 +91,7 @@ def test_the_lowest_index_comes_first_and_what_runs_again_before_it():
 
 
 def test_a_step_that_the_tables_do_not_have_is_a_bug():
-    """The message says who and what."""
+    """A state change that is not in the tables raises an error that names the attempt and both states."""
     assert step("t", TaskState.RUNNING, TaskState.DONE) is TaskState.DONE
     assert step("j", JobState.RUNNING, JobState.KILLED) is JobState.KILLED
     with pytest.raises(BadTransition, match="a1: lost -> running is not allowed"):
@@ -96,7 +102,7 @@ def test_a_step_that_the_tables_do_not_have_is_a_bug():
     ("table", "states"), [(JOBS, list(JobState)), (TASKS, list(TaskState)), (ATTEMPTS, list(AttemptState))]
 )
 def test_every_state_can_be_reached_and_has_its_line(table: dict, states: list):
-    """From the first state of the table."""
+    """Every state can be reached from the first state of the table and is a key of the table."""
     reached, todo = set(), [next(iter(table))]
     while todo:
         state = todo.pop()

@@ -1,6 +1,6 @@
-"""A mixed workload with accidents, under policies of all kinds: its rows and effects stay the very same bytes.
+"""A mixed workload with failures and lost nodes: under each policy, rows and effects keep their checksums.
 
-A faster core must decide as the slower one did. A change of what is decided on purpose needs new sums here.
+A faster core must make the same decisions. Intended changes of decisions need new checksums in this file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SUMS: list[tuple[Any, str]] = [
 
 
 def some_job(number: int, luck: random.Random) -> JobSpec:
-    """With input or without, of a few maps or of forty, with reduces or not."""
+    """Return a random job: with or without input, with 1 to 40 maps, with or without reduces."""
     replicas = luck.choice([0, 1, 3, 3, 3])
     maps = luck.choice([1, 4, 12, 40])
     return job(
@@ -53,7 +53,10 @@ def some_job(number: int, luck: random.Random) -> JobSpec:
 
 
 def mixed_world(policy: Any) -> World:
-    """Forty jobs on fourteen nodes; nodes die and come back, messages and outputs are lost, tasks fail."""
+    """Return a world with forty jobs on fourteen nodes.
+
+    Nodes crash and restart, messages and outputs are lost, tasks fail.
+    """
     luck = chance(11, "mixed")
     nodes = [
         node(name, rack=f"r{place % 3}", maps=2 + place % 2, cores=4) for place, name in enumerate(NODES)
@@ -79,7 +82,7 @@ def mixed_world(policy: Any) -> World:
 
 @pytest.mark.parametrize(("policy", "expected"), SUMS, ids=lambda value: str(value)[:40])
 def test_rows_and_effects_stay_the_same(policy: Any, expected: str):
-    """The launches depend on the replies and the rows on the reports, so the sum is of all that matters."""
+    """The checksum of all rows, effects and launches is `expected`."""
     world = mixed_world(policy).run()
     told = "\n".join(str(effect) for effect in world.effects)
     history = f"{world.history()}{told}\n{world.launched}\n"

@@ -1,4 +1,4 @@
-"""Generated clusters, workloads and accidents under every policy: what must hold whatever happens."""
+"""Random clusters, workloads and failures under every policy, and the properties that must always hold."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck
 
 @dataclass(frozen=True)
 class Story:
-    """What is played: nodes as (racks, map slots, reduce slots), jobs, and accidents from a seed."""
+    """A random scenario.
+
+    Each node is a tuple (rack, map slots, reduce slots), and `seed` determines lost messages and failures.
+    """
 
     nodes: tuple[tuple[int, int, int], ...]
     jobs: tuple[JobSpec, ...]
@@ -66,7 +69,7 @@ def _jobs(count: int, seed: int, nodes: int) -> tuple[JobSpec, ...]:
 
 @st.composite
 def stories(draw: st.DrawFn, *, accidents: bool = True) -> Story:
-    """Small clusters; node 0 never dies, so that every job can end."""
+    """Draw a scenario on a small cluster. Node n0 never crashes, so that every job can end."""
     nodes = draw(
         st.lists(st.tuples(st.integers(0, 1), st.integers(1, 3), st.integers(1, 2)), min_size=1, max_size=4)
     )
@@ -86,7 +89,10 @@ def stories(draw: st.DrawFn, *, accidents: bool = True) -> Story:
 
 
 def run_story(policy: Any, story: Story, *, audit: bool = False) -> World:
-    """Plays it to the end; with `audit` the books are checked after each event."""
+    """Run the scenario `story` to the end and return its world.
+
+    If `audit` is true, the core's tables are checked after each event.
+    """
     nodes = [
         node(f"n{number}", rack=f"r{rack}", maps=maps, reduces=reduces)
         for number, (rack, maps, reduces) in enumerate(story.nodes)
@@ -108,7 +114,7 @@ def run_story(policy: Any, story: Story, *, audit: bool = False) -> World:
 
 
 def _replicate(world: World, lost: str) -> None:
-    """What had a replica on the lost node has one on n0 instead."""
+    """Move all replicas on the node `lost` to n0."""
     for spec in world.specs.values():
         for split in spec.splits:
             if split.block is not None and lost in split.hosts:
@@ -125,7 +131,10 @@ def _lost(story: Story, name: str, count: int) -> str:
 @few
 @given(story=stories())
 def test_all_jobs_end_and_each_task_commits_once(policy: Any, story: Story):
-    """`World` asserts that no task is committed twice and no attempt is launched twice; slots are in the books."""
+    """Every job ends, and no task is committed twice.
+
+    `World` asserts that no attempt is launched twice, and checks the core's tables.
+    """
     world = run_story(policy, story, audit=True)
     ended = world.ended_jobs()
     assert set(ended) == {spec.job for spec in story.jobs}
@@ -144,7 +153,7 @@ def test_all_jobs_end_and_each_task_commits_once(policy: Any, story: Story):
 @few
 @given(story=stories())
 def test_a_replay_is_equal(policy: Any, story: Story):
-    """The same events give the same rows."""
+    """Two runs of the same scenario give the same rows."""
     assert run_story(policy, story).history() == run_story(policy, story).history()
 
 
@@ -152,7 +161,7 @@ def test_a_replay_is_equal(policy: Any, story: Story):
 @few
 @given(story=stories(accidents=False), loss=st.sampled_from([0.1, 0.3]))
 def test_lost_messages_change_no_outcome(policy: Any, story: Story, loss: float):
-    """Only time: every first attempt succeeds, unless a policy kills it."""
+    """Lost messages delay tasks but change neither the outputs nor the jobs' final states."""
     calm, rough = run_story(policy, story), run_story(policy, replace(story, loss=loss))
     assert sorted(calm.outputs) == sorted(rough.outputs)
     assert calm.ended_jobs() == rough.ended_jobs()
@@ -160,10 +169,10 @@ def test_lost_messages_change_no_outcome(policy: Any, story: Story, loss: float)
 
 
 class Watched(Fair):
-    """Fair that asserts before each kill what pre-emption promises."""
+    """The order Fair, which asserts that pre-emption leaves each pool its fair share."""
 
     def preempt(self, view: View) -> list[Kill]:
-        """Checks the kills against the shares."""
+        """Return the kills of `Fair`. Assert that no pool that loses attempts falls below its share."""
         kills = list(super().preempt(view))
         for kind in TaskKind:
             names = [name for name, pool in self.pools.items() if kind in pool.tallies]
@@ -183,7 +192,7 @@ class Watched(Fair):
     timeouts=st.tuples(st.sampled_from([1.0, 4.0]), st.sampled_from([1.0, 8.0])),
 )
 def test_preemption_never_takes_a_pool_below_its_share(story: Story, timeouts: tuple[float, float]):
-    """Whatever the timeouts."""
+    """Pre-emption leaves each pool its fair share, whatever the two timeouts are."""
     fair = build_policy(COMPOSED[2])
     assert isinstance(fair, Composed) and isinstance(fair.order, Fair)
     watched = Watched(

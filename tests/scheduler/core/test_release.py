@@ -1,4 +1,6 @@
-"""What ended jobs leave behind: a little for the live display, and nothing that waits for a garbage collection."""
+"""Memory after jobs have ended: the core keeps short entries for the live display and no objects in reference
+cycles.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from tests.harness.world import World, job, node
 
 
 def test_ended_jobs_are_let_go(monkeypatch: pytest.MonkeyPatch):
-    """With the collector off no task and no attempt of an ended job is left, and only the latest jobs are."""
+    """With Python's garbage collector disabled, no task or attempt of an ended job remains in memory.
+
+    The status shows only the latest five jobs.
+    """
     monkeypatch.setattr(job_lifecycle, "ENDED_KEPT", 5)
     world = World(build_policy("delay"), [node("n1", maps=2), node("n2", maps=2)], task_ms=1000, audit=False)
     for number in range(12):

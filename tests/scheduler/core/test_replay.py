@@ -1,4 +1,4 @@
-"""A rich history, kept as a file and made in two processes with different hash seeds."""
+"""A long history of rows, compared with a stored file and between processes with different hash seeds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ ROOT = Path(__file__).parents[3]
 
 
 def rich_history() -> str:
-    """Three users under delay with pre-emption: a failing task, a lost node that comes back, lost messages."""
+    """Return the rows of jobs of three users under delay scheduling with pre-emption.
+
+    One task fails, one node is lost and returns, and messages are lost.
+    """
     fair = {
         "pools": {"bo": {"weight": 2, "min_share": 1}},
         "fair_share_timeout": "15s",
@@ -39,7 +42,10 @@ def rich_history() -> str:
 
 
 def test_history_matches_the_golden_file():
-    """Changed on purpose? UPDATE_GOLDEN=1 pytest tests/scheduler/core/test_replay.py, then read the diff."""
+    """The history equals the stored file.
+
+    After an intended change, run this test with UPDATE_GOLDEN=1 and read the file's diff.
+    """
     history = rich_history()
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.write_text(history)
@@ -48,7 +54,9 @@ def test_history_matches_the_golden_file():
 
 @pytest.mark.long  # seconds
 def test_history_does_not_depend_on_the_process():
-    """A loop over a set, or hash(), would show here."""
+    """Processes with different hash seeds give the same history, so no result depends on the order of a set
+    or on hash().
+    """
     code = "from tests.scheduler.core.test_replay import rich_history; print(rich_history(), end='')"
 
     def simulate(hash_seed: str) -> str:

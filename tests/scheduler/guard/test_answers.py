@@ -1,4 +1,6 @@
-"""A user's policy survives crashes of the JobTracker: the journal holds its answers, and draws are repeated."""
+"""A user's policy survives crashes of the JobTracker: its answers are in the journal, and its random draws
+repeat.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,7 @@ def simulated(
 
 
 def ends(tape: Tape) -> list[tuple[str, str, int]]:
-    """Return each job with its state and what it has written."""
+    """Return a sorted list with each job's id, final state and bytes of output."""
     jobs = [JobRow(*row) for row in tape.rows["job"]]
     return sorted((row.job, row.state, row.output_bytes) for row in jobs)
 

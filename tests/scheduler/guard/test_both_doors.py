@@ -1,4 +1,7 @@
-"""Shipped policies go to the core directly, a user's through the guard: both doors give the same rows."""
+"""The core calls shipped policies directly and users' policies through the guard.
+
+Both ways give the same rows.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,10 @@ def through_the_guard(spec: str, speculation: str) -> Any:
 
 
 def rows(make: Callable[[], Any], seed: int, *, faults: bool) -> str:
-    """Return all rows but those of heartbeats, some of which are skipped, and the skips of jobs that avoid the node:
-    the guard leaves such jobs out of what is seen."""
+    """Return the rows of a simulation, without heartbeats and without skips of jobs that avoid the node.
+
+    The guard skips some heartbeats and hides such jobs from the policy, so these rows may differ.
+    """
     jobs, files = random_jobs(seed)
     text = simulate(
         Setup(

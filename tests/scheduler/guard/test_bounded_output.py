@@ -1,4 +1,7 @@
-"""What a policy writes: let through up to a bound, and refused above it; the JobTracker's own lines are not counted."""
+"""Text that a policy prints: accepted up to a limit and refused above it.
+
+The JobTracker's own lines are not counted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The mark of a policy's calls survives the process, and two processes that end in a call are blamed on the policy."""
+"""The record of a policy's calls survives the process.
+
+If two processes end during a call, the policy is blamed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a user's policy does wrong ends the run in one line with the policy's file and line, and changes nothing."""
+"""An error in a user's policy ends the run with one line that names the policy's file and line, and changes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -237,7 +239,9 @@ def test_a_wrong_kill_is_recorded_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pick", ["pass", "return scan(view)"])
 def test_a_node_that_a_job_avoids_is_not_offered_for_it(tmp_path: Path, pick: str) -> None:
-    """README's policy survives a node on which every attempt fails; so does one that looks at the tasks itself."""
+    """The README's example policy survives a node on which every attempt fails, and so does a policy that
+    reads the tasks itself.
+    """
     path = spec(tmp_path, pick if pick == "pass" else f"if kind is TaskKind.MAP: {pick}")
     scan = "def scan(view):\n    for job in view.jobs.values():\n        for task in job.maps.tasks:\n"
     scan += "            if task.state == 'unstarted': return Proposal(task, 'scan')\n"

@@ -1,4 +1,6 @@
-"""A user's order beside shipped axes: it sees proxies, they see the core's objects, and its errors are its own."""
+"""A user's order combined with shipped axes: the order reads proxies, the shipped axes read the core's
+objects, and the order is blamed for its own errors.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ HERE = __file__.rsplit("/", 1)[-1]
 
 
 class Poorest:
-    """Jobs of the user with the fewest running tasks first; has hooks, and counts what they tell."""
+    """An order that yields first the jobs of the user with the fewest running tasks.
+
+    Its hooks count the ended attempts.
+    """
 
     def __init__(self) -> None:
         self.told: dict[str, int] = {}
@@ -50,14 +55,14 @@ class Poorest:
 
 
 class Lazy(Poorest):
-    """The same one by one."""
+    """The same order as a generator, which yields one job at a time."""
 
     def jobs(self, view: Any, node: Any, kind: TaskKind) -> Iterable[Any]:
         yield from super().jobs(view, node, kind)
 
 
 class Subclass(Composed):
-    """May do anything with what it gets, so that it gets faces."""
+    """A user's subclass of `Composed`, which may misuse the core's objects and therefore receives proxies."""
 
 
 def composition(order: Any, locality: str = "delay", cls: type[Composed] = Composed) -> Composed:
@@ -110,7 +115,7 @@ def failure(order: Any, locality: Any = None) -> str:
 
 
 class Wrong:
-    """What its jobs are is told when it is made."""
+    """An order whose `jobs` returns what the function `answer` returns for the view."""
 
     def __init__(self, answer: Callable[[Any], Any]) -> None:
         self._answer = answer

@@ -1,4 +1,4 @@
-"""A call that never ends, and files that a policy has closed, are seen; what only looks like that is not."""
+"""Detection of two faults of users' policies: calls that never end, and closing the JobTracker's files."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def begun(path: Path) -> CallRecord:
 
 
 def watch(path: Path) -> StuckWatch:
-    """Return a watch that takes a call for stuck at the fourth look."""
+    """Return a watch that reports a call as stuck at the fourth look."""
     return StuckWatch(path, every_s=1e-9, stuck_s=lambda _: 3e-9)
 
 
 def in_a_child(act: Callable[[], bool]) -> bool:
-    """Return what the function says in another process."""
+    """Call the function `act` in a child process and return its result."""
     pid = os.fork()
     if pid == 0:
         os._exit(int(act()))

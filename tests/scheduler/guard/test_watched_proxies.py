@@ -1,4 +1,7 @@
-"""Heartbeats without news are skipped for users' policies, and no row shows it, whatever a policy reads and when."""
+"""Heartbeats without news are not passed to users' policies.
+
+The rows are the same as with all heartbeats, whatever a policy reads.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ LATE_S = 20.0
 
 
 class Nearest:
-    """Reads nothing that heartbeats bring."""
+    """A policy that reads nothing that heartbeats change."""
 
     def decide(self, view: Any, node: Any, kind: TaskKind) -> Proposal | None:
         for job in view.jobs.values():
@@ -34,7 +37,7 @@ class Nearest:
 
 
 class Reading(Nearest):
-    """Writes what heartbeats bring into its reasons, from `LATE_S` on."""
+    """A policy that writes values from heartbeats into its reasons after `LATE_S` seconds."""
 
     def reason(self, view: Any, node: Any) -> str:
         return self.read(view, node) if view.now_s > LATE_S else "nearest"
@@ -54,7 +57,7 @@ class Use(Reading):
 
 
 class Running(Reading):
-    """What all live attempts are at."""
+    """A policy that reads the attributes `names` of all running attempts."""
 
     names: Sequence[str] = ()
 
@@ -80,7 +83,10 @@ class State(Running):
 
 
 class Hiding(Use):
-    """Catches everything, also what only the simulator is to see."""
+    """A policy that catches all exceptions.
+
+    It even catches the internal one with which the simulator restarts a run.
+    """
 
     def read(self, view: Any, node: Any) -> str:
         try:
@@ -90,7 +96,7 @@ class Hiding(Use):
 
 
 class Learning(Nearest):
-    """Reads of each attempt that has ended when it began."""
+    """A policy that reads the start times of ended attempts."""
 
     def __init__(self) -> None:
         self.times_s: list[float] = []
@@ -104,7 +110,7 @@ class Learning(Nearest):
 
 
 class Hearing(Nearest):
-    """Counts heartbeats by itself."""
+    """A policy that counts heartbeats in its hook."""
 
     def __init__(self) -> None:
         self.heard = 0
@@ -117,7 +123,7 @@ class Hearing(Nearest):
 
 
 class Ticking(Nearest):
-    """Reads usage on ticks only."""
+    """A policy that reads the nodes' usage on ticks only."""
 
     def __init__(self) -> None:
         self.busy = 0.0
@@ -131,7 +137,7 @@ class Ticking(Nearest):
 
 
 class Poorest:
-    """An order of one's own."""
+    """A user's order: jobs of the user with the fewest running tasks come first."""
 
     def jobs(self, view: Any, node: Any, kind: TaskKind) -> list[Any]:
         ready = [job for job in view.jobs.values() if job.stage(kind).ready]
@@ -139,7 +145,7 @@ class Poorest:
 
 
 class Busiest(Poorest):
-    """An order that reads usage late."""
+    """A user's order that reads the node's usage after `LATE_S` seconds."""
 
     def jobs(self, view: Any, node: Any, kind: TaskKind) -> list[Any]:
         jobs = super().jobs(view, node, kind)
@@ -147,12 +153,15 @@ class Busiest(Poorest):
 
 
 def composed(order: type) -> Callable[[], Composed]:
-    """Return what makes a policy of that order and delay scheduling."""
+    """Return a function that creates a policy with this order, delay scheduling and admission by slots."""
     return lambda: Composed(order(), shipped_axis("locality", "delay"), shipped_axis("admission", "slots"))
 
 
 def given(make: Callable[[], Any], seed: int = 1, *, faults: Sequence[str] = (), **changes: Any) -> Setup:
-    """Return a setup of random jobs under a guarded policy."""
+    """Return the setup of a simulation of random jobs under the guarded policy that `make` returns.
+
+    `faults` are kinds of faults.
+    """
     jobs, files = random_jobs(seed)
     made = setup(jobs, 4, files=files, seed=seed, timing=Timing(), **changes)
     named = make if isinstance(make, type) else Composed
@@ -161,7 +170,7 @@ def given(make: Callable[[], Any], seed: int = 1, *, faults: Sequence[str] = (),
 
 
 def run(setup: Setup) -> tuple[Tape, Simulation]:
-    """Simulate to the end."""
+    """Run the simulation and return its rows and the simulation."""
     tape = Tape()
     simulation = Simulation(setup, tape)
     simulation.run()

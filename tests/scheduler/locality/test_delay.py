@@ -1,4 +1,4 @@
-"""Delay scheduling, step by step: Algorithm 1 of xu2015 with P = 0, and its two waits."""
+"""Delay scheduling step by step: Algorithm 1 of xu2015 without splits (P = 0), and its two waiting times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from tests.harness.world import Tape, World, job, node
 
 
 class Steps:
-    """Heartbeats of idle nodes at given times: n3 in rack r1, the others in rack r0, one job's blocks on n1."""
+    """A core to which the test sends heartbeats of idle nodes.
+
+    Node n3 is in rack r1, the others are in rack r0. The blocks of the only job are on `hosts`.
+    """
 
     def __init__(self, hosts: list[str], policy: str = "delay", slots: int = 9) -> None:
         self.tape = Tape()
@@ -22,7 +25,7 @@ class Steps:
         self.sequences: dict[str, int] = dict.fromkeys(["n1", "n2", "n3", "n4"], 0)
 
     def heartbeat(self, now_s: float, name: str) -> list[str]:
-        """What the node is answered: reasons of launches and skips."""
+        """Send a heartbeat of the node `name`. Return the reasons of the launches and skips in the reply."""
         before = len(self.tape.decisions)
         sequence = self.sequences[name]
         self.sequences[name] += 1
@@ -39,7 +42,9 @@ class Steps:
 
 
 def test_wait_grows_only_while_skipped():
-    """Lines 2 and 3: the time since the last skip counts, once, at the next heartbeat of any node."""
+    """Lines 2 and 3 of Algorithm 1: at each heartbeat of any node, the time since the job's last skip is
+    added to its wait.
+    """
     steps = Steps(["n9"] * 3)
     assert steps.heartbeat(0, "n3") == ["waits for a local node: 0.0 of 5.0 s"]
     assert steps.heartbeat(1, "n3") == ["waits for a local node: 1.0 of 5.0 s"]
@@ -51,14 +56,19 @@ def test_wait_grows_only_while_skipped():
 
 
 def test_rack_local_after_t1_then_at_once():
-    """At level 1 a rack-local map needs no more waiting; a map anywhere needs T2 on top."""
+    """After the wait T1 (level 1) rack-local maps start immediately.
+
+    Off-rack maps need the additional wait T2.
+    """
     steps = Steps(["n1", "n1", "n1"], "delay:node_wait=5s,rack_wait=3s")
     assert steps.heartbeat(0, "n2") == ["waits for a local node: 0.0 of 5.0 s"]
     assert steps.heartbeat(5, "n2") == ["rack-local after 5.0 s"] + ["rack-local, waited before"] * 2
 
 
 def test_from_level_1_anywhere_after_t2():
-    """A map is launched rack-local; the rest is nowhere near, so T2 alone counts from there."""
+    """After a rack-local launch only the wait T2 remains for the job's other map, whose block is on no known
+    node.
+    """
     steps = Steps(["n1", "n9"], "delay:node_wait=5s,rack_wait=3s")
     steps.heartbeat(0, "n2")
     assert steps.heartbeat(5, "n2") == ["rack-local after 5.0 s", "waits for a rack-local node: 0.0 s"]
@@ -67,7 +77,10 @@ def test_from_level_1_anywhere_after_t2():
 
 
 def test_a_local_launch_resets_wait_and_level():
-    """After waiting 4 s a local map starts: the next non-local one waits from the beginning."""
+    """A local map starts after the job has waited 4 s.
+
+    The wait for the next non-local map begins at 0 again.
+    """
     steps = Steps(["n1", "n9"])
     steps.heartbeat(0, "n2")
     steps.heartbeat(4, "n2")
@@ -76,7 +89,10 @@ def test_a_local_launch_resets_wait_and_level():
 
 
 def test_a_local_launch_ends_the_licence_for_rack_local_ones():
-    """n2 was allowed a rack-local map (level 1); after a local one on n1 the job waits again on n4."""
+    """After its wait the job starts a rack-local map on n2.
+
+    A local launch on n1 resets the level, so the job waits again on n4.
+    """
     steps = Steps(["n1"] * 3, slots=1)
     steps.heartbeat(0, "n2")
     assert steps.heartbeat(5, "n2") == ["rack-local after 5.0 s"]
@@ -85,19 +101,22 @@ def test_a_local_launch_ends_the_licence_for_rack_local_ones():
 
 
 def test_maps_without_input_never_wait():
-    """Pi and its like prefer no node."""
+    """Maps without input, such as those of Pi, start on any node immediately."""
     steps = Steps(["", ""])
     assert steps.heartbeat(0, "n3") == ["no preferred node"] * 2
 
 
 def test_zero_waits_are_greedy():
-    """The reason says what was taken."""
+    """With both waits 0 every map starts immediately, and the reason states the map's locality."""
     steps = Steps(["n1", "n9"], "delay:node_wait=0,rack_wait=0")
     assert steps.heartbeat(0, "n2") == ["rack-local, waited before", "off-rack, waited before"]
 
 
 def test_a_skipped_job_lets_the_next_one_have_the_slot():
-    """Ana's data is on n9, bo's on n3: n3 goes to bo although ana is first in order."""
+    """Ana's block is on n9 and bo's on n3.
+
+    The slot of n3 goes to bo first, although ana's job is first in order.
+    """
     world = World(build_policy("delay"), [node("n3")])
     world.submit(job("a", ["n9"])).submit(job("b", ["n3"], user="bo")).run()
     assert [line.split(" ", 1)[1] for line in world.launches()] == [
@@ -108,7 +127,10 @@ def test_a_skipped_job_lets_the_next_one_have_the_slot():
 
 @pytest.mark.parametrize(("policy", "local"), [("fair", 1), ("delay", 6)])
 def test_delay_gains_locality(policy: str, local: int):
-    """Six maps on n1 with one slot each node: fair spreads them, delay waits (10 s tasks, 100 s of patience)."""
+    """Six maps of 10 s have their blocks on n1, and each node has one slot.
+
+    Fair spreads the maps over the nodes, whereas delay scheduling with a wait of 100 s runs all on n1.
+    """
     spec = policy if policy == "fair" else "delay:node_wait=100s"
     world = World(build_policy(spec), [node(f"n{i}") for i in range(1, 7)])
     world.submit(job("job_0001", ["n1"] * 6)).run()

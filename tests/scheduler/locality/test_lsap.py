@@ -1,4 +1,6 @@
-"""LSAP and LSAP-Fair, by hand: which map each idle slot gets, what is held for other nodes, and until when."""
+"""LSAP and LSAP-Fair by hand: the map that each idle slot receives, and the maps that are held for other
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ NETWORK_BPS = 10.0
 
 
 class Cluster:
-    """Nodes at 10 bytes/s whose heartbeats the test sends; everything that is launched keeps running."""
+    """A core with nodes whose network has 10 bytes/s.
+
+    The test sends their heartbeats, and launched attempts run until the test ends them.
+    """
 
     def __init__(
         self, policy: Any, nodes: Mapping[str, tuple[str, int]], *jobs: Any, expiry_s: float = 1000
@@ -34,7 +39,10 @@ class Cluster:
         self._running: dict[str, list[str]] = {name: [] for name in nodes}
 
     def heartbeat(self, name: str, now_s: float = 1.0, ended: AttemptReport | None = None) -> list[str]:
-        """Send one heartbeat, with an attempt that ended if any; return the tasks that the node is to start."""
+        """Send a heartbeat of the node `name` that reports `ended`, if any.
+
+        Return the tasks that the reply launches.
+        """
         if ended is not None:
             self._running[name].remove(ended.attempt)
         statuses = tuple(AttemptStatus(attempt=a, progress=0, phase="map") for a in self._running[name])
@@ -53,7 +61,7 @@ class Cluster:
         return ["_".join(attempt.split("_")[:-1]) for attempt in launched]
 
     def reasons(self) -> list[str]:
-        """Return the reasons of all answers so far."""
+        """Return the reasons of all decisions so far."""
         return [row.reason for row in self.tape.decisions]
 
 
@@ -61,14 +69,17 @@ THREE = {"n1": ("r0", 1), "n2": ("r0", 1), "n3": ("r1", 1)}
 
 
 def test_the_matrix_of_three_slots_and_three_maps_by_hand():
-    """m0 lies on n1 and n2, m1 on n1, m2 on n3. Seconds of staging:
+    """LSAP finds the only assignment of three maps to three slots without staging (copying of input).
+
+    The blocks of m0 are on n1 and n2, that of m1 on n1, that of m2 on n3. Seconds of staging:
 
             m0   m1   m2
         n1   0    0   20
         n2   0   10   20
         n3  20   20    0
 
-    The only assignment of 0 s is n1 m1, n2 m0, n3 m2. Greedy gives n1 its first local map, m0, and m1 then needs 10 s.
+    LSAP starts m1 on n1, m0 on n2 and m2 on n3. Greedy locality starts m0, the first local map, on n1, and
+    then m1 on n2 with 10 s of staging.
     """
     spec = job("job_0001", ["n1 n2", "n1", "n3"])
     lsap, greedy = Cluster("lsap", THREE, spec), Cluster("fifo", THREE, spec)
@@ -82,7 +93,9 @@ def test_the_matrix_of_three_slots_and_three_maps_by_hand():
 
 
 def test_the_nearest_maps_are_taken_when_there_are_more_maps_than_slots():
-    """Four maps for three slots: m0 (on n9) costs 20 s anywhere and is the one that waits."""
+    """Of four maps for three slots, m0 waits, because its block is on n9 and every node would need 20 s to
+    read it.
+    """
     cluster = Cluster("lsap", THREE, job("job_0001", ["n9", "n1", "n2", "n3"]))
     assert [cluster.heartbeat(name) for name in THREE] == [
         ["job_0001_m_000001"], ["job_0001_m_000002"], ["job_0001_m_000003"]
@@ -90,7 +103,10 @@ def test_the_nearest_maps_are_taken_when_there_are_more_maps_than_slots():
 
 
 def test_a_map_is_held_for_the_node_where_it_is_cheap_until_that_node_is_silent():
-    """A map on n2, and n2 says nothing more. 3 nodes: the assignment ends after 2 x 3 + 2 beats, and n2 gets none."""
+    """The only map is held for n2, which sends no heartbeats.
+
+    With 3 nodes the assignment expires after 2 x 3 + 2 heartbeats, and n1 starts the map.
+    """
     cluster = Cluster("lsap", THREE, job("job_0001", ["n2"]))
     starts = [cluster.heartbeat("n1") for _ in range(20)]
     first = next(number for number, started in enumerate(starts) if started)
@@ -106,7 +122,10 @@ def test_a_lost_node_gives_back_what_was_held_for_it():
 
 
 def test_maps_that_cannot_start_are_not_held():
-    """Under containers big (4 GiB) fits n1 only while n1 is empty; small runs there, so big goes to n2."""
+    """A map of 4 GiB fits on n1 only while n1 is empty.
+
+    A small map runs there, so the large one is not held for n1 and starts on n2.
+    """
     small, big = job("job_0001", ["n1"], memory=2**30), job("job_0002", ["n1"], memory=4 * 2**30)
     cluster = Cluster(
         "order=fifo,locality=lsap,admission=containers", {"n1": ("r0", 1), "n2": ("r0", 1)}, small, big
@@ -119,10 +138,11 @@ def test_maps_that_cannot_start_are_not_held():
 
 @pytest.mark.parametrize(("fairness", "second"), [(0.4, "job_0001_m_000001"), (0.6, "job_0002_m_000000")])
 def test_fairness_is_weighed_against_staging_by_hand(fairness: float, second: str):
-    """A node of two slots, two users: a share is one slot. ana's maps lie on n1, bo's nowhere near (20 s).
+    """One node with two slots and two users, whose fair share is one slot.
 
-    Candidates in turn: a0, b0, a1, b1; staging / 20 s is 0, 1, 0, 1, the excess 0, 0, 1, 1. With weight w of fairness
-    the costs are 0, 1 - w, w, 1: a0 starts, and beside it b0 when 1 - w < w.
+    Ana's blocks are on n1, bo's need 20 s. The candidates are a0, b0, a1, b1. Their staging times divided by
+    20 s are 0, 1, 0, 1, and the slots above the user's share 0, 0, 1, 1. With the weight w of fairness the
+    costs are 0, 1 - w, w, 1: a0 starts, and the second slot goes to b0 if 1 - w < w, else to a1.
     """
     ana = job("job_0001", ["n1"] * 3, user="ana")
     bo = job("job_0002", ["n9"] * 3, user="bo")
@@ -138,7 +158,10 @@ def test_among_equal_costs_the_first_maps_are_taken():
 
 
 def test_a_map_that_came_back_unnoticed_is_found_again():
-    """m0 fails while m1 is launched in the same heartbeat: the number of unstarted maps stays, the maps change."""
+    """A failed map becomes unstarted in the heartbeat in which the other map could start.
+
+    It is found and launched again.
+    """
     cluster = Cluster("lsap", {"n1": ("r0", 1)}, job("job_0001", ["n1", "n1"]))
     assert cluster.heartbeat("n1") == ["job_0001_m_000000"]
     failed = AttemptReport(attempt="job_0001_m_000000_0", state="failed", start_s=1.0, end_s=2.0, reason="x")
@@ -148,7 +171,9 @@ def test_a_map_that_came_back_unnoticed_is_found_again():
 
 
 def test_fairness_alone_never_takes_a_slot_that_is_refused():
-    """With fairness=1 staging counts nothing, but what the admission refuses still cannot start."""
+    """With `fairness=1` staging times have no weight, but a map that the admission refuses is still not
+    assigned.
+    """
     spec = "order=fair,locality=lsap-fair:fairness=1,admission=containers"
     small, big = job("job_0001", ["n1"], memory=2**30), job("job_0002", ["n1"], user="bo", memory=4 * 2**30)
     cluster = Cluster(spec, {"n1": ("r0", 1), "n2": ("r0", 1)}, small, big)

@@ -1,4 +1,6 @@
-"""Dynamic task splitting, step by step (xu2015, Algorithm 1), and what it may never change."""
+"""The policy DTSS, which splits maps, step by step (Algorithm 1 of xu2015), and the bytes that each part must
+own.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from tests.scheduler.locality.test_delay import Steps as DelaySteps
 
 
 class Steps(DelaySteps):
-    """As for delay scheduling, with one reduce."""
+    """The core of the tests of delay scheduling under DTSS, with a second job that has one reduce."""
 
     def __init__(self, hosts: list[str], policy: str = "dtss", slots: int = 9, **changes: Any) -> None:
         super().__init__([], policy, slots)
@@ -32,7 +34,10 @@ class Steps(DelaySteps):
 
 
 def test_a_map_without_data_here_is_split_and_its_rest_waits():
-    """n3 is in another rack: the first quarter of each map starts there, and then there is nothing left to split."""
+    """Node n3 is in another rack than the blocks.
+
+    It starts the first quarter of each map, and the rests wait for local nodes.
+    """
     steps = Steps(["n1", "n1"])
     reason = "off-rack, the first 25% of 100 bytes, has waited 0.0 of 5.0 s; the rest is job_0002_m_00000"
     wait = "waits for a local node: 0.0 of 5.0 s"
@@ -42,7 +47,10 @@ def test_a_map_without_data_here_is_split_and_its_rest_waits():
 
 
 def test_the_wait_goes_on_over_a_split_and_the_licence_ends():
-    """A map after another becomes splittable: the waits that led to level 1 are kept, the level is not."""
+    """Heartbeats of three more nodes follow the first split.
+
+    Three maps are split, and n1 starts the fourth as a whole.
+    """
     steps = Steps(["n1", "n1", "n1", "n1"], "dtss:node_wait=5s", slots=1)
     assert steps.heartbeat(0, "n2")[0].startswith("rack-local, the first 25%")
     for tracker in ("n3", "n4", "n1"):
@@ -52,7 +60,9 @@ def test_the_wait_goes_on_over_a_split_and_the_licence_ends():
 
 
 def test_a_whole_map_goes_away_after_the_wait():
-    """Lines 12 to 18: what has waited enough is started whole before anything is split."""
+    """Lines 12 to 18 of Algorithm 1: a map that has waited long enough starts as a whole before other maps
+    are split.
+    """
     steps = Steps(["n9"], "dtss:node_wait=5s,rack_wait=3s", slots=1)
     assert "the first 25%" in steps.heartbeat(0, "n3")[0]
     assert steps.heartbeat(0, "n2") == ["waits for a local node: 0.0 of 5.0 s"]
@@ -75,7 +85,10 @@ def test_p_0_is_delay_decision_for_decision(story: Story):
 @few
 @given(story=stories())
 def test_p_1_is_no_wait_decision_for_decision(story: Story):
-    """But for the reasons: delay says that it has waited before."""
+    """With the split share 1, DTSS makes the decisions of delay scheduling without waits.
+
+    Only the reasons differ.
+    """
     worlds = [run_story("dtss:p=1", story), run_story("delay:node_wait=0,rack_wait=0", story)]
     first, second = [[row[:6] for row in rows(world)] for world in worlds]
     assert first == second
@@ -84,7 +97,11 @@ def test_p_1_is_no_wait_decision_for_decision(story: Story):
 @few
 @given(story=stories(), share=st.sampled_from(["0.01", "0.25", "0.5", "0.99", "auto"]))
 def test_every_byte_is_read_once_under_any_split(story: Story, share: str):
-    """`World` asserts it of what reduces read, and that no task changes what it owns; the books are audited."""
+    """`World` asserts that reduces read every byte once and that no task's byte range changes, whatever the
+    split share.
+
+    A second run gives the same rows.
+    """
     world = run_story(f"dtss:p={share},node_wait=2s", story, audit=True)
     states = set(world.ended_jobs().values())
     assert states == {"succeeded"} or (states == {"succeeded", "failed"} and story.failures)
@@ -106,7 +123,10 @@ def test_rows_name_the_task_that_was_split():
 
 
 def test_both_parts_run_again_as_they_are_when_their_node_is_lost():
-    """The parts have their outputs on n2 when it dies; `World` asserts that each owns the same bytes again."""
+    """Outputs of parts are on n2 when it crashes.
+
+    The parts run again, and `World` asserts that each keeps its bytes.
+    """
     world = World(build_policy("dtss"), [node("n1"), node("n2", rack="r1", reduces=0)], task_ms=4000)
     world.submit(job("job_0001", ["n1"] * 4, reduces=1)).at(6, lambda: world.crash("n2")).run()
     again = [row for row in world.tape.attempts if row.split_of and row.attempt.endswith("_1")]
@@ -124,7 +144,7 @@ def test_what_has_no_reader_or_no_input_is_not_split():
 
 
 class Splits:
-    """A policy that splits the first map there is."""
+    """A policy that splits any unstarted map of the job at `share`."""
 
     def __init__(self, share: float) -> None:
         self._share = share
@@ -135,7 +155,7 @@ class Splits:
 
 
 def refused(share: float, hosts: list[str], reduces: int) -> str:
-    """Why the core does not split the job's first map."""
+    """Return the error with which the core refuses to split the first map of a job at `share`."""
     world = World(Splits(share), [node("n1")]).submit(job("job_0001", hosts, reduces=reduces))
     with pytest.raises(PolicyError) as error:
         world.run()
@@ -143,7 +163,11 @@ def refused(share: float, hosts: list[str], reduces: int) -> str:
 
 
 def test_auto_learns_and_says_what_from():
-    """All maps take 4 s in this world, parts too: a quarter's bytes take four times as long, far from the data."""
+    """With `p=auto` the first split uses 25%. Later splits use the best share for measured times.
+
+    The reasons state the measured times. All maps and parts take 4 s, so a quarter of a map far from its
+    block takes four times as long per byte as a whole map.
+    """
     world = World(
         build_policy("dtss:p=auto"), [node(f"n{i}", rack=f"r{i}") for i in range(1, 4)], task_ms=4000
     )
@@ -167,7 +191,10 @@ def test_auto_learns_and_says_what_from():
 
 
 def test_auto_does_not_split_for_less_than_a_launch_takes():
-    """A map of 1 ms gains less than 0.5 s by any split; its job waits as under delay."""
+    """A split of maps of 1 ms gains less than the 0.5 s of a launch.
+
+    So the job waits as under delay scheduling.
+    """
     split = SplitLocality(share=None)
     split._launch_s, known = 0.5, Known()
     known.local_s = known.remote_s = 0.001 / 100

@@ -1,4 +1,4 @@
-"""ARIA's model against the paper's numbers, and what holds for any profile."""
+"""The model of the policy ARIA compared with the paper's numbers, and its properties for any job profile."""
 
 from __future__ import annotations
 
@@ -28,9 +28,12 @@ FIG_5 = {
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("slo_s", FIG_5)
 def test_the_table_of_figure_5(slo_s: int, bound: str) -> None:
-    """71 maps and 64 reduces on 64 + 64 slots. Low at 240 s: a = 71 x 90.45 = 6422.0, b = 64 x 26.13 = 1672.3,
-    C = 0; m = 80.14 x (80.14 + 40.89) / 240 = 40.4, r = 40.89 x 121.03 / 240 = 20.6. Up at 240 s: C = 146.2 and
-    a/64 + b/64 = 98.9 + 25.7 s do not fit into the 93.8 s left, so it gets all."""
+    """Figure 5: slots for 71 maps and 64 reduces on 64 slots of each kind, by deadline and bound.
+
+    Lower bound at 240 s: a = 71 x 90.45 = 6422.0, b = 64 x 26.13 = 1672.3, C = 0; m = 80.14 x (80.14 + 40.89)
+    / 240 = 40.4, r = 40.89 x 121.03 / 240 = 20.6. Upper bound at 240 s: C = 146.2. Then a/64 + b/64 = 98.9 +
+    25.7 s exceeds the remaining 93.8 s, so the job receives all slots.
+    """
     slots = allocate(curve(WIKITRENDS, 71, 64, bound), slo_s, 64, 64)
     assert (slots.maps, slots.reduces) == FIG_5[slo_s][bound]
     assert slots.capped is (slots.maps == 64)
@@ -61,7 +64,10 @@ SMALL = JobProfile(
 def test_bounds(
     maps: int, reduces: int, map_slots: int, reduce_slots: int, low_s: float, up_s: float
 ) -> None:
-    """Eq. 1 to 6, and T_avg between them (eq. 7 as meant)."""
+    """Equations 1 to 6 give the lower and upper bounds of the completion time.
+
+    The average lies in the middle (equation 7, whose printed form has an error).
+    """
     got = bounds(SMALL, maps, reduces, map_slots, reduce_slots)
     assert got == pytest.approx((low_s, (low_s + up_s) / 2, up_s))
     if reduces >= reduce_slots + 1 or not reduces:
@@ -88,7 +94,9 @@ def test_bounds(
 def test_allocations_at_the_edges(
     maps: int, reduces: int, time_s: float, most: tuple[int, int], slots: SlotAllocation
 ) -> None:
-    """A kind only, too late, and one kind short."""
+    """Slots for jobs with only one kind of task, for deadlines that cannot be met, and with too few slots of
+    one kind.
+    """
     assert allocate(curve(SMALL, maps, reduces, "low"), time_s, *most) == slots
 
 
@@ -108,7 +116,10 @@ profiles = st.builds(JobProfile, map=times, first_shuffle=times, typical_shuffle
 def test_an_allocation_meets_its_bound_and_a_slot_fewer_of_each_kind_does_not(
     profile: JobProfile, maps: int, reduces: int, bound: str, time_s: float, most: tuple[int, int]
 ) -> None:
-    """Eq. 15 rounded up; one slot fewer of one kind alone may still do, which the paper's table accepts (33, 17)."""
+    """The slots of equation 15, rounded up, meet the deadline, and one slot less of each kind does not.
+
+    One slot less of only one kind may meet it, as in the paper's table (33 and 17 slots).
+    """
     model = curve(profile, maps, reduces, bound)
     most_maps, most_reduces = min(most[0], maps), min(most[1], reduces)
     got = allocate(model, time_s, most_maps, most_reduces)
@@ -126,7 +137,9 @@ def test_an_allocation_meets_its_bound_and_a_slot_fewer_of_each_kind_does_not(
 def test_no_other_allocation_on_the_curve_is_much_smaller(
     profile: JobProfile, maps: int, reduces: int, time_s: float
 ) -> None:
-    """m + r is within two slots of the least whole numbers that meet the deadline (each kind is rounded up)."""
+    """The sum of map and reduce slots exceeds the smallest sum that meets the deadline by at most two, as
+    each is rounded up.
+    """
     model = curve(profile, maps, reduces)
     got = allocate(model, time_s, maps, reduces)
     for m in range(1, maps + 1):
@@ -148,7 +161,9 @@ def test_no_other_allocation_on_the_curve_is_much_smaller(
     ],
 )
 def test_slots_for_whole_waves(time_s: float, most: tuple[int, int], slots: SlotAllocation) -> None:
-    """8 maps and 6 reduces: the fewest slots, whole waves, the last as long as its longest task."""
+    """The fewest slots for 8 maps and 6 reduces that run in whole waves, where the last wave lasts as long as
+    its longest task.
+    """
     assert allocate_waves(SMALL, 8, 6, time_s, *most) == slots
     assert slots.capped or waves_time_s(SMALL, 8, 6, slots) <= time_s
 
@@ -169,7 +184,9 @@ def test_no_fewer_slots_do_it_in_whole_waves(maps: int, reduces: int, time_s: fl
 
 
 def test_two_deadlines_of_figure_5_get_the_same_waves() -> None:
-    """Why the paper's 7% cannot be: one completion for 240 s and 300 s is 11.1% off one of them at best."""
+    """The paper's deviation of 7% is impossible: the deadlines 240 s and 300 s lead to the same waves, so one
+    completion time deviates from one of them by at least 11.1%.
+    """
     waves = {
         slo_s: tuple(-(-tasks // slots) for tasks, slots in zip((71, 64), FIG_5[slo_s]["avg"], strict=True))
         for slo_s in (240, 300)

@@ -1,4 +1,4 @@
-"""CSLA's tags and the prediction of loads, with the arithmetic."""
+"""The policy CSLA: its load tags (CPU, I/O) of jobs and nodes, and its prediction of loads."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from schedbed.scheduler.models.csla_tags import UNKNOWN, Errors, Predictor, Task
 
 @pytest.mark.parametrize(("cpu", "io", "number"), [(0, 0, 0), (0, 1, 1), (1, 0, 2), (1, 1, 3)])
 def test_the_tags_of_tables_1_and_2(cpu: int, io: int, number: int) -> None:
-    """The high bit is CPU."""
+    """A tag has two bits: the high bit marks load of the CPU, the low bit of the I/O."""
     assert tag(bool(cpu), bool(io)) == number
 
 
 def test_tags_in_words() -> None:
-    """For the decisions table."""
+    """The texts of tags in the decisions table."""
     assert [words(number) for number in (UNKNOWN, 0, 1, 2, 3)] == [
         "unknown", "0", "1 (IO)", "2 (CPU)", "3 (CPU, IO)",
     ]  # fmt: skip
@@ -41,24 +41,31 @@ def test_tags_in_words() -> None:
     ],
 )
 def test_predictions(history: list[float], following: float) -> None:
-    """Eq. 1 to 3, clipped."""
+    """Equations 1 to 3 predict the value after `history`.
+
+    The prediction is limited to the range from 0 to 1.
+    """
     assert predict(history) == pytest.approx(following, abs=1e-6)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_a_prediction_is_a_share(history: list[float]) -> None:
-    """Whatever has been."""
+    """A prediction is between 0 and 1 for any history."""
     assert 0 <= predict(history) <= 1
 
 
 def test_nothing_to_predict_from() -> None:
-    """Is a bug of the caller."""
+    """A prediction from an empty history raises `ValueError`."""
     with pytest.raises(ValueError):
         predict([])
 
 
 def test_errors_of_predictions() -> None:
-    """Off by .1 and .3: MAE .2, RMSE sqrt((.01 + .09) / 2). The value before was off by 0 and .4."""
+    """Two predictions are off by 0.1 and 0.3: the mean absolute error is 0.2, the RMSE sqrt((0.01 + 0.09) /
+    2).
+
+    Predicting the last value again is off by 0 and 0.4.
+    """
     errors = Errors()
     errors.add(0.5, 0.6, 0.6)
     errors.add(0.5, 0.2, 0.6)
@@ -69,7 +76,10 @@ def test_errors_of_predictions() -> None:
 
 
 def test_a_predictor_looks_back_at_its_window_only() -> None:
-    """After three alike values the old jump is forgotten; what it said before each value counts."""
+    """After three equal values a predictor with a window of three ignores the older jump.
+
+    The errors of all its earlier predictions are summed.
+    """
     errors = Errors()
     predictor = Predictor(3, errors)
     assert predictor.next is None
@@ -91,7 +101,9 @@ def test_a_predictor_looks_back_at_its_window_only() -> None:
     ],
 )
 def test_a_jobs_tag(cpu_s: float, disk_s: float, number: int) -> None:
-    """Of maps that took 4 and 6 s."""
+    """The tag of a job with one map of 4 s and one of 6 s, from the seconds of CPU and disk that the maps
+    used.
+    """
     sample = TaskSample()
     sample.add(cpu_s / 2, disk_s, 4.0)
     sample.add(cpu_s / 2, 0.0, 6.0)

@@ -1,4 +1,4 @@
-"""DTSS's arithmetic as a table, and against a search over all P."""
+"""The best split share P of the policy DTSS, compared with a table of values and with a search over all P."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""liu2015's equations 2 and 3 as numbers."""
+"""Equations 2 and 3 of liu2015 (the policy FGCS) with numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_demand_is_the_cpus_part_of_the_time_at_full_io_speed(
 
 
 def test_a_jobs_demand_is_the_mean_rounded_up():
-    """(40 + 50.5) / 2 = 45.25 -> 46."""
+    """The mean of the demands 40% and 50.5% of a core is 45.25%, rounded up to 46%."""
     mean = DemandMean()
     mean.add(40, 30)
     mean.add(50.5, 30)
@@ -38,7 +38,9 @@ def test_a_jobs_demand_is_the_mean_rounded_up():
 
 
 def test_short_tasks_say_nothing():
-    """(1 + 8) / 2 = 4.5 s a task."""
+    """Tasks of (1 + 8) / 2 = 4.5 s on average are ignored if `shortest_s` is 5, and the demand stays at 100%
+    of a core.
+    """
     mean = DemandMean()
     assert mean.value(shortest_s=0) == 100
     mean.add(10, 1)

@@ -1,4 +1,4 @@
-"""How a job is measured, averaged, scaled and kept."""
+"""Measuring, averaging, scaling and storing of job profiles, which hold the durations of a job's phases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from schedbed.scheduler.models.job_profile import JobProfile, Profiler, Times
 
 
 def measured() -> Profiler:
-    """Three maps that end at 10, 12 and 20 s, two reduces of the first wave and one of the next."""
+    """Return a profiler that has seen three maps, which ended at 10, 12 and 20 s, two reduces of the first
+    wave and one of the second.
+    """
     profiler = Profiler()
     for start_s, end_s in ((0.0, 10.0), (0.0, 12.0), (10.0, 20.0)):
         profiler.map_ended(start_s, end_s, input_bytes=100, output_bytes=50)
@@ -21,7 +23,11 @@ def measured() -> Profiler:
 
 
 def test_the_phases_of_section_2_2() -> None:
-    """Maps 10, 12, 10 s. First shuffle: what is after 20 s, 3 and 5 s. Typical: 34 - 30 s. Reduces 7, 3, 2 s."""
+    """Section 2.2 of the paper: maps take 10, 12 and 10 s.
+
+    First shuffles count from the end of all maps at 20 s: 3 and 5 s. The typical shuffle takes 34 - 30 s, the
+    reduce phases 7, 3 and 2 s.
+    """
     profile = measured().profile()
     assert profile is not None
     assert profile.map == pytest.approx((32 / 3, 12.0)) and profile.map_min_s == 10.0
@@ -33,7 +39,9 @@ def test_the_phases_of_section_2_2() -> None:
 
 
 def test_what_was_not_seen_is_taken_to_be_alike() -> None:
-    """Nothing, then maps only, then one wave of reduces that lost their counters, then second waves only."""
+    """Phases without measurements use the durations of similar phases: without any task, with maps only, with
+    a first wave of reduces whose shuffle is unknown, and with second waves only.
+    """
     profiler = Profiler()
     assert profiler.profile() is None
     profiler.map_ended(0.0, 10.0, 0, 0)
@@ -50,15 +58,18 @@ def test_what_was_not_seen_is_taken_to_be_alike() -> None:
 
 
 def test_runs_are_averaged() -> None:
-    """A run of 10 s and then two of 40 s on average: (10 + 2 x 40) / 3 = 30."""
+    """The average of one run with maps of 10 s and of two runs with 40 s is (10 + 2 x 40) / 3 = 30 s."""
     one = JobProfile(map=Times(10.0, 20.0))
     both = one.merged(JobProfile(map=Times(40.0, 80.0), runs=2))
     assert both.map == (30.0, 60.0) and both.runs == 3
 
 
 def test_durations_grow_with_the_data() -> None:
-    """Maps of 200 bytes instead of 100 take twice as long. They write 200 x 0.5 x 6 = 600 bytes for 4 reduces, 150
-    each instead of 50: three times as long."""
+    """Maps of 200 bytes instead of 100 take twice as long.
+
+    They write 200 x 0.5 x 6 = 600 bytes for 4 reduces. Each reduce reads 150 bytes instead of 50 and takes
+    three times as long.
+    """
     profile = JobProfile(
         map=Times(10.0, 12.0),
         first_shuffle=Times(1.0, 2.0),
@@ -77,7 +88,10 @@ def test_durations_grow_with_the_data() -> None:
 
 
 def test_a_scenarios_scale_makes_all_smaller() -> None:
-    """A tenth of the durations and of the data, the same selectivities; there and back is the same."""
+    """The scale 0.1 divides durations and amounts of data by ten and keeps the selectivities.
+
+    The scale 10 restores the profile.
+    """
     profile = measured().profile()
     assert profile is not None
     small = profile.at_scale(0.1)
@@ -87,14 +101,14 @@ def test_a_scenarios_scale_makes_all_smaller() -> None:
 
 
 def test_a_profile_survives_json() -> None:
-    """And foreign data is refused in one line."""
+    """A profile converted to JSON and back is equal."""
     profile = measured().profile()
     assert profile is not None and JobProfile.from_json(profile.to_json()) == profile
 
 
 @pytest.mark.parametrize("change", [{"map": [1]}, {"map": [1, 2, 3]}, {"reduce": None}, {"runs": "many"}])
 def test_foreign_data_is_refused(change: dict[str, Any]) -> None:
-    """Whatever is wrong with it."""
+    """JSON that is not a job profile raises `ValueError`."""
     profile = measured().profile()
     assert profile is not None
     if change == {"map": [1]}:

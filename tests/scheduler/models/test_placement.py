@@ -1,4 +1,4 @@
-"""Algorithm 1 on placements by hand, and what must hold of any placement."""
+"""Algorithm 1 of the policy RAS (polo2011) on small placements by hand, and properties of any placement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ SELECT = NodeDemands(Amounts(15, 20, 10), Amounts(0, 0.015, 0), Amounts(10, 10, 
 def placed_job(
     serial: int, demands: NodeDemands | Sequence[NodeDemands], pending: int, required: int = 0, **changes: int
 ) -> PlacedJob:
-    """Required: all that are pending, unless given."""
+    """Return a job with `pending` maps that needs `required` slots for its goal.
+
+    By default it needs one slot per pending map. `demands` are the job's demands on one kind of node, or a
+    sequence with the demands on several kinds.
+    """
     kinds = (demands,) if isinstance(demands, NodeDemands) else demands
     return PlacedJob(
         job=f"job_{serial:04d}",
@@ -32,7 +36,7 @@ def placed_job(
 
 
 def place(jobs: Sequence[PlacedJob], nodes: int, rounds: int = 10) -> Placement:
-    """All nodes alike."""
+    """Return the placement of the jobs on equal nodes after `rounds` rounds."""
     placement = Placement(jobs, [0] * nodes)
     for _ in placement.run(rounds):
         pass
@@ -48,7 +52,7 @@ def place(jobs: Sequence[PlacedJob], nodes: int, rounds: int = 10) -> Placement:
     ],
 )
 def test_the_bottleneck_says_how_many_maps_a_node_runs(demands: NodeDemands, maps: int, used: list[float]):
-    """Table 2 alone on a node: the optimal static slots differ from job to job."""
+    """Each job of Table 2 is alone on a node. The number of maps that fit differs from job to job."""
     job = placed_job(1, demands, 100)
     placement = place([job], 1)
     assert job.maps == {0: maps}
@@ -56,7 +60,10 @@ def test_the_bottleneck_says_how_many_maps_a_node_runs(demands: NodeDemands, map
 
 
 def test_jobs_that_need_unlike_resources_share_a_node():
-    """A sort (30/45/25), then by utility; at the end nothing fits: CPU 100, I/O 75 or so, all by 2 jobs."""
+    """Two maps of sort and one of combine are placed in turn, the job with the lower utility first.
+
+    Then 100% of the I/O and 85% of the CPU are used, and no other map fits.
+    """
     sort, combine = placed_job(1, SORT, 10), placed_job(2, COMBINE, 10)
     placement = place([sort, combine], 1)
     # -inf both: sort (30/45), combine (55/55); both at one of ten: -1; sort is first but 60/90+10 leaves I/O
@@ -66,7 +73,10 @@ def test_jobs_that_need_unlike_resources_share_a_node():
 
 
 def test_a_goal_brings_slots():
-    """Both have 20 pending; the second needs 8 slots, the first 2: with room for 10 both are at 0."""
+    """Both jobs have 20 pending maps.
+
+    The first needs 2 slots for its goal, the second 8. Among 12 slots each has at least the number needed.
+    """
     jobs = [placed_job(1, COMBINE, 20, 2), placed_job(2, COMBINE, 20, 8)]
     placement = place(jobs, 3)  # 12 maps
     assert jobs[1].placed >= 8 and jobs[0].placed >= 2 and jobs[0].placed + jobs[1].placed == 12
@@ -74,7 +84,7 @@ def test_a_goal_brings_slots():
 
 
 def test_running_maps_leave_the_placement_for_the_poorest():
-    """The first job holds both nodes (8 of its 8 pending: utility 1); a new one without a goal gets its part."""
+    """The first job's 8 maps fill both nodes. A new job with the same demands is given half of the places."""
     old, new = placed_job(1, COMBINE, 8), placed_job(2, COMBINE, 8)
     old.maps = {0: 4, 1: 4}
     place([old, new], 2)
@@ -82,7 +92,7 @@ def test_running_maps_leave_the_placement_for_the_poorest():
 
 
 def test_no_job_gives_up_its_last_map():
-    """A place, two jobs: who has it keeps it."""
+    """With room for one map and two jobs, the job that has the map keeps it."""
     big = NodeDemands(Amounts(100, 0, 0), Amounts(), Amounts(), 4)
     has, wants = placed_job(1, big, 3), placed_job(2, big, 3)
     has.maps = {0: 1}
@@ -91,7 +101,7 @@ def test_no_job_gives_up_its_last_map():
 
 
 def test_reduces_are_spread_before_maps():
-    """Four reduces of sort on four nodes, one each, and two of combine beside them, on nodes of their own."""
+    """Four reduces of sort and two of combine are placed on six nodes, one on each."""
     sort = placed_job(1, SORT, 10, reduces_pending=4)
     combine = placed_job(2, COMBINE, 10, reduces_pending=2)
     place([sort, combine], 6)
@@ -100,21 +110,29 @@ def test_reduces_are_spread_before_maps():
 
 
 def test_more_reduces_than_nodes():
-    """Memory 25 % each in the reduce phase: four fit a node; the listing's single pass would place two."""
+    """Reduces of combine use 25% of the memory, so four fit on a node.
+
+    The single pass of the paper's listing would place only one on each of the two nodes.
+    """
     combine = placed_job(1, COMBINE, 10, reduces_pending=7)
     place([combine], 2)
     assert combine.reduces == {0: 4, 1: 3}
 
 
 def test_reduces_fit_together_once_they_reduce():
-    """Two of sort would take 120 % of the memory after the switch."""
+    """Only one reduce of sort is placed on each node, because two would use 120% of the memory in their
+    reduce phase.
+    """
     sort = placed_job(1, SORT, 10, reduces_pending=4)
     place([sort], 2)
     assert sort.reduces == {0: 1, 1: 1}
 
 
 def test_waiting_reduces_leave_room_for_maps():
-    """They hold 40 % of the memory each while they wait, a map needs 50 %: one a node; without maps left two."""
+    """Each waiting reduce uses 40% of the memory and a map 50%, so one of each is placed.
+
+    Without pending maps two reduces are placed.
+    """
     demands = NodeDemands(Amounts(0, 0, 50), Amounts(0, 0, 40), Amounts(0, 0, 40), 4)
     waiting, done = placed_job(1, demands, 5, reduces_pending=3), placed_job(2, demands, 0, reduces_pending=3)
     place([waiting], 1)
@@ -125,7 +143,9 @@ def test_waiting_reduces_leave_room_for_maps():
 
 
 def test_the_switch_to_the_reduce_profile_pushes_maps_out():
-    """Sort's reduce takes 60 % of the memory once it reduces: of four maps of 20 %, two stay in the placement."""
+    """A reduce of sort needs 60% of the memory in its reduce phase, so only two of four maps with 20% each
+    stay in the placement.
+    """
     mine = placed_job(1, SORT, 0, reduces_pending=1)
     mine.reduces, mine.reducing = {0: 1}, True
     others = placed_job(2, NodeDemands(Amounts(5, 5, 20), Amounts(), Amounts(), 4), 9)
@@ -135,7 +155,10 @@ def test_the_switch_to_the_reduce_profile_pushes_maps_out():
 
 
 def test_shuffles_take_io_for_each_map_up_to_the_copies():
-    """10 % a map for two copies: with three maps of 25 % 20 % more; a fourth map would need 120."""
+    """The shuffle uses 10% of the I/O for each map, for at most two parallel copies.
+
+    Three maps of 25% use 95% in all, a fourth would not fit.
+    """
     demands = NodeDemands(Amounts(0, 25, 0), Amounts(0, 10, 0), Amounts(), 2)
     job = placed_job(1, demands, 9, reduces_pending=1)
     placement = place([job], 1)
@@ -143,7 +166,10 @@ def test_shuffles_take_io_for_each_map_up_to_the_copies():
 
 
 def test_a_full_node_elsewhere_keeps_a_map_from_starting():
-    """Its reduce's node has no I/O left for the first output; there is room for it only on that node's account."""
+    """The job's reduce is on a node that has no I/O left to fetch another map's output.
+
+    So no map is placed on the other node.
+    """
     demands = NodeDemands(Amounts(0, 50, 0), Amounts(0, 30, 0), Amounts(), 4)
     mine, other = (
         placed_job(1, demands, 1),
@@ -177,7 +203,7 @@ def all_demands(draw: st.DrawFn) -> NodeDemands:
 
 @st.composite
 def any_jobs(draw: st.DrawFn, serial: int = 0) -> list[PlacedJob]:
-    """Some jobs on two kinds of nodes, nothing placed yet."""
+    """Draw one to six jobs with demands on two kinds of nodes and nothing placed."""
     made = []
     for number in range(draw(st.integers(1, 6))):
         pending = draw(st.integers(0, 12))
@@ -195,7 +221,7 @@ def any_jobs(draw: st.DrawFn, serial: int = 0) -> list[PlacedJob]:
 
 
 class Careful(Placement):
-    """Asserts that no step on a node lowers the least utility."""
+    """A placement that asserts at each step that the smallest utility of all jobs does not fall."""
 
     def _improve(self, node: int) -> None:
         before = self.utilities()
@@ -204,7 +230,10 @@ class Careful(Placement):
 
 
 def assert_within_capacity(placement: Placement) -> None:
-    """Equation 6, counted anew; and each job has what its numbers say."""
+    """Assert Equation 6: the summed demands on each node are at most 100%.
+
+    Assert that each job's counters match its tasks.
+    """
     for job in placement.jobs:
         assert job.placed == sum(job.maps.values()) <= job.pending
         assert job.reduces_placed == sum(job.reduces.values()) <= max(job.reduces_pending, 0)
@@ -220,7 +249,7 @@ def assert_within_capacity(placement: Placement) -> None:
 
 
 def goes_on(job: PlacedJob, finished: int) -> PlacedJob:
-    """The job a cycle later: what was placed runs, some of it has finished."""
+    """Return the job one cycle later: its placed maps are running, and `finished` of them have ended."""
     done = min(finished, job.placed)
     later = placed_job(
         job.serial,
@@ -250,7 +279,9 @@ def goes_on(job: PlacedJob, finished: int) -> PlacedJob:
 def test_no_capacity_is_exceeded_and_the_least_utility_never_falls(
     first: list[PlacedJob], second: list[PlacedJob], kinds: list[int], finished: list[int]
 ):
-    """Over two cycles: what was placed runs on, some maps have ended, jobs have come and switched to reducing."""
+    """Over two cycles, in which maps end and new jobs come, no node's capacity is exceeded and the smallest
+    utility never falls.
+    """
     one = Careful(first, kinds)
     for _ in one.run(5):
         pass
@@ -265,7 +296,7 @@ def test_no_capacity_is_exceeded_and_the_least_utility_never_falls(
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), kinds=st.lists(st.integers(0, 1), min_size=1, max_size=5))
 def test_more_rounds_are_never_worse(data: st.DataObject, kinds: list[int]):
-    """The ordered utilities, the least first, after 0, 1, 2 and 3 rounds."""
+    """The sorted utilities of all jobs never become worse as the number of rounds grows from 0 to 3."""
     jobs = data.draw(any_jobs())
     before: list[float] = []
     for rounds in range(4):

@@ -1,4 +1,4 @@
-"""RAS's equations as numbers, and its resource profiles."""
+"""The equations of the policy RAS (polo2011) with numbers, and its resource profiles."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ from tests.harness.world import GIB, job, node
     ],
 )
 def test_map_utility_of_figure_2(allocated: int, utility: float):
-    """polo2011 Fig. 2: 20 slots required, 35 maps pending."""
+    """Figure 2 of polo2011: the utility of a job with 20 required slots and 35 pending maps, by allocated
+    slots.
+    """
     assert map_utility(allocated, 20, 35) == pytest.approx(utility)
 
 
@@ -81,7 +83,10 @@ def test_slots_required(pending: int, work_s: float | None, left_s: float | None
 
 
 def test_when_the_map_phase_ends():
-    """30 s of work on 3 slots take 10 s."""
+    """Maps with 30 s of work in all end within 10 s on 3 slots.
+
+    With more work, unknown work or no slot they do not.
+    """
     assert ends_within(30.0, 3, 10.0) and not ends_within(31.0, 3, 10.0)
     assert not ends_within(None, 3, 10.0) and not ends_within(30.0, 0, 10.0)
 
@@ -94,7 +99,10 @@ SORT: dict[str, Any] = {
 
 
 def test_profiles_of_table_2_hold_on_any_node():
-    """Percents without a node; a shuffle's I/O is for each map, up to the parallel copies: 3 and then 4 x 0.15."""
+    """A profile without a node holds its percentages on any node.
+
+    A shuffle uses 0.15% of the I/O for each map, for at most four parallel copies.
+    """
     demands = read_profile(SORT).on(node("n1"))
     assert demands.map == Amounts(30, 45, 25) and demands.reduce == Amounts(20, 50, 60)
     assert demands.shuffling(3) == pytest.approx(Amounts(0, 0.45, 0))
@@ -103,7 +111,9 @@ def test_profiles_of_table_2_hold_on_any_node():
 
 
 def test_a_profile_of_one_node_on_another():
-    """Profiled on 4 cores, 200 MB/s and 2 GiB: twice the share of 2 cores, twice of 100 MB/s, half of 4 GiB."""
+    """A profile from a node with 4 cores, 200 MB/s and 2 GiB is converted to one with 2 cores, 100 MB/s and 4
+    GiB: twice the CPU, twice the I/O and half the memory in percent.
+    """
     profile = read_profile(SORT | {"node": {"cpu": 4, "io": 2e8, "memory": 2 * GIB}})
     demands = profile.on(node("n1"))
     assert demands.map == Amounts(60, 90, 12.5)
@@ -113,7 +123,10 @@ def test_a_profile_of_one_node_on_another():
 
 
 def test_without_a_profile_declarations_count():
-    """1 of 2 vcores, 1 of 4 GiB; a shuffle takes the reduce's memory only."""
+    """Without a profile, a map demands the declared 1 of 2 vcores and 1 of 4 GiB.
+
+    A shuffle demands only the memory of its reduce.
+    """
     demands = declared_demands(job("a", 1, reduces=1, reduce_memory=2 * GIB), node("n1"))
     assert demands.map == Amounts(50, 0, 25) and demands.reduce == Amounts(50, 0, 50)
     assert demands.shuffling(9) == Amounts(0, 0, 50)

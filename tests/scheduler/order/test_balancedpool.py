@@ -1,4 +1,6 @@
-"""BalancedPool by hand: Johnson's order, the split into two pools, and how slots are given."""
+"""The policy BalancedPool by hand: Johnson's order, the division of jobs into two pools, and the pools'
+slots.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,11 @@ from tests.harness.world import World, job, node
 
 
 def test_johnsons_order_by_hand() -> None:
-    """On one slot of each kind. Maps shorter: B (1, 6), D (3, 8); then by reduces: C (9, 7), E (10, 4), A (5, 2).
+    """Johnson's order of five jobs on one map slot and one reduce slot, with (map, reduce) seconds.
 
-    Maps end at 1, 4, 13, 23, 28; reduces run 1-7, 7-15, 15-22, 23-27, 28-30.
+    First come the jobs whose maps take less time, shortest maps first: B (1, 6), D (3, 8). Then come the
+    others, longest reduces first: C (9, 7), E (10, 4), A (5, 2). Maps end at 1, 4, 13, 23 and 28 s. Reduces
+    run at 1-7, 7-15, 15-22, 23-27 and 28-30 s.
     """
     times = {"A": (5, 2), "B": (1, 6), "C": (9, 7), "D": (3, 8), "E": (10, 4)}
     jobs = [PlannedStages(name, 1, maps, 1, reduces) for name, (maps, reduces) in times.items()]
@@ -22,9 +26,10 @@ def test_johnsons_order_by_hand() -> None:
 
 
 def test_two_pools_end_sooner_than_one_by_hand() -> None:
-    """Two slots. a and b have one map of 10 s, so in one pool a slot idles beside each: 10 + 10 + 2 x 5 for c = 30 s.
+    """Two map slots. Jobs a and b have one map of 10 s each, job c has four maps of 5 s.
 
-    With a slot for {a, b} and one for {c} (four maps of 5 s) both pools end at 20 s.
+    In one pool a slot idles beside a and beside b: 10 + 10 + 2 x 5 = 30 s. With one slot for {a, b} and one
+    for {c}, both pools end at 20 s.
     """
     jobs = [PlannedStages("c", 4, 5.0, 0, 0.0), *(PlannedStages(name, 1, 10.0, 0, 0.0) for name in "ab")]
     assert johnson(jobs, 2, 2)[1] == 30
@@ -34,13 +39,16 @@ def test_two_pools_end_sooner_than_one_by_hand() -> None:
 
 
 def test_one_pool_stays_when_no_split_is_better() -> None:
-    """Four maps of 5 s on two slots end at 10 s; nothing can be split."""
+    """A single job with four maps of 5 s ends at 10 s on two slots. It stays in one pool."""
     (only,) = balanced_pools([PlannedStages("c", 4, 5.0, 0, 0.0)], 2, 2, 7)
     assert (only.maps, only.jobs, only.makespan_s) == (2, ("c",), 10)
 
 
 def simulated(monkeypatch: pytest.MonkeyPatch) -> World:
-    """The jobs of the second test on one node of two slots, the time of each map known."""
+    """Return a world that has run jobs a, b and c of the test above on a node with two slots.
+
+    The policy knows the duration of each map.
+    """
     jobs = {"a": (1, 10.0), "b": (1, 10.0), "c": (4, 5.0)}
     monkeypatch.setattr(StageTimes, "task_s", lambda *about: jobs[about[2].job][1])
     world = World(build_policy("balancedpool"), [node("n1", maps=2, reduces=2, cores=4)], task_ms=5_000)

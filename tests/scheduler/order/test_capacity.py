@@ -1,4 +1,6 @@
-"""Capacity: guaranteed shares, elasticity, user limits, priorities, tasks of several slots, and why."""
+"""The order Capacity: guaranteed shares of queues, borrowed slots, limits of users, priorities, tasks that
+need several slots, and the reasons of decisions.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,19 @@ HALVES = {"a": {"capacity": 50}, "b": {"capacity": 50}}
 
 
 def capacity(queues: Any = None, **more: Any) -> dict[str, Any]:
-    """A SPEC."""
+    """Return the SPEC of the policy Capacity with these queues and other parameters."""
     return {"capacity": {"queues": queues or {}, **more}}
 
 
 def launches(world: World, until_s: float = 1e9) -> list[str]:
-    """Jobs in the order in which their tasks start."""
+    """Return the jobs of the tasks launched until `until_s`, in the order of launches."""
     return [row.job for row in world.tape.decisions if row.answer == "launch" and row.t <= until_s]
 
 
 def simulate(policy: Any, *jobs: JobSpec, slots: int = 4, until_s: float | None = None) -> World:
-    """On one node."""
+    """Run the jobs under a policy on one node with `slots` map slots and reduce slots, until `until_s` or to
+    the end.
+    """
     world = World(build_policy(policy), [node("n1", maps=slots, reduces=slots)])
     for spec in jobs:
         world.submit(spec)
@@ -53,14 +57,14 @@ def simulate(policy: Any, *jobs: JobSpec, slots: int = 4, until_s: float | None 
     ],
 )
 def test_user_limits(held: int, need: int, users: int, percent: float, factor: float, limit: int) -> None:
-    """A queue that is promised ten slots."""
+    """Largest number of slots of one user in a queue with a guaranteed share of ten slots."""
     holds = Held()
     holds.add("somebody", held)
     assert user_limit(holds, need, 10.0, users, percent, factor) == limit
 
 
 def test_one_task_may_run_in_a_queue_however_small() -> None:
-    """But not two where one slot is the maximum."""
+    """One task may exceed the maximum of an empty queue. A second one may not."""
     held = Held()
     assert not over_max(held, 3, 0.5)
     held.add("ana", 1)
@@ -68,14 +72,17 @@ def test_one_task_may_run_in_a_queue_however_small() -> None:
 
 
 def test_the_queue_that_holds_least_of_its_promise_comes_first() -> None:
-    """75% and 25% of four slots: held/promised goes 0, 0, then 1/3 and 1, so that a has three and b one."""
+    """Queues a and b have guaranteed shares of 75% and 25% of four slots.
+
+    The queue with the smallest part of its share in use starts the next task, so a starts three and b one.
+    """
     queues = {"a": {"capacity": 75}, "b": {"capacity": 25}}
     world = simulate(capacity(queues), job("a", 9, queue="a"), job("b", 9, queue="b"), until_s=5)
     assert launches(world) == ["a", "b", "a", "a"]
 
 
 def test_idle_slots_are_lent_and_come_back_as_tasks_end() -> None:
-    """Queue a takes all four slots with a user factor of two; when they end, b has work and gets its half."""
+    """Queue a uses all four slots while b is empty. As these tasks end, b receives its half."""
     policy = capacity(HALVES, user_limit_factor=2)
     world = simulate(policy, job("a", 12, queue="a"), job("b", 8, queue="b", submit_s=5))
     assert launches(world, 8) == ["a"] * 4
@@ -83,7 +90,10 @@ def test_idle_slots_are_lent_and_come_back_as_tasks_end() -> None:
 
 
 def test_a_queue_never_grows_beyond_its_maximum() -> None:
-    """75% of four slots, though the fourth is idle; the reason says so."""
+    """A queue with a maximum of 75% runs three tasks on four slots.
+
+    The skip of the idle slot states the maximum.
+    """
     queues = {"a": {"capacity": 50, "max_capacity": 75}}
     world = simulate(capacity(queues, user_limit_factor=9), job("a", 6, queue="a"), until_s=5)
     assert launches(world) == ["a"] * 3
@@ -92,7 +102,11 @@ def test_a_queue_never_grows_beyond_its_maximum() -> None:
 
 
 def test_one_user_does_not_take_more_than_the_queue_is_promised() -> None:
-    """Hadoop's default factor of one, however idle the cluster; a second user of the queue may have the rest."""
+    """With Hadoop's default user limit factor of 1, one user runs no more tasks than the queue's guaranteed
+    share, even on an idle cluster.
+
+    A second user of the queue may use the other slots.
+    """
     world = simulate(capacity(HALVES), job("a", 9, queue="a"), until_s=5)
     assert launches(world) == ["a", "a"]
     assert {row.reason for row in world.tape.decisions if row.answer == "skip"} == {
@@ -103,14 +117,17 @@ def test_one_user_does_not_take_more_than_the_queue_is_promised() -> None:
 
 
 def test_users_of_a_queue_share_it() -> None:
-    """A minimum of 25%: four slots are ana's while she is alone, then two users have two each."""
+    """With a minimum user limit of 25%, ana uses all four slots while she is alone.
+
+    Later two users have two slots each.
+    """
     jobs = [job("a", 9), job("b", 9, user="bo", submit_s=5)]
     world = simulate(capacity(minimum_user_limit_percent=25), *jobs, until_s=15)
     assert launches(world) == ["a"] * 4 + ["a", "a", "b", "b"]
 
 
 def test_priorities_inside_a_queue_can_be_off() -> None:
-    """By policy or by queue."""
+    """Priorities of jobs can be disabled for the policy or for one queue."""
     jobs = [job("low", 2, priority="low"), job("high", 2, priority="high")]
     assert launches(simulate(capacity(), *jobs, slots=1)) == ["high", "high", "low", "low"]
     assert launches(simulate(capacity(priorities="false"), *jobs, slots=1)) == ["low", "low", "high", "high"]
@@ -119,7 +136,10 @@ def test_priorities_inside_a_queue_can_be_off() -> None:
 
 
 def test_queues_without_settings_share_what_is_left_over() -> None:
-    """Half is a's; x and y have a quarter each. When y has ended, x is promised half."""
+    """Queue a has half of the slots, and the unconfigured queues x and y share the other half.
+
+    After the job of y has ended, x has a half.
+    """
     queues = {"a": {"capacity": 50}}
     jobs = [job("a", 20, queue="a"), job("x", 20, queue="x", user="bo"), job("y", 1, queue="y", user="cy")]
     world = simulate(capacity(queues, user_limit_factor=4), *jobs, until_s=25)
@@ -128,7 +148,7 @@ def test_queues_without_settings_share_what_is_left_over() -> None:
 
 
 def test_a_queue_with_nothing_promised_is_served_last() -> None:
-    """But it is served."""
+    """A queue without a guaranteed share runs after the others."""
     queues = {"a": {"capacity": 100}}
     world = simulate(
         capacity(queues), job("x", 2, queue="x"), job("a", 3, queue="a", submit_s=0.001), slots=1
@@ -137,7 +157,10 @@ def test_a_queue_with_nothing_promised_is_served_last() -> None:
 
 
 def test_a_task_that_asks_for_more_memory_takes_several_slots() -> None:
-    """Slots of 1 GiB: three maps of two slots run on two nodes with three slots each; the third slots stay free."""
+    """Slots have 1 GiB and maps need 2 GiB, thus two slots.
+
+    On two nodes with three slots each, two maps run at once.
+    """
     policy = capacity(map_slot_memory="1GiB")
     world = World(build_policy(policy), [node("n1", maps=3), node("n2", maps=3)])
     world.submit(job("big", 3, memory=2 * GIB)).run(until_s=5)
@@ -147,7 +170,10 @@ def test_a_task_that_asks_for_more_memory_takes_several_slots() -> None:
 
 
 def test_a_node_waits_for_a_large_task_and_only_as_many_as_there_are_tasks() -> None:
-    """Small maps run on all four slots when the large one comes first in order: of two nodes one keeps its slots."""
+    """Small maps occupy the slots of two nodes when a map that needs two slots becomes first in order.
+
+    Only one node keeps its free slots for this map, and the other starts small maps.
+    """
     world = World(build_policy(capacity(map_slot_memory="1GiB")), [node("n1", maps=2), node("n2", maps=2)])
     world.durations = {"small": 8_000}
     world.submit(job("small", 1)).submit(job("more", 12, submit_s=0.1))
@@ -162,7 +188,7 @@ def test_a_node_waits_for_a_large_task_and_only_as_many_as_there_are_tasks() -> 
 
 
 def test_a_task_never_needs_more_than_a_node_has() -> None:
-    """Four slots' worth of memory on nodes with two slots: it runs alone."""
+    """A map whose memory equals four slots runs alone on a node with two slots."""
     world = World(build_policy(capacity(map_slot_memory="1GiB")), [node("n1", maps=2)])
     world.submit(job("huge", 1, memory=4 * GIB)).submit(job("small", 2, submit_s=1)).run()
     starts = {row.job: row.t for row in world.tape.decisions if row.answer == "launch"}
@@ -170,7 +196,9 @@ def test_a_task_never_needs_more_than_a_node_has() -> None:
 
 
 def test_under_containers_shares_are_of_memory() -> None:
-    """A node of 4 GiB and four cores: half for each queue is two maps of 1 GiB, reduces counted with them."""
+    """Under admission by memory, shares are parts of the memory: half of 4 GiB is two tasks of 1 GiB for each
+    queue, and reduces count as well.
+    """
     policy = {"order": {"capacity": {"queues": HALVES}}, "admission": "containers"}
     world = World(build_policy(policy), [node("n1", cores=4)])
     world.submit(job("a", 5, queue="a")).submit(job("b", 5, queue="b")).run(until_s=5)
@@ -180,7 +208,7 @@ def test_under_containers_shares_are_of_memory() -> None:
 
 
 def test_killed_attempts_give_back_what_they_held() -> None:
-    """A job that is killed while it runs leaves its queue empty."""
+    """After a running job was killed, its queue can start tasks in all slots of its share."""
     world = simulate(
         capacity(HALVES), job("a", 9, queue="a"), job("later", 2, queue="a", submit_s=20), until_s=5
     )
@@ -205,23 +233,27 @@ def test_killed_attempts_give_back_what_they_held() -> None:
     ],
 )
 def test_bad_queues_are_said_in_one_line(queues: Any, message: str) -> None:
-    """Queue, key, value and what was expected."""
+    """The error of wrong queue settings is one line with the queue, the key, the value and the expected
+    values.
+    """
     with pytest.raises(BadInput) as error:
         build_policy({"capacity": {"queues": queues}})
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
 def test_slot_memory_without_slots_is_nonsense() -> None:
-    """Containers have no slots to size."""
+    """The parameter `map_slot_memory` is refused if the admission is not by slots."""
     with pytest.raises(BadInput, match="needs admission=slots"):
         build_policy("order=capacity:map_slot_memory=1GiB,admission=containers")
 
 
 class Watched(Capacity):
-    """Capacity that asserts at each offer that no queue holds more than its maximum (or one task)."""
+    """The order Capacity. It asserts at each offer that no queue uses more than its maximum or one task."""
 
     def jobs(self, view: View, node: Any, kind: TaskKind) -> Any:
-        """Checks the books against the core's own."""
+        """Assert that the queues' counters agree with the core, and return the jobs in the order of
+        `Capacity`.
+        """
         for queue in self._queues.values():
             running = [
                 stage for j in view.jobs.values() if j.queue == queue.name for stage in [j.stage(kind)]
@@ -252,7 +284,10 @@ def test_no_queue_is_above_its_maximum_and_all_jobs_end(
     slots: int,
     jobs: list[tuple[int, str, int, int]],
 ) -> None:
-    """Whatever the settings; queue 3 is not named."""
+    """With random settings no queue exceeds its maximum and all jobs end.
+
+    One queue of the jobs has no settings.
+    """
     queues = {
         f"q{place}": {"capacity": share, "max_capacity": share + more}
         for place, (share, more) in enumerate(shares)
@@ -269,7 +304,9 @@ def test_no_queue_is_above_its_maximum_and_all_jobs_end(
 
 @pytest.mark.parametrize("percents", [(50, 50), (75, 25), (20, 80)])
 def test_what_is_promised_can_be_had(percents: tuple[int, int]) -> None:
-    """While both queues have work, each holds its promised share of twenty slots once the lent ones have ended."""
+    """While both queues have unstarted tasks, each uses its guaranteed share of twenty slots after borrowed
+    slots are returned.
+    """
     queues = {name: {"capacity": percent} for name, percent in zip("ab", percents, strict=True)}
     world = World(build_policy(capacity(queues, user_limit_factor=9)), [node("n1", maps=20)])
     world.submit(job("a", 100, queue="a")).submit(job("b", 100, queue="b", submit_s=3)).run(until_s=15)
@@ -279,7 +316,10 @@ def test_what_is_promised_can_be_had(percents: tuple[int, int]) -> None:
 
 
 def test_a_heartbeat_starts_so_many_off_switch_tasks() -> None:
-    """n1 has the blocks of two maps, its rack those of two more; three have theirs elsewhere."""
+    """Of seven maps, two have blocks on n1, two in its rack and three elsewhere.
+
+    The parameter `off_switch_per_heartbeat` limits the off-rack maps that one heartbeat starts.
+    """
     hosts = ["n1", "n1", "n2", "n2", "n3", "n3", "n3"]
     nodes = [node("n1", maps=7), node("n2", maps=0), node("n3", maps=0, rack="r1")]
 

@@ -1,4 +1,6 @@
-"""COSHH: classes by k-means, suggestions by the linear program, and who is next on a free slot."""
+"""The policy COSHH: classes of jobs by k-means, the classes that a linear program suggests for each node, and
+the next job on a free slot.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,17 @@ from tests.harness.world import World, job, node
 
 
 def launched(world: World, name: str, first_s: float, last_s: float) -> list[str]:
-    """The jobs of the maps that were launched on that node then."""
+    """Return the jobs of the maps that were launched on node `name` from `first_s` until before `last_s`."""
     rows = [row for row in world.tape.decisions if row.answer == "launch" and row.node == name]
     return [row.job for row in rows if first_s <= row.t < last_s]
 
 
 def test_classes_by_hand():
-    """Three clouds, by time first: short ones, long ones of another priority, long ones."""
+    """Five points (seconds, priority) form three classes: short jobs, long jobs with another priority, and
+    long jobs.
+
+    Classes are numbered by time.
+    """
     features = [[5.0, 2], [0.0, 2], [5.1, 2], [0.1, 2], [5.0, 0]]
     assert classify(features, 3) == [2, 0, 2, 0, 1]
     assert classify(features, 1) == [0] * 5
@@ -28,9 +34,12 @@ def test_classes_by_hand():
 
 
 def test_suggestions_by_hand():
-    """Class 0 takes 1 s on a fast resource and 4 s on a slow one, class 1 takes 1 s on both; one slot each, as many
-    tasks of either. With x and y the parts of the fast and the slow one that class 0 gets: x + y/4 tasks a second of
-    class 0 and (1 - x) + (1 - y) of class 1. Both are 1 with x = 1 and y = 0, and any other pair has less of one.
+    """Tasks of class 0 take 1 s on fast resources and 4 s on slow ones, and tasks of class 1 take 1 s on
+    both.
+
+    Each resource has one slot, and both classes have equally many tasks. Let class 0 use the part x of the
+    fast and the part y of the slow resource. Then x + y/4 tasks of class 0 and (1 - x) + (1 - y) tasks of
+    class 1 end per second. For x = 1 and y = 0 both values are 1. Any other pair lowers one of them.
     """
     assert suggest([10, 10], [[1, 4], [1, 1]], [1, 1]) == [{0}, {1}]
     # Four times as many tasks of class 0: x = 1, and y/4 + 1 = 4 (1 - y) gives y = 12/17 of the slow one as well.
@@ -41,10 +50,11 @@ def test_suggestions_by_hand():
 
 
 def test_each_class_runs_where_it_is_fast():
-    """By hand: n1 is four times as fast as n2; a's maps compute (4 s and 16 s), b's do not (4 s on both).
+    """Node n1 is four times as fast as n2.
 
-    Nothing is known at 0 s. At 4 s three maps have ended, and on the next tick a and b are two classes: the program
-    gives n1 to a and n2 to b. From 8 s on each node runs its own class, until one has no maps left.
+    Maps of job a compute (4 s on n1, 16 s on n2), those of b do not (4 s on both). Nothing is known at 0 s.
+    At 4 s three maps have ended, and on the next tick a and b become two classes. The linear program suggests
+    n1 for a and n2 for b. From 8 s on each node runs its own class, until one class has no maps left.
     """
     world = World(build_policy("coshh"), [node("n1", maps=2), node("n2", maps=2, core_speed=0.25)])
     world.lasts = lambda attempt, name: 16_000 if attempt.startswith("a") and name == "n2" else 4_000
@@ -58,8 +68,10 @@ def test_each_class_runs_where_it_is_fast():
 
 
 def test_users_below_their_min_share_come_first_and_who_lacks_most_before_others():
-    """By hand, six slots: cy lacks three, bo two; one to cy (2 left), then bo and cy in turn by name while they lack
-    as much, and the sixth slot to ana, who holds nothing.
+    """Among six slots, cy lacks three slots of the min share and bo two, and ana has none.
+
+    The first slot goes to cy. Then bo and cy lack two each and receive slots in turn by name. The sixth slot
+    goes to ana, who has no running task.
     """
     users = {"bo": {"min_share": 2}, "cy": {"min_share": 3}}
     world = World(build_policy({"coshh": {"users": users}}), [node("n1", maps=6)])

@@ -1,4 +1,6 @@
-"""Dynamic Priority: what bids buy, what is paid, who gets spare slots, and who loses them."""
+"""The policy Dynamic Priority (DP): slots that bids buy, what users pay, and how spare slots are lent and
+taken back.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,16 @@ ACCOUNTS = {"ana": {"budget": 6, "bid": 3}}  # bo has the default: 100 and 1
 
 
 def world(*, task_ms: int = 4000, accounts: Any = ACCOUNTS, **settings: Any) -> World:
-    """Eight map slots and two reduce slots on two nodes, intervals of 10 s."""
+    """Return a world with eight map slots and two reduce slots on two nodes, under DP with intervals of 10 s.
+
+    `accounts` are the users' budgets and bids.
+    """
     policy = {"dp": {"accounts": accounts, "interval": "10s", **settings}}
     return World(build_policy(policy), [node("n1", maps=4), node("n2", maps=4)], task_ms=task_ms)
 
 
 def launched(world: World, first_s: float, last_s: float) -> list[str]:
-    """The jobs of the maps that were launched then."""
+    """Return the jobs of the maps that were launched from `first_s` until before `last_s`."""
     rows = [row for row in world.tape.decisions if row.answer == "launch" and first_s <= row.t < last_s]
     return [row.job for row in rows]
 
@@ -40,11 +45,11 @@ def bidder(policy: Any, user: str) -> Bidder:
 
 
 def test_slots_in_proportion_to_bids_and_what_they_cost():
-    """By hand. Bids of 3 and 1: ana has 8 x 3/4 = 6 map slots of 8 and bo 2.
+    """Ana bids 3 and bo 1, so ana has 8 x 3/4 = 6 of 8 map slots and bo 2.
 
-    She is entitled to 2 x 3/4 = 1.5 reduce slots, too, and holds none: at 10 s she pays 3 x 6/(6 + 1.5) = 2.4 and has
-    3.6 left, bo pays 1 x 2/(2 + 0.5) = 0.8. At 20 s she has 1.2 left, so that is her bid: 8 x 1.2/2.2 = 4.36 slots to
-    bo's 3.64, whole ones 4 and 4.
+    Ana is also entitled to 2 x 3/4 = 1.5 reduce slots, which she does not use. So at 10 s she pays 3 x 6/(6 +
+    1.5) = 2.4 and has 3.6 left, and bo pays 1 x 2/(2 + 0.5) = 0.8. At 20 s ana has only 1.2 left, which
+    becomes her bid: 8 x 1.2/2.2 = 4.36 slots against 3.64 for bo, rounded to 4 and 4.
     """
     policy = build_policy({"dp": {"accounts": ACCOUNTS, "interval": "10s"}})
     simulated = World(policy, [node("n1", maps=4), node("n2", maps=4)], task_ms=4000)
@@ -58,8 +63,11 @@ def test_slots_in_proportion_to_bids_and_what_they_cost():
 
 
 def test_who_has_spent_all_gets_what_no_bidder_wants():
-    """Without reduce slots ana pays 3 x 6/6, all that she has, for the first interval. Her six maps are killed for bo,
-    who has started 2 x 3 of his 22 maps by then; the other 16 come before any of hers.
+    """A user whose budget is spent receives only slots that no bidder uses.
+
+    Without reduce slots ana pays 3 x 6/6, her whole budget, for the first interval. Then her six maps are
+    killed in favor of bo, who has started 2 x 3 of 22 maps by then. His other 16 maps start before any map of
+    ana.
     """
     policy = build_policy({"dp": {"accounts": {"ana": {"budget": 3, "bid": 3}}, "interval": "10s"}})
     nodes = [node("n1", maps=4, reduces=0), node("n2", maps=4, reduces=0)]
@@ -79,8 +87,10 @@ def test_who_has_spent_all_gets_what_no_bidder_wants():
 
 
 def test_spare_slots_are_lent_for_nothing_and_come_back_by_killing():
-    """By hand: alone, bo has all eight slots. Ana comes at 12 s and bids 3 to his 1: at 20 s she is entitled to six and
-    holds none, so bo's six most recent maps are killed, and run again.
+    """Spare slots are free of charge until another user bids for them.
+
+    Alone, bo uses all eight slots. Ana comes at 12 s and bids 3 against 1. At 20 s she is entitled to six
+    slots and has none, so the six latest maps of bo are killed and run again later.
     """
     simulated = world(task_ms=60_000, accounts={"ana": {"budget": 600, "bid": 3}})
     simulated.submit(job("b", 8, user="bo")).submit(job("a", 8, submit_s=12)).run()
@@ -100,7 +110,7 @@ def test_nobody_is_killed_without_preemption_or_without_typed_slots():
 
 
 def test_reduces_that_cannot_start_yet_take_no_slots_from_others():
-    """Ana's four reduces wait for her maps: bo's reduces keep both slots."""
+    """The four reduces of ana wait for her maps, so no reduce of bo is killed."""
     simulated = world(task_ms=30_000)
     simulated.durations["a"] = 200_000
     simulated.submit(job("b", 1, user="bo", reduces=2)).submit(job("a", 8, reduces=4, submit_s=5)).run(

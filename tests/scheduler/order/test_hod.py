@@ -1,4 +1,6 @@
-"""Hadoop On Demand: who gets which nodes, what stays idle, and who is a guest."""
+"""The policy Hadoop On Demand (HOD): each user's private nodes, idle nodes, and guests on the nodes of
+others.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +14,29 @@ from tests.harness.world import GIB, World, job, node
 
 
 def nodes_of(world: World, job_id: str) -> set[str]:
-    """The nodes on which tasks of the job were launched."""
+    """Return the nodes on which tasks of the job were launched."""
     return {row.node for row in world.tape.decisions if row.answer == "launch" and row.job == job_id}
 
 
 def four(policy: Any, **changes: Any) -> World:
-    """Four nodes of one map slot, maps of 10 s: ana has six from the start, bo two from 1 s on."""
+    """Return a world of four nodes with one map slot each and maps of 10 s: six maps of ana at 0 s, two of bo
+    at 1 s.
+    """
     world = World(build_policy(policy), [node(f"n{number}", **changes) for number in (4, 2, 3, 1)])
     return world.submit(job("a", 6)).submit(job("b", 2, user="bo", submit_s=1))
 
 
 def finish_s(world: World) -> dict[str, float]:
-    """When each job ended, in whole seconds."""
+    """Return a dictionary from job to the time of its end in whole seconds."""
     return {row.job: round(row.finish) for row in world.tape.jobs}
 
 
 def test_a_private_cluster_leaves_idle_what_others_could_use():
-    """By hand: n1 and n3 go to ana, n2 and n4 to bo. Ana's six maps are three waves of two, 30 s; bo's two are one
-    wave, 1 s to 11 s, and then his nodes stay idle. FIFO has four maps at 0 s and four (two of each) at 10 s: 20 s.
+    """Under HOD nodes idle that other users could use; under FIFO they do not.
+
+    Nodes n1 and n3 belong to ana, n2 and n4 to bo. The six maps of ana run in three waves of two, until 30 s.
+    The two maps of bo run from 1 s to 11 s, and then his nodes idle. FIFO runs four maps at 0 s and four at
+    10 s, until 20 s.
     """
     world = four("hod").run()
     assert finish_s(world) == {"a": 30, "b": 11}
@@ -38,7 +45,7 @@ def test_a_private_cluster_leaves_idle_what_others_could_use():
 
 
 def test_the_administrator_says_who_has_how_many_nodes():
-    """Bo has the first node; all others share the rest: ana's six maps are two waves of three."""
+    """With one node configured for bo, the other three belong to ana. Her six maps are two waves of three."""
     world = four({"hod": {"clusters": {"bo": {"nodes": 1}}}}).run()
     assert nodes_of(world, "b") == {"n1"} and nodes_of(world, "a") == {"n2", "n3", "n4"}
     assert finish_s(world) == {"a": 20, "b": 21}
@@ -65,7 +72,7 @@ def test_users_take_turns_when_there_are_more_of_them_than_clusters():
 
 
 def test_jobs_are_guests_when_their_cluster_is_lost():
-    """N1 is all that ana has. Her maps wait behind bo's own on n2 once n1 is lost, and end."""
+    """Ana's only node n1 is lost. Her maps run on n2, which belongs to bo, after his own maps."""
     world = World(build_policy("hod"), [node("n1"), node("n2")])
     world.submit(job("a", 3)).submit(job("b", 2, user="bo", submit_s=1))
     world.at(5, lambda: world.crash("n1")).run()
@@ -82,7 +89,7 @@ def test_a_job_is_a_guest_where_its_own_nodes_are_too_small():
 
 
 def test_a_job_that_avoids_its_only_node_is_a_guest():
-    """Three failures on n1 make the job avoid it: the fourth try is elsewhere."""
+    """After failures on its user's only node n1, a job avoids n1 and runs on n2."""
     world = World(build_policy("hod"), [node("n1"), node("n2")])
     world.failing = lambda attempt, name: "it fails here" if name == "n1" else None
     world.submit(job("a", 1)).run()
@@ -116,7 +123,9 @@ def test_bad_clusters_are_bad_input(spec: Any, why: str):
 
 
 def test_a_locality_that_plans_for_all_nodes_keeps_to_the_private_clusters():
-    """As by hand above: no map of ana's is held for a node of bo's, and no plan without maps for a node of ana's."""
+    """The locality LSAP, which assigns maps to nodes in advance, plans each user's maps only for the user's
+    own nodes.
+    """
     world = four("order=hod,locality=lsap").run()
     assert nodes_of(world, "a") == {"n1", "n3"} and nodes_of(world, "b") == {"n2", "n4"}
     assert finish_s(world) == {"a": 30, "b": 11}

@@ -1,4 +1,6 @@
-"""LsPS: equations 1, 2 (mended), 3 and 4, and the order inside by how sizes vary."""
+"""The policy LsPS: equations 1 to 4 (equation 2 corrected), and the order of a user's jobs, which depends on
+how much their sizes vary.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from tests.harness.world import World, job, node
 
 
 def launched(world: World, first_s: float, last_s: float) -> list[str]:
-    """The jobs of the maps that were launched then."""
+    """Return the jobs of the maps that were launched from `first_s` until before `last_s`."""
     rows = [row for row in world.tape.decisions if row.answer == "launch" and first_s <= row.t < last_s]
     return [row.job for row in rows]
 
@@ -31,8 +33,10 @@ def lsps_of(policy: Any) -> Lsps:
 
 
 def test_slots_by_hand():
-    """Mean sizes of 10 and 30 s: 1/10 and 1/30 are 3/4 and 1/4 of their sum. Of 12 slots alpha 1 gives 9 and 3, alpha 0
-    gives 6 and 6, and alpha 0.5 the middle, 7.5 and 4.5.
+    """Mean job sizes of 10 and 30 s divide 12 slots in the ratio 1/10 to 1/30.
+
+    With alpha 1 the users have 9 and 3 slots, with alpha 0 they have 6 and 6, and with alpha 0.5 the mean of
+    both, 7.5 and 4.5.
     """
     sizes = {"ana": 10.0, "bo": 30.0}
     assert slots_by_size(12, sizes, 1.0) == pytest.approx({"ana": 9, "bo": 3})
@@ -45,7 +49,11 @@ def test_slots_by_hand():
     alpha=st.floats(0, 1),
 )
 def test_all_slots_are_given_and_small_jobs_never_get_fewer(sizes: dict[str, float], alpha: float):
-    """Equation 4, which the printed brackets break; and who has smaller jobs has at least as many slots."""
+    """Equation 4: all slots are divided.
+
+    A user with smaller jobs never has fewer slots. The printed form of the equation violates this by wrong
+    brackets.
+    """
     slots = slots_by_size(40, sizes, alpha)
     assert sum(slots.values()) == pytest.approx(40)
     ordered = [slots[user] for user in sorted(sizes, key=lambda user: sizes[user])]
@@ -53,7 +61,11 @@ def test_all_slots_are_given_and_small_jobs_never_get_fewer(sizes: dict[str, flo
 
 
 def test_variation_by_hand():
-    """Sizes 2 and 4: mean 3, deviation 1. Sizes 1, 1, 1, 9: mean 3, variance (3 x 4 + 36) / 4 = 12."""
+    """Coefficients of variation.
+
+    Sizes 2 and 4 have the mean 3 and the deviation 1. Sizes 1, 1, 1, 9 have the mean 3 and the variance (3 x
+    4 + 36) / 4 = 12.
+    """
     assert variation([2, 4]) == pytest.approx(1 / 3)
     assert variation([1, 1, 1, 9]) == pytest.approx(12**0.5 / 3)
     assert variation([5]) == variation([]) == 0
@@ -73,8 +85,10 @@ def test_what_is_not_known_of_a_job_is_taken_from_its_user_and_then_from_everybo
 
 
 def test_the_user_with_small_jobs_gets_more_slots():
-    """By hand, alpha 1, eight slots: 24 maps of ana's job against 8 of bo's are sizes of 24 to 8 before any task has
-    ended: 1/24 and 1/8 are 1/4 and 3/4 of their sum, 2 and 6 slots.
+    """With alpha 1, the user with the smaller job has more of eight slots.
+
+    Before any task has ended, the 24 maps of ana's job and the 8 of bo's count as sizes 24 and 8. The weights
+    1/24 and 1/8 are 1/4 and 3/4 of their sum: 2 and 6 slots.
     """
     policy = build_policy("lsps:alpha=1")
     world = World(policy, [node("n1", maps=4), node("n2", maps=4)])
@@ -89,8 +103,10 @@ def test_the_user_with_small_jobs_gets_more_slots():
 
 
 def test_measured_times_count_and_each_user_has_a_slot():
-    """Both have 400 maps, bo's are ten times as long: with alpha 1 ana's slots grow to 10/11 of eleven, and bo keeps
-    one (equation 3 is a min share of one).
+    """Measured durations of maps change the sizes of jobs.
+
+    Both users have 400 maps, and those of bo take ten times as long. With alpha 1 ana's slots grow to 10/11
+    of eleven. Bo keeps one slot, the min share by equation 3.
     """
     policy = build_policy("lsps:alpha=1")
     world = World(policy, [node("n1", maps=11)])
@@ -103,7 +119,11 @@ def test_measured_times_count_and_each_user_has_a_slot():
 
 
 def test_jobs_of_one_size_go_by_fifo_and_others_by_fair_shares():
-    """Sizes of 4 vary by 0; 36, 4, 4 and 4 vary by 1.15: the large job no longer keeps the others waiting."""
+    """Jobs of equal size run in FIFO order.
+
+    Jobs of 36, 4, 4 and 4 maps (variation 1.15) share the slots fairly, so the large job does not delay the
+    others.
+    """
     alike = World(build_policy("lsps"), [node("n1", maps=2)])
     for name in ("a", "b", "c"):
         alike.submit(job(name, 4))

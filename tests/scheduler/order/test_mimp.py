@@ -1,4 +1,6 @@
-"""MIMP: the model by hand, where each job goes, and who is at risk."""
+"""The policy MIMP by hand: its model of task durations, the choice of nodes for jobs, and jobs at risk of
+missing their deadlines.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ HALF = ((0.0, 0.5),)
 
 
 def test_the_mean_share_that_was_left_by_hand():
-    """From 20 s to 70 s: 10 s with 20% left, 30 s with all, 10 s with half are 2 + 30 + 5 = 37 of 50 s."""
+    """Mean share of a node's CPU that other programs leave free.
+
+    From 20 s to 70 s: 10 s with 20%, 30 s with 100% and 10 s with 50% are 2 + 30 + 5 = 37 of 50 s.
+    """
     shared = node("n1", foreground=((10.0, 0.8), (30.0, 0.0), (60.0, 0.5)))
     assert mean_free_cpu(shared, 20.0, 70.0) == pytest.approx(0.74)
     assert mean_free_cpu(shared, 0.0, 10.0) == 1.0
@@ -32,8 +37,11 @@ def test_the_mean_share_that_was_left_by_hand():
 
 
 def test_the_model_by_hand():
-    """14 s on a whole CPU and 24 s on half of one are 4 s + 10 s / share. Two slots of each kind end 2/14 + 2/24 tasks
-    a second, the mean time on a slot is 19 s."""
+    """A model is fitted to tasks that took 14 s on a whole CPU and 24 s on half of one: 4 s + 10 s / share.
+
+    With two slots on each kind of node 2/14 + 2/24 tasks end per second. The mean duration over the slots is
+    19 s.
+    """
     times = ResidualTimes()
     assert times.fitted() == (0.0, 1.0) and not times
     times.add(1.0, 14.0)
@@ -62,16 +70,19 @@ def test_neither_part_of_a_task_is_below_zero(half_s: float, fitted: tuple[float
 
 
 def launches(world: World) -> list[tuple[str, str]]:
-    """The nodes and jobs of maps, in the order of their launch."""
+    """Return the node and job of each launched map, in the order of launches."""
     return [(row.node, row.job) for row in world.tape.decisions if row.answer == "launch"]
 
 
 def test_each_job_goes_where_it_loses_least():
-    """By hand: d is dedicated, s has half of its CPU, a map slot each; maps of io take 10 s anywhere, those of cpu 10 s
-    on d and 20 s on s. What a map took is known once its output is in place, after the heartbeat that tells its end. So
-    FIFO gives io both slots at 0 s and cpu both at 10 s. At 20 s io is known to take the same on both nodes, and cpu,
-    known on d only, is taken to compute: on d it takes 0.67 of its mean time, on s 1.33. So cpu2 runs on d, and io2 on
-    s, until cpu2 has no map left; then d takes io2, since no slot idles."""
+    """Job kind `cpu` runs on the dedicated node d and kind `io` on node s, half of whose CPU is in use.
+
+    Each node has one map slot. Maps of io take 10 s on both nodes, maps of cpu 10 s on d and 20 s on s.
+    Durations are known only after the commit of the output, which follows the heartbeat with the map's end.
+    So FIFO gives both slots to io at 0 s and to cpu at 10 s. At 20 s io is known on both nodes. The maps of
+    cpu, known on d only, are assumed to be limited by the CPU: 0.67 of the mean time on d, 1.33 on s. So job
+    cpu2 runs on d, and io2 on s, until cpu2 has no map left. Then d starts io2, since no slot may idle.
+    """
     world = World(build_policy("mimp"), [node("d"), node("s", foreground=HALF)])
     world.lasts = lambda attempt, name: 20_000 if name == "s" and attempt.startswith("cpu") else 10_000
     world.submit(job("io", 2)).submit(job("cpu", 2, submit_s=1))
@@ -87,8 +98,11 @@ def test_each_job_goes_where_it_loses_least():
 
 
 def test_a_job_at_risk_comes_first():
-    """By hand, one slot, maps of 10 s, known from 20 s on: b's two maps need 20 s then, and 1.2 times that is more than
-    the 21 s that are left to 41 s, so b is at risk and first, and so at 30 s. With 8 s more it is at risk at 30 s only.
+    """A job at risk of missing its deadline is first in order.
+
+    One slot, maps of 10 s whose duration is known from 20 s on. At 20 s the two maps of b need 20 s. As 1.2 x
+    20 s is more than the 21 s until the deadline at 41 s, b is at risk, and also at 30 s. With a deadline 8 s
+    later b is at risk only at 30 s.
     """
 
     def simulated(deadline_s: float) -> World:
@@ -106,9 +120,12 @@ def test_a_job_at_risk_comes_first():
 
 
 def test_a_job_is_at_risk_by_what_those_before_it_need():
-    """By hand, one slot: at 20 s c needs 20 s, and after b's 20 s that is 40 s, more than the 35 s that it has, so it
-    is at risk though it would end in time alone: it comes before a, whose deadline is far, and before b, which is at
-    risk from 40 s on."""
+    """A job's risk includes the work of jobs with earlier deadlines.
+
+    One slot. At 20 s job c needs 20 s after the 20 s of b. These 40 s exceed the 35 s until its deadline, so
+    c is at risk, although it would end in time alone. It runs before a, whose deadline is far, and before b,
+    which is at risk only from 40 s on.
+    """
     world = World(build_policy("mimp:margin=1"), [node("n1")])
     world.submit(job("a", 4, deadline_s=1000.0))
     world.submit(replace(job("b", 2, submit_s=1, deadline_s=54.0), name="a"))
@@ -117,9 +134,13 @@ def test_a_job_is_at_risk_by_what_those_before_it_need():
 
 
 def test_a_job_at_risk_is_not_first_where_it_would_be_late():
-    """By hand: maps of a and b take 10 s on d and 40 s on s, which has a quarter of its CPU. From 50 s on b's three
-    maps need 24 s of both nodes, 1.2 times that is more than the 25 s until its deadline: b is at risk and first on d.
-    On s a map would end at 91 s, so c's last map is before b's; then s takes b's, since no slot idles."""
+    """A job at risk is first only on nodes where its map can end before the deadline.
+
+    Maps of a and b take 10 s on d and 40 s on s, which has a quarter of its CPU. From 50 s on the three maps
+    of b need 24 s of both nodes. As 1.2 x 24 s is more than the 25 s until its deadline, b is at risk and
+    first on d. On s a map would end at 91 s, so the last map of c starts there before those of b. Then s
+    starts a map of b, since no slot may idle.
+    """
     world = World(build_policy("mimp"), [node("d"), node("s", foreground=((0.0, 0.75),))])
     world.lasts = lambda attempt, name: 40_000 if name == "s" and not attempt.startswith("c") else 10_000
     world.submit(job("a", 6)).submit(job("c", 2, submit_s=41))

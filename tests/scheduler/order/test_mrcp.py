@@ -1,4 +1,6 @@
-"""MRCP by hand: plans with few late jobs, how slots follow them, and what happens without OR-Tools."""
+"""The policy MRCP by hand: plans with few late jobs, how slots follow the plan, and behavior without
+OR-Tools.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,11 @@ def plan(*jobs: JobDue, maps: int = 1, reduces: int = 1, most: int = 6) -> LateP
 
 
 def test_one_late_job_instead_of_two_by_hand() -> None:
-    """A slot: a 10 s, due at 10; b 6 s, due at 11; c 5 s, due at 12. By deadline a ends at 10, b and c are late.
+    """The plan for one slot has one late job, where the order by deadlines has two.
 
-    Without a both are in time in either order: c at 5 and b at 11 have the lesser sum of ends. a follows from 11 to 21.
+    Job a takes 10 s and is due at 10 s, b 6 s and 11 s, c 5 s and 12 s. By deadlines a ends in time, and b
+    and c are late. Without a, jobs b and c end in time in either order. The order c (5 s), b (11 s) has the
+    smaller sum of ends. Job a follows from 11 to 21 s.
     """
     times = {"a": (10.0, 10.0), "b": (6.0, 11.0), "c": (5.0, 12.0)}
     found = plan(*(JobDue(name, due_s, LeftStage(1, s), NONE) for name, (s, due_s) in times.items()))
@@ -50,9 +54,10 @@ def test_one_late_job_instead_of_two_by_hand() -> None:
 
 
 def test_reduces_start_after_all_maps_and_slots_are_never_overbooked_by_hand() -> None:
-    """Two map slots, one of which a running map holds for 4 s more: maps of 5 s start at 0, 4 and 5 and end at 10.
+    """A running map occupies one of two map slots for 4 s.
 
-    The reduce of 2 s starts then, and ends at 12: a deadline of 12 s is met, one of 11.9 s is not.
+    Three maps of 5 s start at 0, 4 and 5 s and end by 10 s. The reduce of 2 s runs from 10 to 12 s, so a
+    deadline of 12 s is met and one of 11.9 s is not.
     """
     stage = LeftStage(3, 5.0, (4.0,))
     met, missed = (plan(JobDue("a", due_s, stage, LeftStage(1, 2.0)), maps=2) for due_s in (12.0, 11.9))
@@ -61,14 +66,21 @@ def test_reduces_start_after_all_maps_and_slots_are_never_overbooked_by_hand() -
 
 
 def test_the_search_begins_with_moore_and_hodgsons_order_by_hand() -> None:
-    """b ends late behind a, so a (10 s) goes behind; b and c end at 6 and 11 s; d would end at 18 s, due at 17."""
+    """Moore and Hodgson's order has few late jobs: b and c end at 6 and 11 s, in time.
+
+    Job a (10 s) would make b late and is moved back, and d would end at 18 s but is due at 17 s.
+    """
     times = {"a": (10.0, 10.0), "b": (6.0, 11.0), "c": (5.0, 12.0), "d": (7.0, 17.0)}
     jobs = [JobDue(name, due_s, LeftStage(1, s), NONE) for name, (s, due_s) in times.items()]
     assert [job.job for job in few_late_first(jobs, 1, 1)] == ["b", "c", "a", "d"]
 
 
 def test_many_tasks_are_planned_in_batches() -> None:
-    """10 tasks in at most 4 batches of 4 slots: three batches of 3 side by side and one task; on 2 slots in rounds."""
+    """Tasks are planned as a limited number of batches.
+
+    For 10 tasks in at most 4 batches on 4 slots: three batches of 3 parallel tasks and one task. On 2 slots a
+    batch runs in several rounds.
+    """
     assert batches(10, 7, 4, 4) == [TaskBatch(3, 7, 3)] * 3 + [TaskBatch(1, 7, 1)]
     assert batches(10, 7, 2, 3) == [TaskBatch(2, 14, 4)] * 2 + [TaskBatch(2, 7, 2)]
     assert batches(2, 7, 4, 4) == [TaskBatch(1, 7, 1)] * 2
@@ -76,7 +88,11 @@ def test_many_tasks_are_planned_in_batches() -> None:
 
 
 def simulated(monkeypatch: pytest.MonkeyPatch, policy: str = "mrcp") -> World:
-    """Maps of 5 s on one slot behind one that runs: a has 3, due at 20.5 s; b and c have 1, due at 21 and 22 s."""
+    """Return a world that has run maps of 5 s on one slot.
+
+    After a first map follow job a with 3 maps, due at 20.5 s, b and c with 1 map each, due at 21 and 22 s,
+    and z without a deadline.
+    """
     monkeypatch.setattr(StageTimes, "task_s", lambda *about: 5.0)
     world = World(build_policy(policy), [node("n1")], task_ms=5_000)
     world.submit(job("first", 1))
@@ -88,7 +104,10 @@ def simulated(monkeypatch: pytest.MonkeyPatch, policy: str = "mrcp") -> World:
 
 
 def test_slots_follow_the_plan_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By deadline a would end at 20 s and b and c be late. The plan has only a late; z without a deadline is last."""
+    """The order by deadlines would make b and c late.
+
+    In the plan only a is late, and job z without a deadline is last.
+    """
     world = simulated(monkeypatch)
     launches = [row for row in world.tape.decisions if row.answer == "launch"]
     names = [row.job for row in launches]
@@ -99,7 +118,10 @@ def test_slots_follow_the_plan_and_say_so(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_same_seed_gives_the_same_rows_under_a_bound_that_ends_the_search() -> None:
-    """40 jobs that cannot be planned to the end within the bound: the plan is a function of the jobs and the seed."""
+    """The search for a plan of 40 jobs stops at its limit of work.
+
+    Two searches with the same seed return the same plan.
+    """
     jobs = [
         JobDue(f"j{i}", 20.0 + 7 * i % 90, LeftStage(5 + i % 4, 3.0 + i % 5), LeftStage(2, 4.0 + i % 3))
         for i in range(40)

@@ -1,4 +1,6 @@
-"""FIFO's priorities, Fair's pools and shares, and what stays sorted."""
+"""The order FIFO with its priorities, the order Fair with its pools and shares, and the sorted lists that
+they use.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from tests.harness.world import Tape, World, job, node
 
 
 def order_of_launches(policy: object, *jobs: JobSpec, slots: int = 1, limit_s: float = 3600) -> list[str]:
-    """The jobs in the order in which their maps start, without the numbers: `a b a`."""
+    """Return the jobs of the launched tasks, in the order of launches, on one node with `slots` map slots."""
     world = World(build_policy(policy), [node("n1", maps=slots)])  # type: ignore[arg-type]
     for spec in jobs:
         world.submit(spec)
@@ -26,7 +28,10 @@ def order_of_launches(policy: object, *jobs: JobSpec, slots: int = 1, limit_s: f
 
 
 def test_fifo_goes_by_priority_then_submit_time_then_id():
-    """All are there when the first map of `first` ends at 10 s."""
+    """All other jobs are submitted when the map of `first` ends at 10 s.
+
+    They start by priority, time of submission and id.
+    """
     jobs = [
         job("first"),
         job("low", priority="low", submit_s=1),
@@ -42,7 +47,7 @@ def test_fifo_goes_by_priority_then_submit_time_then_id():
 
 
 def test_fair_gives_each_user_a_turn():
-    """Ana has two jobs and bo one: with two slots each user has one of them."""
+    """Ana has two jobs and bo one. Each user has one of two slots."""
     jobs = [job("a1", 3), job("a2", 3), job("b1", 3, user="bo", submit_s=1)]
     # At 0 s a1 and a2, fair inside the pool too. Both end in one beat, so from then on one each: at the tie
     # of nothing running the older pool, and in it the older job, goes first.
@@ -51,14 +56,17 @@ def test_fair_gives_each_user_a_turn():
 
 
 def test_ties_of_pools_go_by_the_oldest_job_or_by_name():
-    """Zoe came first. At each tie of nothing running hers is next, or by name bo's."""
+    """When neither pool has running tasks, the next task is one of zoe, whose job is older.
+
+    With `ties=name` it is one of bo.
+    """
     jobs = [job("z", 2, user="zoe"), job("b", 2, user="bo", submit_s=1)]
     assert order_of_launches("fair", *jobs) == ["z", "z", "b", "b"]
     assert order_of_launches("fair:ties=name", *jobs) == ["z", "b", "b", "z"]
 
 
 def test_a_pool_may_be_fifo_inside():
-    """The older job of the pool first, all of it."""
+    """With `inside=fifo` all maps of a pool's older job start before those of the newer one."""
     jobs = [job("a1", 3), job("a2", 3)]
     assert order_of_launches("fair:inside=fifo", *jobs, slots=2) == ["a1"] * 3 + ["a2"] * 3
     settings = {"fair": {"pools": {"ana": {"inside": "fifo"}}}}
@@ -66,13 +74,16 @@ def test_a_pool_may_be_fifo_inside():
 
 
 def test_pools_by_queue():
-    """A user with jobs in two queues: the queues take turns."""
+    """With `pool_by=queue` the two queues of one user share the slots."""
     jobs = [job("a1", 2), job("a2", 2), job("b1", 2, queue="night")]
     assert order_of_launches("fair:pool_by=queue", *jobs, slots=2)[:2] == ["a1", "b1"]
 
 
 def test_two_jobs_of_a_pool_may_end_before_the_order_hears_of_either():
-    """Both of ana's are killed while nothing else could start; bo's comes after that."""
+    """Both jobs of ana are killed before the order is called again.
+
+    The next heartbeat starts the job of bo.
+    """
     core = Core(CoreConfig(), build_policy("fair"), Tape())
     core.register(0.0, node("n1"), 1)
     for name in ("a1", "a2"):
@@ -87,7 +98,7 @@ def test_two_jobs_of_a_pool_may_end_before_the_order_hears_of_either():
 
 
 def test_weights_share_in_proportion():
-    """Three to one on four slots."""
+    """Pools with the weights three and one have three and one of four slots."""
     policy = {"fair": {"pools": {"ana": {"weight": 3}}}}
     jobs = [job("a", 30), job("b", 30, user="bo")]
     first = order_of_launches(policy, *jobs, slots=4)[:4]
@@ -95,14 +106,14 @@ def test_weights_share_in_proportion():
 
 
 def test_pools_below_their_min_share_come_first():
-    """Bo is promised three of four slots."""
+    """The pool of bo has a min share of three of four slots, so its tasks start first."""
     policy = {"fair": {"pools": {"bo": {"min_share": 3}}}}
     jobs = [job("a", 30), job("b", 30, user="bo")]
     assert order_of_launches(policy, *jobs, slots=4)[:4] == ["b", "b", "b", "a"]
 
 
 def test_priority_is_a_weight_inside_a_fair_pool():
-    """HIGH counts double: two slots of three."""
+    """A job with high priority has twice the weight and uses two of three slots."""
     jobs = [job("a", 30), job("b", 30, priority="high")]
     assert sorted(order_of_launches("fair", *jobs, slots=3)[:3]) == ["a", "b", "b"]
 
@@ -125,7 +136,7 @@ def test_priority_is_a_weight_inside_a_fair_pool():
     ],
 )
 def test_water_filling(capacity: float, claims: list[Claim], shares: list[float]):
-    """The arithmetic by hand."""
+    """Fair shares of a capacity, computed by hand."""
     assert fair_shares(capacity, claims) == pytest.approx(shares)
 
 
@@ -134,7 +145,10 @@ claims = st.builds(Claim, st.integers(0, 50), st.floats(0.1, 10, allow_nan=False
 
 @given(capacity=st.integers(0, 100), pools=st.lists(claims, max_size=8))
 def test_shares_add_up_and_respect_demand_and_floor(capacity: int, pools: list[Claim]):
-    """All of the capacity or all of the demand; nobody above the demand; floors hold when they fit."""
+    """Fair shares sum to the smaller of capacity and total demand.
+
+    No share exceeds its demand, and min shares are met if their sum fits.
+    """
     shares = fair_shares(capacity, pools)
     assert sum(shares) == pytest.approx(min(capacity, sum(claim.demand for claim in pools)))
     floors = [min(claim.min_share, claim.demand) for claim in pools]
@@ -150,7 +164,9 @@ def test_shares_add_up_and_respect_demand_and_floor(capacity: int, pools: list[C
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.one_of(st.none(), st.integers(0, 5)))))
 def test_sorted_keys_stay_sorted(changes: list[tuple[int, int | None]]):
-    """Put, re-key and drop in any order agree with sorting a dict."""
+    """After any sequence of insertions, changes of keys and removals, `SortedKeys` agrees with a sorted
+    dictionary.
+    """
     kept: SortedKeys[int] = SortedKeys()
     model: dict[int, tuple[int, int]] = {}
     for item, key in changes:
@@ -165,21 +181,26 @@ def test_sorted_keys_stay_sorted(changes: list[tuple[int, int | None]]):
 
 
 def two_users(policy: object, *, pause_s: float = 20) -> World:
-    """Ana has six long maps on six slots; bo comes at 20 s and wants three."""
+    """Return a world in which ana has six long maps on six slots, and bo submits a job of three maps at
+    `pause_s` seconds.
+    """
     world = World(build_policy(policy), [node("n1", maps=3), node("n2", maps=3)])  # type: ignore[arg-type]
     world.durations["a"] = 300_000
     return world.submit(job("a", 6)).submit(job("b", 3, user="bo", submit_s=pause_s))
 
 
 def test_without_timeouts_nobody_is_killed():
-    """Bo waits for Ana's maps."""
+    """Without timeouts for pre-emption, bo waits until the maps of ana end."""
     world = two_users("fair").run()
     assert not world.ends("killed")
     assert world.launches()[-1].startswith("300.")
 
 
 def test_half_the_fair_share_by_preemption():
-    """Bo has nothing for 30 s: it gets its share of three; the latest of Ana's maps go, and run again."""
+    """After 30 s below half its fair share, bo's pool receives its share of three slots.
+
+    The latest maps of ana are killed and run again.
+    """
     world = two_users("fair:fair_share_timeout=30s").run()
     kills = [row for row in world.tape.decisions if row.answer == "kill"]
     assert [row.task[-1] for row in kills] == ["5", "4", "3"]
@@ -190,7 +211,7 @@ def test_half_the_fair_share_by_preemption():
 
 
 def test_the_min_share_by_preemption():
-    """Bo is promised one slot within 10 s: it gets just that one."""
+    """The pool of bo has a min share of one slot and a timeout of 10 s. Only one map of ana is killed."""
     policy = {"fair": {"pools": {"bo": {"min_share": 1}}, "min_share_timeout": "10s"}}
     world = two_users(policy).run()
     kills = [row for row in world.tape.decisions if row.answer == "kill"]
@@ -202,7 +223,7 @@ def test_the_min_share_by_preemption():
 
 
 def test_a_pool_is_never_taken_below_its_own_share():
-    """Seven slots, shares of 3.5: Ana keeps four."""
+    """Two pools share seven slots, 3.5 each. Only three maps of ana are killed, and she keeps four."""
     world = World(build_policy("fair:fair_share_timeout=5s"), [node("n1", maps=7)])
     world.durations["a"] = 300_000
     world.submit(job("a", 9)).submit(job("b", 9, user="bo", submit_s=20)).run()
@@ -210,7 +231,7 @@ def test_a_pool_is_never_taken_below_its_own_share():
 
 
 def test_free_slots_are_used_before_anybody_is_killed():
-    """Eight slots, Ana holds four: Bo takes the others."""
+    """Ana uses four of eight slots. The maps of bo start in the free slots, and no map is killed."""
     world = World(build_policy("fair:fair_share_timeout=5s"), [node("n1", maps=4), node("n2", maps=4)])
     world.durations["a"] = 300_000
     world.submit(job("a", 4)).submit(job("b", 4, user="bo", submit_s=20)).run()
@@ -218,7 +239,10 @@ def test_free_slots_are_used_before_anybody_is_killed():
 
 
 def test_a_pool_that_declines_its_slots_does_not_have_more_killed_at_once():
-    """Under delay bo waits for n9, which is not there: Ana loses two tasks (bo's share) a timeout, not a tick."""
+    """Under delay scheduling bo's job waits for node n9, which does not exist, and does not use its slots.
+
+    Two maps of ana, the share of bo, are killed per timeout, not per tick.
+    """
     policy = {"delay": {"fair_share_timeout": "10s", "node_wait": "1000s"}}
     world = World(build_policy(policy), [node("n1", maps=4)])
     world.durations["a"] = 300_000
@@ -228,7 +252,10 @@ def test_a_pool_that_declines_its_slots_does_not_have_more_killed_at_once():
 
 
 def test_each_rich_pool_gives_only_what_it_has_above_its_share():
-    """Six slots, shares of two: Ana and bo have three each, cy is owed two; the latest tasks are all bo's."""
+    """Three pools share six slots, two each.
+
+    Ana and bo use three slots each and lose one each to cy, although the latest maps are all of bo.
+    """
     world = World(build_policy("fair:fair_share_timeout=5s"), [node("n1", maps=6)])
     for name, user, submit_s in (("a", "ana", 0), ("b", "bo", 1), ("c", "cy", 20)):
         world.durations[name] = 300_000
@@ -238,7 +265,11 @@ def test_each_rich_pool_gives_only_what_it_has_above_its_share():
 
 
 def test_a_pool_that_declines_free_slots_has_nobody_killed():
-    """Under delay bo waits for n9 while two slots are free, which is all that his share is."""
+    """Under delay scheduling bo's job waits for node n9, which does not exist, while two slots, its whole
+    share, are free.
+
+    So no map of ana is killed.
+    """
     policy = {"delay": {"fair_share_timeout": "10s", "node_wait": "1000s"}}
     world = World(build_policy(policy), [node("n1", maps=4)])
     world.durations["a"] = 300_000

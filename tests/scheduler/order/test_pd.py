@@ -1,4 +1,4 @@
-"""PD: equations 5 and 6 by hand, and who comes first."""
+"""The policy PD (deadlines): equations 5 and 6 by hand, and the order of jobs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from tests.harness.world import World, job, node
 
 
 def launched(world: World, first_s: float, last_s: float) -> list[str]:
-    """The jobs of the maps that were launched then."""
+    """Return the jobs of the maps that were launched from `first_s` until before `last_s`."""
     rows = [row for row in world.tape.decisions if row.answer == "launch" and row.kind == "map"]
     return [row.job for row in rows if first_s <= row.t < last_s]
 
 
 def test_equation_6_by_hand():
-    """Tasks of 10 s; two run with 4 and 6 s left, eight have not started: (10/10 + 8) x 10 = 90 s of work. In 30 s that
-    are 3 slots, one more than there are; in 60 s 1.5, half a slot too many; after the goal no number is enough.
+    """Number of slots that a job lacks to meet its deadline, with tasks of 10 s.
+
+    Two running tasks have 4 and 6 s left, and eight have not started: (10/10 + 8) x 10 = 90 s of work. For 30
+    s until the deadline the job needs 3 slots, one more than it has. For 60 s it needs 1.5 slots, half a slot
+    less than it has. After the deadline it lacks infinitely many.
     """
     assert slots_lacking(10, 4 + 6, 8, 2, 30) == pytest.approx(1)
     assert slots_lacking(10, 4 + 6, 8, 2, 60) == pytest.approx(-0.5)
@@ -30,9 +33,12 @@ def test_equation_6_by_hand():
 
 @pytest.mark.parametrize("remaining", ["mean", "progress"])
 def test_a_job_gets_the_slots_that_its_deadline_needs(remaining: str):
-    """By hand: four slots, maps of 10 s. At 0 s b (12 maps, due at 60 s) is new: a probe of two first, the others to a,
-    which came first. At 10 s two of b have ended: 10 maps x 10 s in 50 s are 2 slots, so b gets two again and a two; so
-    it goes on, 2 slots for 8 maps in 40 s, until its maps end at 60 s. FIFO would start them after a's 24, at 60 s.
+    """A job with a deadline receives only as many slots as it needs.
+
+    Four slots and maps of 10 s. At 0 s job b (12 maps, due at 60 s) starts two maps as a probe, and the older
+    job a uses the other slots. At 10 s the other 10 maps x 10 s in 50 s need 2 slots, so a and b start two
+    maps each. This repeats until the maps of b end at 60 s. FIFO would start them only after the 24 maps of
+    a, at 60 s.
     """
     world = World(build_policy(f"pd:remaining={remaining}"), [node("n1", maps=4)])
     world.submit(job("a", 24)).submit(job("b", 12, reduces=1, deadline_s=60.5)).run()
@@ -44,7 +50,7 @@ def test_a_job_gets_the_slots_that_its_deadline_needs(remaining: str):
 
 
 def test_late_jobs_come_first_and_the_earliest_of_them():
-    """At 10 s both deadlines have passed: c (due at 2 s) before b (due at 5 s) before a."""
+    """At 10 s two deadlines have passed. Job c (due at 2 s) runs before b (due at 5 s), and a runs last."""
     world = World(build_policy("pd:probe=1"), [node("n1", maps=1)])
     world.submit(job("a", 4)).submit(job("b", 2, submit_s=1, deadline_s=5.0))
     world.submit(job("c", 2, submit_s=1, deadline_s=2.0)).run()
@@ -55,8 +61,11 @@ def test_late_jobs_come_first_and_the_earliest_of_them():
 
 
 def test_who_lacks_most_comes_first():
-    """By hand, after a probe of one map each that ends at 10 s: b has 5 maps of 10 s for 90 s, c 9 maps for 90 s. B
-    lacks 50/90 = 0.56 slots, c 90/90 = 1: c's map is first, then c lacks (10 + 80)/90 - 1 = 0 and b has the other slot.
+    """The job that lacks the most slots is next in order.
+
+    One map of each job runs first as a probe and ends at 10 s. With 90 s until both deadlines b has 5 maps of
+    10 s left and lacks 50/90 = 0.56 slots, c has 9 maps left and lacks 90/90 = 1. So c starts a map. Then c
+    lacks (10 + 80)/90 - 1 = 0 slots, and b starts a map in the other slot.
     """
     world = World(build_policy("pd:probe=1"), [node("n1", maps=2)])
     world.submit(job("b", 6, reduces=1, deadline_s=100.0)).submit(

@@ -1,4 +1,4 @@
-"""ARIA at work in virtual time: what jobs get, what is learnt, and what the reasons say."""
+"""The policy ARIA in virtual time: slots that deadlines need, learned job profiles, reasons of decisions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ TEN_SECONDS = JobProfile(map=Times(10.0, 10.0), reduce=Times(10.0, 10.0))
 
 
 def aria(profile: JobProfile | None = TEN_SECONDS, *names: str, **more: Any) -> Aria:
-    """With that profile for ana's jobs of those names."""
+    """Return the policy ARIA, which knows `profile` for ana's jobs with these names."""
     known = {f"ana/{name}": profile for name in names or ("a",) if profile is not None}
     return Aria(profiles={PROFILES: known}, **more)
 
 
 def simulate(policy: Aria, *jobs: Any, slots: int = 8, until_s: float | None = None) -> World:
-    """On one node; every task takes 10 s."""
+    """Run the jobs on one node with `slots` slots of each kind, until `until_s` or to the end.
+
+    Each task takes 10 s.
+    """
     world = World(policy, [node("n1", maps=slots, reduces=slots)])
     for spec in jobs:
         world.submit(spec)
@@ -33,17 +36,20 @@ def simulate(policy: Aria, *jobs: Any, slots: int = 8, until_s: float | None = N
 
 
 def running(world: World) -> dict[str, int]:
-    """Maps by job."""
+    """Return a dictionary from job to the number of its running maps."""
     return {row["job"]: row["maps_running"] for row in world.core.status()["jobs"] if row["maps_running"]}
 
 
 def launched(world: World) -> list[tuple[str, str]]:
-    """Job and reason of each launch."""
+    """Return the job and the reason of each launch."""
     return [(row.job, row.reason) for row in world.tape.decisions if row.answer == "launch"]
 
 
 def test_a_job_gets_the_slots_that_its_deadline_asks() -> None:
-    """12 maps of 10 s. T_avg = (120/m + 110/m + 10)/2 <= 45: m = 115 / 40 = 2.9. Without spare slots it runs three."""
+    """For 12 maps of 10 s in 45 s, T_avg = (120/m + 110/m + 10)/2 <= 45 gives m = 115 / 40 = 2.9 slots.
+
+    Without spare slots the job runs three maps at once.
+    """
     world = simulate(aria(spare="none"), job("a", 12, deadline_s=45.0), until_s=5)
     assert running(world) == {"a": 3}
     assert launched(world)[0] == ("a", "no preferred node; asks (3, 0) slots: T_avg 43.3 s of 45.0 s left")
@@ -54,7 +60,11 @@ def test_a_job_gets_the_slots_that_its_deadline_asks() -> None:
 
 
 def test_it_asks_again_whenever_a_task_ends() -> None:
-    """Tasks take twice what the profile says: after 20 s nine are left for 35 s (85 / 30), after 40 s six for 15 s."""
+    """The demand for slots is computed again as tasks end.
+
+    They take twice as long as in the profile: after 20 s nine maps remain for 35 s (85 / 30 slots), after 40
+    s six for 15 s.
+    """
     policy = aria(spare="none")
     world = World(policy, [node("n1", maps=8)], task_ms=20_000)
     world.submit(job("a", 12, deadline_s=55.0)).run(until_s=5)
@@ -66,7 +76,10 @@ def test_it_asks_again_whenever_a_task_ends() -> None:
 
 
 def test_the_earliest_deadline_first_and_nobody_above_his_own_while_one_lacks() -> None:
-    """late asks for 6 of 8 slots and has the spare ones; soon comes later, asks for 3, and gets them first."""
+    """Job `late` needs 6 of 8 slots and also uses the spare ones.
+
+    Job `soon` comes later with an earlier deadline, and receives the 3 slots that it needs first.
+    """
     jobs = [
         job("late", 24, deadline_s=55.0),
         job("free", 20, user="bo"),
@@ -91,7 +104,10 @@ def test_the_earliest_deadline_first_and_nobody_above_his_own_while_one_lacks() 
     ],
 )
 def test_who_gets_the_spare_slots(spare: str, counts: dict[str, int]) -> None:
-    """The job with a deadline asks for three of eight."""
+    """The job with a deadline needs three of eight slots.
+
+    The parameter `spare` selects the jobs that use the other five.
+    """
     jobs = [job("a", 12, deadline_s=45.0), job("free", 20)]
     world = simulate(aria(spare=spare), *jobs, until_s=5)
     assert running(world) == counts
@@ -100,8 +116,11 @@ def test_who_gets_the_spare_slots(spare: str, counts: dict[str, int]) -> None:
 
 
 def test_without_a_profile_a_job_takes_all_until_its_first_map_has_ended() -> None:
-    """All ten slots; when ten maps of ten seconds have ended, 20 maps and the reduce (taken to last 10 s as well) have
-    90 s: a = (200 + 190)/2, b = (10 + 0)/2, C = (0 + 20)/2; m = 13.96 x (13.96 + 2.24) / 80 = 2.8."""
+    """A job without a profile uses all ten slots until maps have ended.
+
+    Then 20 maps and the reduce, which is assumed to take 10 s as well, have 90 s left: a = (200 + 190)/2, b =
+    (10 + 0)/2, C = (0 + 20)/2; m = 13.96 x (13.96 + 2.24) / 80 = 2.8.
+    """
     world = World(Aria(spare="none"), [node("n1", maps=5), node("n2", maps=5)])
     world.submit(job("a", 30, reduces=1, deadline_s=100.0)).run(until_s=5)
     assert running(world) == {"a": 10}
@@ -111,8 +130,11 @@ def test_without_a_profile_a_job_takes_all_until_its_first_map_has_ended() -> No
 
 
 def test_reduces_get_theirs() -> None:
-    """8 maps, 4 reduces of 10 s in 45 s: a = (80 + 70)/2 = 75, b = (40 + 30)/2 = 35, C = (0 + 20)/2 = 10;
-    m = 8.66 x 14.58 / 35 = 3.6, r = 5.92 x 14.58 / 35 = 2.5."""
+    """A deadline determines the slots for reduces as well as for maps.
+
+    For 8 maps and 4 reduces of 10 s in 45 s: a = (80 + 70)/2 = 75, b = (40 + 30)/2 = 35, C = (0 + 20)/2 = 10;
+    m = 8.66 x 14.58 / 35 = 3.6, r = 5.92 x 14.58 / 35 = 2.5.
+    """
     world = simulate(aria(spare="none"), job("a", 8, reduces=4, deadline_s=45.0), until_s=12)
     reasons = [reason for name, reason in launched(world)]
     assert reasons[0] == "no preferred node; asks (4, 3) slots: T_avg 40.4 s of 45.0 s left"
@@ -123,7 +145,9 @@ def test_reduces_get_theirs() -> None:
 
 
 def test_spare_slots_take_no_reduce_that_would_wait() -> None:
-    """Bo's long job, whose maps start one after the other, does not sit on the two reduce slots while ana is there."""
+    """Reduces of bo's long job, which would wait for many maps, do not occupy the two reduce slots while
+    ana's job runs.
+    """
     jobs = [
         job("long", 60, reduces=2, user="bo"),
         job("a", 4, reduces=2, deadline_s=60.0, submit_s=2),
@@ -142,14 +166,14 @@ def test_spare_slots_take_no_reduce_that_would_wait() -> None:
 
 
 def test_a_deadline_that_has_passed_asks_for_everything() -> None:
-    """As the jobs that are late by then count by how late they are."""
+    """A job whose deadline has passed needs all slots, because late jobs are judged by how late they are."""
     world = simulate(aria(spare="none"), job("a", 20, deadline_s=1.0, submit_s=2), until_s=5)
     assert running(world) == {"a": 8}
     assert "asks all slots" in launched(world)[0][1]
 
 
 def test_jobs_without_deadlines_run_as_under_fifo() -> None:
-    """Priority, then submission."""
+    """Jobs without deadlines run in the order of priority and then of submission."""
     jobs = [job("low", 2, priority="low"), job("high", 2, priority="high")]
     world = simulate(Aria(spare="none"), *jobs, slots=1)
     assert [name for name, _ in launched(world)] == ["high", "high", "low", "low"]
@@ -157,7 +181,10 @@ def test_jobs_without_deadlines_run_as_under_fifo() -> None:
 
 
 def test_a_new_node_lets_jobs_ask_again() -> None:
-    """A slot is all there is for a deadline that asks for three; then a node with eight joins."""
+    """A job needs three slots for its deadline but the cluster has one.
+
+    When a node with eight slots registers, the job runs three maps.
+    """
     world = World(aria(spare="none"), [node("n1", maps=1), node("n2", maps=8)])
     world.crash("n2")
     world.submit(job("a", 12, deadline_s=60.0, submit_s=8)).at(9, lambda: world.restart("n2"))
@@ -166,7 +193,10 @@ def test_a_new_node_lets_jobs_ask_again() -> None:
 
 
 def test_what_is_learnt_serves_the_next_job_of_that_name() -> None:
-    """The second run knows from the first; so does a later run that reads the report from the store."""
+    """The second job of a name uses the profile learned from the first.
+
+    A later run reads the same profile from the report in the store.
+    """
     policy = Aria(spare="none")
     jobs = [
         job("a", 12, reduces=2, deadline_s=300.0),
@@ -187,7 +217,7 @@ def test_what_is_learnt_serves_the_next_job_of_that_name() -> None:
 
 
 def test_profiles_come_from_the_store(tmp_path: Path) -> None:
-    """Or from YAML; what is no profile is said in one line."""
+    """Job profiles are read from a profile store or from YAML. An invalid profile is an error of one line."""
     path = tmp_path / "profiles.sqlite"
     spec = job("a", 12, deadline_s=45.0)
     ProfileStore(path).save(PROFILES, profile_name(spec), TEN_SECONDS.to_json())
@@ -200,15 +230,15 @@ def test_profiles_come_from_the_store(tmp_path: Path) -> None:
 
 
 def test_it_owns_all_axes() -> None:
-    """And so is no one of them."""
+    """ARIA decides on order, locality and admission, so it is refused as the order of a composed policy."""
     with pytest.raises(BadInput, match="aria decides on all three axes: give it alone, not as order"):
         build_policy("order=aria")
 
 
 def test_in_whole_waves_no_slot_idles_in_the_last_one() -> None:
-    """12 maps of 10 s within 39 s are three waves of four; the average bound asks (115 / 34) for 3.4, so four as well.
+    """With the bound `waves`, 12 maps of 10 s run in three waves of four for deadlines of 39 s and of 31 s.
 
-    Within 35 s they are three waves still, where the average bound asks for 115 / 30: four, and within 31 s for five.
+    The average bound needs 115 / 34, thus four slots, for 39 s, but five slots for 31 s.
     """
     for deadline_s, waves in ((39.0, 4), (31.0, 4)):
         world = simulate(aria(bound="waves", spare="none"), job("a", 12, deadline_s=deadline_s), until_s=5)
@@ -219,7 +249,10 @@ def test_in_whole_waves_no_slot_idles_in_the_last_one() -> None:
 
 
 def test_reduces_may_start_after_all_maps() -> None:
-    """Two slots for four maps: by default a reduce starts in the second wave, else when that has ended."""
+    """Four maps run on two slots.
+
+    By default a reduce starts during the second wave, with `reduce_start=all_maps` only after it.
+    """
     for start, early in (("first_map", True), ("all_maps", False)):
         world = simulate(aria(reduce_start=start), job("a", 4, reduces=2), slots=2)
         rows = world.tape.attempts

@@ -1,5 +1,6 @@
-"""What the papers claim of ARIA, CSLA and FGCS, in the simulator: deadlines met with few slots, unlike jobs side by
-side, cores shared by tasks that do not need a whole one."""
+"""Claims of the papers on ARIA, CSLA and FGCS, checked in the simulator: ARIA meets deadlines with few slots,
+CSLA runs unlike jobs side by side, FGCS lets tasks share a core.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +16,21 @@ from tests.harness.simulation import MIB, Tape, cluster, job, setup, simulate
 
 
 def rows(tape: Tape, table: str) -> list[Any]:
-    """The rows of one table."""
+    """Return the rows of one table."""
     return list(tape.rows[table])
 
 
 def finishes(tape: Tape) -> dict[str, float]:
-    """Finish of each job, seconds."""
+    """Return a dictionary from job to the time of its end in seconds."""
     return {row.job: row.finish for row in rows(tape, "job")}
 
 
 def wikitrends(name: str, **more: Any) -> PlannedJob:
-    """64 maps of about 10 s and 24 reduces of about 5 s; a job of its own each time, all of one name."""
+    """Return a job with 64 maps of about 10 s and 24 reduces of about 5 s.
+
+    The durations depend on the id `name`. All such jobs have the same name, `wt`, so that they share a
+    profile.
+    """
     luck = chance(7, name)
     maps = [luck.uniform(8, 12) for _ in range(64)]
     reduces = [luck.uniform(4, 6) for _ in range(24)]
@@ -35,7 +40,11 @@ def wikitrends(name: str, **more: Any) -> PlannedJob:
 
 @pytest.mark.parametrize(("bound", "early"), [("avg", 0.07), ("up", 0.13)])
 def test_aria_ends_jobs_at_their_deadlines_with_few_slots(bound: str, early: float) -> None:
-    """Figure 5: alone, with what it asks for and no spare slots, a job ends within 7% of its deadline (avg)."""
+    """Figure 5: a job that runs alone without spare slots ends at most the share `early` before its deadline
+    and never after.
+
+    For the average bound the share is 7%.
+    """
     slos_s = (70.0, 90.0, 120.0, 150.0, 240.0)
     jobs = [wikitrends("job_0001")]
     for number, slo_s in enumerate(slos_s, 2):
@@ -53,7 +62,7 @@ def test_aria_ends_jobs_at_their_deadlines_with_few_slots(bound: str, early: flo
 
 
 def test_aria_meets_a_deadline_that_fifo_and_fair_miss() -> None:
-    """A job with a deadline comes behind five others of other users."""
+    """A job with a deadline is submitted after five jobs of other users. Only ARIA meets the deadline."""
     others = [job(f"job_000{n}", [8.0] * 60, reduces=[4.0], user=f"u{n}") for n in range(1, 6)]
     urgent = job("job_0009", [8.0] * 40, reduces=[4.0] * 2, user="ana", submit_s=20.0, deadline_s=100.0)
     late = {}
@@ -64,27 +73,30 @@ def test_aria_meets_a_deadline_that_fifo_and_fair_miss() -> None:
 
 
 def makespan(policy: str, *jobs: PlannedJob) -> float:
-    """Of jobs that share CPU and disks of four nodes with three slots on two cores."""
+    """Return the makespan of the jobs on four nodes with two cores and three map slots, where attempts share
+    CPUs and disks.
+    """
     machines = cluster(4, map_slots=3, reduce_slots=1, disk_bps=50.0 * MIB)
     return max(finishes(simulate(setup(jobs, policy=policy, cluster=machines, contention=True))).values())
 
 
 def burn(name: str, **more: Any) -> PlannedJob:
-    """Maps that compute."""
+    """Return a job whose 48 maps compute."""
     costs = tuple(Cost(cpu_s=10.0, read_bytes=MIB, write_bytes=MIB) for _ in range(48))
     return replace(job(name, [0.0] * 48, **more), map_costs=costs)
 
 
 def copy(name: str, **more: Any) -> PlannedJob:
-    """Maps that write."""
+    """Return a job whose 48 maps write."""
     costs = tuple(Cost(cpu_s=1.0, write_bytes=192 * MIB) for _ in range(48))
     return replace(job(name, [0.0] * 48, **more), map_costs=costs)
 
 
 def test_csla_overlaps_unlike_jobs_and_leaves_alike_ones_as_they_are() -> None:
-    """Capacity runs the jobs of a queue one after the other; tags put the second beside the first (paper: 12-23%).
+    """CSLA's tags let a writing job run beside a computing one, which Capacity would run one after the other
+    (paper: 12-23%).
 
-    With a queue of its own for each job Capacity mixes them by itself, and there is nothing to gain.
+    Two computing jobs take equally long under both policies.
     """
     unlike = (burn("job_0001"), copy("job_0002"))
     assert makespan("csla", *unlike) < 0.9 * makespan("capacity", *unlike)
@@ -95,11 +107,11 @@ def test_csla_overlaps_unlike_jobs_and_leaves_alike_ones_as_they_are() -> None:
 @pytest.mark.long  # seconds
 @pytest.mark.parametrize("slots", [2, 4])
 def test_csla_gains_in_two_queues_when_the_second_job_finds_the_first_at_work(slots: int) -> None:
-    """The paper's two queues of 50%: a job that computes has filled its nodes when the one that writes comes.
+    """A writing job arrives when a computing job of another queue has filled its nodes.
 
-    Capacity goes on node by node as slots come free, tags move the writers to where there is computing only: 11% on
-    average over arrivals from 6 to 24 s later. From the same moment on Capacity mixes the two by itself, and turns
-    that are passed cost time.
+    CSLA is faster than Capacity. Capacity starts the writing maps wherever slots become free. CSLA's tags
+    move them to nodes that only compute: a gain of 11% on average for arrivals 6 to 24 s later. If both jobs
+    arrive together, Capacity mixes them, and CSLA loses time by its skips.
     """
     queues = {"queues": {"a": {"capacity": 50}, "b": {"capacity": 50}}}
     tagged = {"order": {"capacity": queues}, "admission": "load"}
@@ -112,7 +124,11 @@ def test_csla_gains_in_two_queues_when_the_second_job_finds_the_first_at_work(sl
 
 
 def _two_queues(capacity: Any, tagged: Any, slots: int, gap_s: float) -> tuple[float, float]:
-    """Makespans of a computing and of a writing job, each in its own queue."""
+    """Return the makespans under the policies `capacity` and `tagged` of a computing job and a writing job in
+    two queues.
+
+    The writing job arrives `gap_s` seconds later.
+    """
     machines = cluster(4, map_slots=slots, reduce_slots=1, disk_bps=50.0 * MIB)
     jobs = (
         _of(burn, 32, "job_0001", queue="a"),
@@ -126,16 +142,18 @@ def _two_queues(capacity: Any, tagged: Any, slots: int, gap_s: float) -> tuple[f
 
 
 def _of(kind: Any, maps: int, name: str, **more: Any) -> PlannedJob:
-    """So many maps of what `burn` or `copy` make."""
+    """Return a job of the function `kind`, such as `burn` or `copy`, with `maps` maps that read no input."""
     planned = kind(name, **more)
     cost = replace(planned.map_costs[0], read_bytes=0)
     return replace(planned, maps=maps, map_costs=(cost,) * maps)
 
 
 def test_fgcs_speeds_up_computing_beside_io_and_leaves_the_io_as_it_is() -> None:
-    """Against one vcore for each task (YARN): by 15% or more, the other within 5% (paper: 18-23%, about 2%).
+    """FGCS against one vcore for each task (YARN): the computing job gains 15% or more, the writing job
+    changes by at most 5% (paper: 18-23% and about 2%).
 
-    Eight cores less one: fair halves of 7 tasks a node, or as many as fit when a task that writes asks for 29%.
+    One of eight cores is reserved. Under YARN both users have half of 7 tasks on each node. Under FGCS more
+    tasks fit, since a writing task asks for 29% of a core.
     """
     jobs = [
         _of(_pi, 8, "job_0001"),  # the samples
@@ -154,12 +172,12 @@ def test_fgcs_speeds_up_computing_beside_io_and_leaves_the_io_as_it_is() -> None
 
 
 def _pi(name: str, **more: Any) -> PlannedJob:
-    """Maps that compute for 20 s."""
+    """Return a job named `pi` with one map that computes for 20 s."""
     return replace(job(name, [0.0], **more), name="pi", map_costs=(Cost(cpu_s=20.0, write_bytes=MIB),))
 
 
 def _teragen(name: str, **more: Any) -> PlannedJob:
-    """Maps that compute for 2 s and write 512 MiB."""
+    """Return a job named `teragen` with one map that computes for 2 s and writes 512 MiB."""
     return replace(
         job(name, [0.0], **more), name="teragen", map_costs=(Cost(cpu_s=2.0, write_bytes=512 * MIB),)
     )

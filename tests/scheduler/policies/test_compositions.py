@@ -1,4 +1,4 @@
-"""Every order with every locality and every admission, those that nobody published included."""
+"""Every order with every locality and every admission, including compositions that nobody published."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ COMPOSITIONS = [
 
 @pytest.mark.parametrize("spec", COMPOSITIONS)
 def test_all_jobs_end_under_each_composition(spec: str) -> None:
-    """Two users, two queues, priorities, reduces, a node that dies and one with little memory."""
+    """Jobs of two users and two queues, with priorities and reduces, all succeed.
+
+    One node crashes meanwhile.
+    """
     nodes = [
         node("n1", maps=2, cores=3),
         node("n2", rack="r1", maps=2, cores=3),

@@ -1,4 +1,6 @@
-"""CSLA at work in virtual time: tags from counters and heartbeats, the one-turn rule, and Capacity beneath."""
+"""The policy CSLA in virtual time: load tags from counters and heartbeats, turns after a skip, and its order
+Capacity.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ LIGHT = Counters(cpu_s=1.0, read_local_bytes=1_000_000)
 
 
 def measured(policy: Any, nodes: list[Any], counters: dict[str, Counters], load: dict[str, Usage]) -> World:
-    """A world whose attempts have the counters of their jobs, and whose nodes the load that is given."""
+    """Return a world under `policy` whose reports contain measured values: `counters` is a dictionary from
+    job to the counters of its attempts, `load` one from node to its usage.
+    """
     world = World(build_policy(policy) if not hasattr(policy, "decide") else policy, nodes)
     kinds, serve = world.driver.kinds, world.core.heartbeat
 
@@ -54,7 +58,7 @@ def measured(policy: Any, nodes: list[Any], counters: dict[str, Counters], load:
 
 
 def rows(world: World, answer: str, after_s: float = 0.0) -> list[tuple[float, str, str, str]]:
-    """Time, node, job and reason of such decisions."""
+    """Return time, node, job and reason of the decisions with this answer from `after_s` on."""
     return [
         (row.t, row.node, row.job, row.reason)
         for row in world.tape.decisions
@@ -66,7 +70,9 @@ BUSY_CPU, BUSY_DISK = Usage(cpu_util=0.9), Usage(disk_util=0.9)
 
 
 def test_unlike_jobs_and_nodes_find_each_other() -> None:
-    """Once three maps of each are judged, the CPU-heavy job keeps to the busy disk and the other way round."""
+    """After three maps of each job have ended, the CPU-heavy job runs on the node with a busy disk and the
+    I/O-heavy job on the node with a busy CPU.
+    """
     world = measured(
         "csla",
         [node("n1", maps=3), node("n2", maps=3)],
@@ -83,7 +89,10 @@ def test_unlike_jobs_and_nodes_find_each_other() -> None:
 
 
 def test_a_job_that_nobody_else_can_replace_has_its_turn() -> None:
-    """A busy slot: each time its task ends nothing is answered once, and the next beat the job is taken."""
+    """The only job conflicts with its node.
+
+    Each time it is skipped once and starts a map at the next heartbeat.
+    """
     world = measured("csla:sample_maps=1", [node("n1")], {"burn": CPU_HEAVY}, {"n1": BUSY_CPU})
     world.task_ms = 10_200  # so that no beat is due when a task ends
     world.submit(job("burn", 4)).run()
@@ -97,7 +106,7 @@ def test_a_job_that_nobody_else_can_replace_has_its_turn() -> None:
 
 
 def test_a_match_is_preferred_to_a_turn() -> None:
-    """Where another job fits, the one that was skipped waits on."""
+    """A job without conflict starts before a job that has its turn after a skip."""
     world = measured(
         "csla:sample_maps=1", [node("n1")], {"burn": CPU_HEAVY, "copy": IO_HEAVY}, {"n1": BUSY_CPU}
     )
@@ -108,14 +117,14 @@ def test_a_match_is_preferred_to_a_turn() -> None:
 
 
 def test_jobs_that_need_little_go_anywhere() -> None:
-    """Tag 0 is taken at once, on any node."""
+    """A job with tag 0 needs little CPU and I/O and is never skipped."""
     world = measured("csla:sample_maps=1", [node("n1")], {"light": LIGHT}, {"n1": BUSY_CPU})
     world.submit(job("light", 4)).run()
     assert not rows(world, "skip")
 
 
 def test_the_predictor_is_reported() -> None:
-    """A constant load of 0.9 is predicted without error from the second heartbeat on."""
+    """A constant load of 0.9 is predicted without error, and the report states the errors."""
     policy = build_policy("csla")
     assert isinstance(policy, LoadAware) and isinstance(policy.admission, LoadTags)
     world = measured(policy, [node("n1")], {}, {"n1": BUSY_CPU})
@@ -125,7 +134,7 @@ def test_the_predictor_is_reported() -> None:
 
 
 def test_reasons_show_tags_and_queue() -> None:
-    """Beside each launch."""
+    """The reason of each launch contains the queue and the tags of the job and the node."""
     policy = build_policy("csla")
     assert isinstance(policy, LoadAware)
     world = measured(policy, [node("n1")], {}, {"n1": BUSY_CPU})
@@ -140,7 +149,7 @@ def test_reasons_show_tags_and_queue() -> None:
 @few
 @given(story=stories(), room=st.sampled_from(["slots", "containers"]))
 def test_with_all_tags_0_it_is_capacity(story: Story, room: str) -> None:
-    """Decision for decision: idle nodes conflict with no job."""
+    """On idle nodes no tags conflict, so CSLA makes the same decisions as Capacity."""
     csla = run_story(f"order=capacity,admission=load:room={room}", story)
     capacity = run_story(f"order=capacity,admission={room}", story)
     assert _without_notes(csla) == _without_notes(capacity)
@@ -153,7 +162,7 @@ def _without_notes(world: World) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("policy", ["order=fair,admission=load", "order=fifo,locality=delay,admission=load"])
 def test_other_orders_take_load_tags_too(policy: str) -> None:
-    """Nobody published them, but they run."""
+    """Other orders than Capacity also run with the admission by load tags, although nobody published them."""
     world = measured(policy, [node("n1"), node("n2")], {"burn": CPU_HEAVY}, {"n1": BUSY_CPU})
     world.submit(job("burn", ["n1"] * 6, reduces=1)).submit(job("b", 4, user="bo")).run()
     assert set(world.ended_jobs().values()) == {"succeeded"}
@@ -161,7 +170,11 @@ def test_other_orders_take_load_tags_too(policy: str) -> None:
 
 @pytest.mark.parametrize(("host_disk", "busy"), [("true", ["n1", "n2"]), ("false", [])])
 def test_a_node_is_as_busy_as_the_disk_that_it_shares_and_uses(host_disk: str, busy: list[str]) -> None:
-    """Two nodes move 0.3 of their host's disk each. A third uses none of it, and a fourth has a disk of its own."""
+    """Nodes n1 and n2 use 0.3 of their host's disk each.
+
+    Node n3 shares this disk without using it, and n4 has a disk of its own. `busy` are the nodes whose disk
+    counts as busy.
+    """
     loads = {"n1": Usage(disk_util=0.3), "n2": Usage(disk_util=0.3), "n4": Usage(disk_util=0.3)}
     policy = build_policy(f"csla:host_disk={host_disk}")
     assert isinstance(policy, LoadAware) and isinstance(policy.admission, LoadTags)

@@ -1,4 +1,4 @@
-"""EASY against a reference of its own, on the real core: the same jobs start at the same times."""
+"""The policy EASY (backfilling), compared with a simple reference: jobs start at the same times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from tests.harness.world import Tape, World, job, node
 
 
 class Rigid(NamedTuple):
-    """A job of a parallel machine, all times in whole seconds."""
+    """A job of a parallel machine: its submission, number of slots, run time and requested time, in whole
+    seconds.
+    """
 
     submit: int
     size: int
@@ -28,7 +30,9 @@ class Rigid(NamedTuple):
 
 
 def reference(jobs: list[Rigid], slots: int, *, backfill: bool) -> list[int]:
-    """Return each job's start as Mu'alem and Feitelson (2001) have it, worked out anew each second."""
+    """Return the start of each job by the algorithm of Mu'alem and Feitelson (2001), computed second by
+    second.
+    """
     starts = [-1] * len(jobs)
     now = 0
     while -1 in starts:
@@ -61,7 +65,9 @@ def reference(jobs: list[Rigid], slots: int, *, backfill: bool) -> list[int]:
 
 
 def on_the_core(jobs: list[Rigid], slots: int, *, backfill: bool) -> list[int]:
-    """Return each job's start on one node with so many map slots, whose tracker speaks whenever anything happens."""
+    """Return the start of each job under EASY, on one node with `slots` map slots that sends a heartbeat at
+    every event.
+    """
     core = Core(CoreConfig(heartbeat_s=1.0), Easy(backfill=backfill), Tape())
     core.register(0.0, node("n1", maps=slots), 1)
     tracker = Tracker("n1", 1)
@@ -117,7 +123,11 @@ EXAMPLE = [Rigid(0, 6, 10, 10), Rigid(1, 8, 5, 5), Rigid(2, 2, 8, 8), Rigid(3, 2
 
 
 def test_a_later_job_starts_first_only_where_it_delays_nobody() -> None:
-    """At 2 the third fills 8 of 10 until 10. At 3 the fourth takes the two extra. The fifth must wait for both."""
+    """The second job waits until 10 s for 8 of 10 slots.
+
+    The third ends by 10 s and the fourth fits beside the second job, so both start before it. The fifth job
+    waits for both.
+    """
     assert on_the_core(EXAMPLE, 10, backfill=True) == [0, 10, 2, 3, 12]
     assert on_the_core(EXAMPLE, 10, backfill=False) == [0, 10, 10, 15, 15]
 
@@ -149,7 +159,7 @@ def test_a_job_with_more_maps_than_slots_runs_in_waves_and_its_reduces_follow() 
 
 
 def test_without_a_requested_time_nothing_is_backfilled_past_an_unknown_end() -> None:
-    """The first job's end is unknown: the third may not count on it, and waits behind the second."""
+    """The end of the first job is unknown. So the third job is not started before the second."""
     world = World(Easy(), [node("n1", maps=4)])
     for number, maps in enumerate((3, 4, 1), start=1):
         world.submit(job(f"j{number}", maps, submit_s=number / 100))
@@ -158,7 +168,10 @@ def test_without_a_requested_time_nothing_is_backfilled_past_an_unknown_end() ->
 
 
 def test_under_gang_admission_a_job_waits_for_all_its_slots_and_a_small_one_passes_it() -> None:
-    """Four slots: b needs all of them while a has three. c takes the one that is left; b starts last, all at once."""
+    """Under gang admission job b waits for all four slots while a uses three.
+
+    Job c uses the fourth slot meanwhile, and b starts last, with all maps at once.
+    """
     policy = build_policy("order=fifo,admission=gang")
     world = World(policy, [node("n1", maps=2), node("n2", maps=2)])
     world.submit(job("a", 3)).submit(job("b", 4, submit_s=1.0)).submit(job("c", 1, submit_s=2.0))

@@ -1,4 +1,4 @@
-"""What axes say beside their decisions: in the reasons of launches, and of a whole run."""
+"""Notes of the axes in the reasons of launches, and reports of the axes about a whole run."""
 
 from __future__ import annotations
 
@@ -14,31 +14,34 @@ from tests.harness.world import World, job, node
 
 
 class TalkingOrder(Fifo):
-    """Says who is asked."""
+    """The order FIFO with notes and a report."""
 
     def note(self, view: Any, node: Any, job: Any, kind: Any) -> str:
-        """The job, the node and the kind."""
+        """Return a text with the job, the kind of task and the node."""
         return f"{job.job} {kind} on {node.node}"
 
     def report(self) -> dict[str, Any]:
-        """Something learnt, and something else."""
+        """Return a profile and a figure."""
         return {"profiles": {"order": {"a": {"b": 1}}}, "figures": {"x": 1}}
 
 
 class TalkingSlots(Slots):
-    """Says more."""
+    """The admission by slots with notes and a report."""
 
     def note(self, view: Any, node: Any, job: Any, kind: Any) -> str:
-        """What is free."""
+        """Return a text with the number of free slots."""
         return f"{node.free_slots(kind)} free"
 
     def report(self) -> dict[str, Any]:
-        """Another thing learnt."""
+        """Return another profile."""
         return {"profiles": {"slots": {"a": {"c": 2}}}}
 
 
 def test_notes_end_the_reasons_and_reports_are_one() -> None:
-    """The order's first, then the admission's."""
+    """Each reason ends with the note of the order and then that of the admission.
+
+    The reports of both axes are merged.
+    """
     policy = Explained(TalkingOrder(), Greedy(), TalkingSlots())
     world = World(policy, [node("n1")]).submit(job("a", 1, reduces=1)).run()
     reasons = [row.reason for row in world.tape.decisions if row.answer == "launch"]
@@ -50,6 +53,6 @@ def test_notes_end_the_reasons_and_reports_are_one() -> None:
 
 
 def test_compositions_that_say_nothing_stay_plain() -> None:
-    """So that they cost what they cost."""
+    """A composition whose axes have no notes is a plain `Composed`, which costs less time."""
     assert type(build_policy("delay")) is Composed
     assert type(build_policy("capacity")) is Explained

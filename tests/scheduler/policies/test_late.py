@@ -1,4 +1,6 @@
-"""Speculation: whom LATE copies and where, and that two attempts of one task do no harm in any state."""
+"""Speculation: the attempts that the policy LATE copies, the nodes for the copies, and that two attempts of a
+task do no harm.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ from tests.scheduler.core.test_properties import Story, run_story, stories
 
 
 class Eager:
-    """Copies whatever runs somewhere else, once or again and again."""
+    """A speculation that copies every attempt that runs on another node.
+
+    If `again` is true, a task may be copied repeatedly.
+    """
 
     def __init__(self, again: bool = False) -> None:
         self._again = again
@@ -61,7 +66,9 @@ few = settings(max_examples=20, deadline=None, phases=[Phase.explicit, Phase.reu
 @few
 @given(story=stories(), again=st.booleans(), policy=st.sampled_from(["fair", "dtss:node_wait=1s"]))
 def test_copies_of_everything_do_no_harm(story: Story, again: bool, policy: str):
-    """`World` asserts that no task commits twice, and the audit that the books balance, whatever is lost or fails."""
+    """With copies of all attempts no task commits twice and the core's tables stay consistent, whatever is
+    lost or fails.
+    """
     world = run_story(eager(policy, again), story, audit=True)
     assert set(world.ended_jobs().values()) <= ({"succeeded", "failed"} if story.failures else {"succeeded"})
     good = [row.task for row in world.tape.attempts if row.state == "succeeded" and row.kind == "reduce"]
@@ -70,7 +77,10 @@ def test_copies_of_everything_do_no_harm(story: Story, again: bool, policy: str)
 
 
 def two(lasts: dict[str, int], **changes: Any) -> World:
-    """A map and one reduce (or none), each copied on the other of two nodes."""
+    """Return a world with a job of one map on two nodes, in which each attempt is copied to the other node.
+
+    `lasts` is a dictionary from attempt to milliseconds.
+    """
     world = World(eager("fifo"), [node("n1"), node("n2")], task_ms=10_000)
     world.lasts = lambda attempt, where: lasts.get(attempt)
     return world.submit(job("job_0001", 1, **changes))
@@ -90,7 +100,7 @@ def test_the_first_to_finish_counts_and_the_other_is_killed(reduces: int):
 
 
 def test_both_finish_in_one_moment():
-    """Both report success; one counts, and the other is killed in the books."""
+    """Both attempts of a map report success together. One succeeds, the other is recorded as killed."""
     world = two({"job_0001_m_000000_0": 4_000, "job_0001_m_000000_1": 3_503}, reduces=1).run()
     maps = sorted(row.state for row in world.tape.attempts if row.kind == "map")
     assert maps == ["killed", "succeeded"]
@@ -110,7 +120,10 @@ def test_the_copy_goes_on_when_the_first_is_lost():
 
 
 def test_a_winner_whose_node_is_lost_is_run_again():
-    """The copy on n2 wins after 3 s, its output dies with n2 before the reduce has read it."""
+    """The copy on n2 succeeds after 3 s, but n2 crashes before the reduce has read its output.
+
+    The map succeeds again.
+    """
     world = two({"job_0001_m_000000_0": 20_000, "job_0001_m_000000_1": 3_000}, reduces=1)
     world.at(4, lambda: world.crash("n2")).run()
     maps = [(row.attempt[-1], row.state) for row in world.tape.attempts if row.kind == "map"]
@@ -135,7 +148,10 @@ def test_a_copy_beside_its_first_is_refused():
 
 
 def test_arithmetic():
-    """A fifth in 10 s: 40 s are left. The 25th percentile of four lies three quarters from the first to the second."""
+    """Progress of 0.2 in 10 s leaves 40 s.
+
+    The 25th percentile of four values is three quarters of the way from the first to the second.
+    """
     assert time_left_s(0.2, 10) == pytest.approx(40) and time_left_s(0.0, 10) == float("inf")
     assert percentile([1, 2, 3, 10], 25) == 1.75 and percentile([7], 25) == 7
 
@@ -144,7 +160,11 @@ LATE = {"late": {"min_runtime": "3s", "cap": 0.2}}
 
 
 def simulated(speculation: Any, *, check: Any = None, **changes: Any) -> scenes.Tape:
-    """Six nodes, one of them at a tenth of its speed; twelve maps of 10 s in one wave, then two reduces."""
+    """Return the rows of a simulation with speculation: six nodes, one of them at a tenth of its speed,
+    twelve maps of 10 s in one wave, then two reduces.
+
+    `check` is called during the simulation.
+    """
     slow = PlannedFault(at_s=1.0, kind="slow", nodes=("n2",), cpu=0.1)
     given = scenes.setup([scenes.job("job_0001", [10.0] * 12, reduces=[5.0] * 2)], 6, policy="fair")
     policy = given.policy
@@ -157,7 +177,10 @@ def finish_s(tape: scenes.Tape) -> float:
 
 
 def test_late_gains_where_a_node_is_slow():
-    """Alone the two maps on n2 take 91 s, then come the reduces; copies start when the others are done, after 10 s."""
+    """Without copies the two maps on the slow node n2 take 91 s.
+
+    Under LATE copies on other nodes start after 10 s, when the other maps have ended.
+    """
     without, with_ = simulated("none"), simulated(LATE)
     assert finish_s(without) > 90 and finish_s(with_) < 40
     copies: list[Any] = [row for row in with_.rows["attempt"] if row.speculative]  # type: ignore[attr-defined]
@@ -167,7 +190,10 @@ def test_late_gains_where_a_node_is_slow():
 
 
 def test_a_node_that_never_ends_anything_is_remembered_as_slow():
-    """Copies win before the maps on n2 end, so it has nothing to be judged by but what these had got done."""
+    """Copies succeed before any map on n2 ends.
+
+    So n2 is judged by the progress of its killed attempts, and remains slow.
+    """
     seen: list[tuple[bool, bool]] = []
 
     def check(simulation: Any) -> None:
@@ -181,7 +207,10 @@ def test_a_node_that_never_ends_anything_is_remembered_as_slow():
 
 
 def test_late_copies_stragglers_within_its_cap():
-    """A fifth of all attempts takes eight times as long; 12 slots and a cap of 0.2 let two copies run."""
+    """A fifth of all attempts takes eight times as long.
+
+    With 12 slots and a cap of 0.2 at most two copies run at once.
+    """
     given = scenes.setup([scenes.job(f"job_000{i}", [5.0] * 24) for i in range(2)], 6, policy="fair")
     given = replace(given, stragglers=Stragglers(share=0.2, factor=8.0), seed=3)
     policy = given.policy
@@ -207,7 +236,7 @@ def test_nothing_is_judged_before_its_time():
 
 
 def test_late_survives_a_crash_of_the_jobtracker():
-    """The journal is replayed to the same state, copies and all: the rest of the rows follow from it."""
+    """The JobTracker crashes and replays its journal, which contains copies. The job still ends early."""
     crash = PlannedFault(at_s=14.0, kind="crash_jobtracker", until_s=16.0)
     slow = PlannedFault(at_s=1.0, kind="slow", nodes=("n2",), cpu=0.1)
     tape = simulated(LATE, faults=[slow, crash])

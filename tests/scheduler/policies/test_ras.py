@@ -1,4 +1,6 @@
-"""RAS on small clusters in virtual time: the control loop, the task scheduler between placements, what it tells."""
+"""The policy RAS on small clusters in virtual time: its placement cycles, the launches between them, and its
+reasons.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +25,22 @@ from tests.scheduler.core.test_properties import Story, run_story, stories
 
 
 def ras(**parameters: Any) -> Ras:
-    """With the profiles of Table 2."""
+    """Return the policy RAS with the resource profiles of Table 2."""
     policy = build_policy({"ras": {"profiles": TABLE_2, **parameters}})
     assert isinstance(policy, Ras)
     return policy
 
 
 def running(world: World, at_s: float) -> dict[str, int]:
-    """Attempts of each job at that time."""
+    """Return a dictionary from job to the number of its attempts that were running at `at_s`."""
     rows = [row for row in world.tape.attempts if row.assigned <= at_s < row.end]
     return {name: sum(row.job == name for row in rows) for name in sorted({row.job for row in rows})}
 
 
 def test_each_job_has_its_own_number_of_slots():
-    """Table 2: two maps of sort, four of combine, five of select, whatever slots the node declares."""
+    """By Table 2 two maps of sort, four of combine or five of select run on a node, whatever slots the node
+    declares.
+    """
     for name, slots in (("sort", 2), ("combine", 4), ("select", 5)):
         world = World(ras(), [node("n1", maps=1)])
         world.submit(job(name, 12)).run()
@@ -44,7 +48,10 @@ def test_each_job_has_its_own_number_of_slots():
 
 
 def test_a_submitted_job_gets_its_part_in_the_next_cycle_and_nothing_is_killed():
-    """Combine holds the node until its maps end at 10.5 s; the cycle at 5.5 s has given sort its place."""
+    """The cycle at 5.5 s places the new job sort.
+
+    Its maps start when those of combine end at 10.5 s, and nothing is killed.
+    """
     world = World(ras(cycle="5s"), [node("n1")])
     world.submit(job("combine", 12)).submit(job("sort", 6, submit_s=1)).run()
     assert running(world, 9.0) == {"combine": 4}
@@ -53,7 +60,10 @@ def test_a_submitted_job_gets_its_part_in_the_next_cycle_and_nothing_is_killed()
 
 
 def test_a_goal_moves_slots():
-    """Two nodes for 8 maps of combine at a time, 10 s each; the one with the goal needs (40 x 10) / 66 = 7 of them."""
+    """Two nodes run 8 maps of 10 s at once.
+
+    A job with a deadline needs (40 x 10) / 66 = 7 of these places and receives them.
+    """
     shares = {}
     for deadline_s in (None, 70.0):
         world = World(ras(cycle="2s"), [node("n1"), node("n2")])
@@ -67,7 +77,10 @@ def test_a_goal_moves_slots():
 
 
 def test_a_job_asks_for_all_its_maps_until_one_has_finished():
-    """Its goal needs (12 x 10) / 510 = 1 slot, as its profile says; the cycle at 12.5 s is the first that asks that."""
+    """A job asks for all its maps until one has ended.
+
+    The cycle at 12.5 s is the first that uses the deadline: (12 x 10) / 510 = 1 slot.
+    """
     profile = {"combine": TABLE_2["combine"] | {"map_s": 10}}
     world = World(build_policy({"ras": {"profiles": profile, "cycle": "2s"}}), [node("n1")])
     world.submit(job("combine", 12, deadline_s=510.0)).run()
@@ -78,7 +91,10 @@ def test_a_job_asks_for_all_its_maps_until_one_has_finished():
 
 
 def test_room_that_is_free_between_cycles_goes_to_a_job_that_fits():
-    """The only cycle places three maps of combine beside one of select; when that ends, a fourth fits."""
+    """The only cycle places three maps of combine beside one of select.
+
+    When the map of select ends, a fourth map of combine starts.
+    """
     world = World(ras(cycle="1h"), [node("n1")])
     world.submit(job("select", 1)).submit(job("combine", 12)).run()
     assert running(world, 5.0) == {"select": 1, "combine": 3}
@@ -86,7 +102,10 @@ def test_room_that_is_free_between_cycles_goes_to_a_job_that_fits():
 
 
 def test_room_is_kept_for_a_poorer_job_whose_larger_map_waits():
-    """From 4.5 s `large` has a place (50%); at 5.5 s 60% is used, so that a map of `small` (20%) fits, but waits."""
+    """From 4.5 s on a map of `large` (50% of the CPU) is placed.
+
+    At 5.5 s only 60% is used and a map of `small` (20%) would fit, but the room is kept for `large`.
+    """
     percents = {"brief": 20, "small": 20, "large": 50}
     profiles = {name: {"map": {"cpu": percent}} for name, percent in percents.items()}
     world = World(build_policy({"ras": {"profiles": profiles, "cycle": "4s"}}), [node("n1")])
@@ -98,12 +117,15 @@ def test_room_is_kept_for_a_poorer_job_whose_larger_map_waits():
 
 
 class Looking(Ras):
-    """Notes for the job `large`, whenever it has a reduce, if a map has room, and its utility by what runs."""
+    """The policy RAS, which records the state of the job `large` while its reduce runs and maps wait.
+
+    Each record has three values: whether a map has room, the job's utility, and its running maps.
+    """
 
     seen: list[tuple[bool, float, int]]
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """As in `Ras`."""
+        """Append a record to `seen` and return the kills of `Ras`."""
         large = self._known.get("large")
         if large is not None and large.job.reduces.running and large.job.maps.unstarted:
             room = self._takes_map(view, view.nodes["n1"], large.job)
@@ -112,7 +134,10 @@ class Looking(Ras):
 
 
 def test_other_jobs_maps_are_no_reason_to_give_up_a_reduce_and_only_maps_that_run_make_a_job_rich():
-    """Beside the reduce (nothing in its shuffle) a map of `large` fits at any time; `small` often leaves no room."""
+    """The reduce of `large` is not killed while only maps of `small` occupy the room for its maps.
+
+    The utility of `large` counts only its running maps.
+    """
     profiles = {"small": {"map": {"cpu": 50}}, "large": {"map": {"cpu": 60}}}
     built = build_policy({"ras": {"profiles": profiles}})
     assert isinstance(built, Ras)
@@ -128,7 +153,10 @@ def test_other_jobs_maps_are_no_reason_to_give_up_a_reduce_and_only_maps_that_ru
 
 
 def test_reduces_switch_to_their_reduce_profile_when_the_maps_are_done():
-    """A reduce of sort takes no I/O while it waits and 50 % of it afterwards: one map beside it, not two."""
+    """A reduce of sort uses no I/O while it waits and 50% afterwards.
+
+    Then only one map of the other job runs beside it, not two.
+    """
     world = World(ras(cycle="2s"), [node("n1")], slowstart=0.0)
     world.durations["sort"] = 10_000
     world.submit(job("sort", 2, reduces=1)).submit(job("sort-2", 8)).run()
@@ -137,7 +165,9 @@ def test_reduces_switch_to_their_reduce_profile_when_the_maps_are_done():
 
 
 def test_what_led_there_is_told():
-    """Sort is placed in the cycle at 5.5 s, but has room only when maps of combine have ended."""
+    """The reasons of launches and skips contain the utility, the placed maps, the time of the cycle and the
+    used resources.
+    """
     world = World(ras(cycle="5s"), [node("n1")])
     world.submit(job("combine", 12)).submit(job("sort", 6, submit_s=1)).run(until_s=12)
     launch, skip = (
@@ -151,7 +181,7 @@ def test_what_led_there_is_told():
 
 
 def test_a_cycle_in_slices_gives_the_same_placement():
-    """A step a tick: the placement is there later, and the same."""
+    """A cycle that computes only one step per tick ends later with the same placement."""
     policies = [ras(steps=steps, cycle="1h") for steps in (1, 100)]
     for policy in policies:
         world = World(policy, [node(f"n{number}") for number in range(4)])
@@ -166,7 +196,10 @@ def test_a_cycle_in_slices_gives_the_same_placement():
 
 
 def test_capacity_stretches_cpu_and_disk_but_not_memory():
-    """Combine: CPU 25 % of 125 is 20 of 100, five maps; at 30 % of the memory still three."""
+    """With `capacity=125` five maps that need 25% of the CPU run on a node.
+
+    Maps that need 30% of the memory are limited to three.
+    """
     for memory, maps in ((10, 5), (30, 3)):
         profile = {"combine": {"map": {"cpu": 25, "io": 10, "memory": memory}}}
         world = World(build_policy({"ras": {"profiles": profile, "capacity": 125}}), [node("n1")])
@@ -184,7 +217,10 @@ def test_nothing_wrong_with_bad_profiles_is_silent():
 
 
 def test_a_job_whose_maps_must_run_again_gets_room_from_its_reduces():
-    """n2 dies with finished maps when reduces hold n1's memory: 60 % each in their reduce phase."""
+    """Node n2 crashes with finished maps while the job's reduces occupy the memory of n1.
+
+    The job still succeeds.
+    """
     profiles = {"a": {"map": {"memory": 60}, "shuffle": {"memory": 50}, "reduce": {"memory": 50}}}
     policy = build_policy({"ras": {"profiles": profiles, "cycle": "2s", "stall_timeout": "3s"}})
     world = World(policy, [node("n1"), node("n2")])
@@ -193,10 +229,13 @@ def test_a_job_whose_maps_must_run_again_gets_room_from_its_reduces():
 
 
 class Watched(Ras):
-    """Checks at each launch, by its own count, that no node's capacity is exceeded."""
+    """The policy RAS, which asserts at each launch that no node's capacity is exceeded."""
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """As in `Ras`."""
+        """Return the proposal of `Ras`.
+
+        Assert that its task fits within the capacity of every node or adds nothing to a full node.
+        """
         proposal = super().decide(view, node, kind)
         if proposal is not None:
             new = proposal.task
@@ -251,7 +290,7 @@ profile_values = st.fixed_dictionaries(
     cycle_s=st.sampled_from([1, 7]),
 )
 def test_no_launch_exceeds_a_capacity(story: Story, profiles: list[dict[str, Any]], cycle_s: int):
-    """Whatever runs still from placements before, and whatever breaks; all jobs end."""
+    """With random jobs, profiles and failures no launch exceeds a capacity and all jobs end."""
     named = {spec.job: read_profile(values) for spec, values in zip(story.jobs, profiles, strict=False)}
     policy = Watched(profiles={"resources": named}, cycle_s=cycle_s)
     world = run_story(policy, story)

@@ -1,4 +1,4 @@
-"""The policy SPEC in all its forms, a user's own file, and every way to get it wrong."""
+"""The text that selects a policy (SPEC) in all its forms, policies in users' files, and errors in both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ from tests.harness.world import World, job, node
     ],
 )
 def test_one_policy_in_many_words(spec: Any):
-    """Durations are multiplied by the scale."""
+    """Different forms of a SPEC build the same policy.
+
+    Its durations are multiplied by the scenario's scale.
+    """
     policy = build_policy(spec, scale=0.5)
     assert isinstance(policy, Composed) and isinstance(policy.order, Fair)
     assert isinstance(policy.locality, Delay)
@@ -38,7 +41,7 @@ def test_one_policy_in_many_words(spec: Any):
 
 
 def test_defaults_and_scale():
-    """What is not given is the default, scaled too; an axis that is not named is the plainest."""
+    """Missing parameters have their scaled defaults, and missing axes have the default choice."""
     policy = build_policy("delay", scale=0.1)
     assert isinstance(policy, Composed) and isinstance(policy.locality, Delay)
     assert policy.locality.node_wait_s == pytest.approx(0.5)
@@ -86,7 +89,7 @@ def test_defaults_and_scale():
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(spec: Any, message: str):
-    """Name, parameter, value and what was expected."""
+    """The error of a wrong SPEC is one line: the name, the parameter, the value and the expected values."""
     with pytest.raises(BadInput) as error:
         build_policy(spec)
     assert message in str(error.value)
@@ -120,14 +123,17 @@ class NoPolicy:
 
 
 def _reason(spec: str | dict[str, Any], scale: float = 1.0) -> str:
-    """Why that policy started the only task there is."""
+    """Return the reason with which the policy starts the only map of a job."""
     world = World(build_policy(spec, scale=scale), [node("n1")])
     world.submit(job("job_0001", 1)).run()
     return next(row.reason for row in world.tape.decisions if row.kind == "map")
 
 
 def test_a_users_own_policy_is_one_class_in_one_file(tmp_path: Path):
-    """It needs `decide` and nothing else."""
+    """A user's policy is a class in a file that needs only the method `decide`.
+
+    Parameters of the SPEC are passed to its constructor.
+    """
     path = tmp_path / "my own.py"
     path.write_text(MINE)
     assert (
@@ -156,7 +162,7 @@ def test_a_users_own_policy_is_one_class_in_one_file(tmp_path: Path):
     ],
 )
 def test_a_broken_policy_file_is_one_line(tmp_path: Path, text: str, name: str, message: str):
-    """Whatever Python says of it."""
+    """Python's error in a policy file becomes an error of one line."""
     path = tmp_path / "mine.py"
     path.write_text(text)
     with pytest.raises(BadInput) as error:
@@ -165,7 +171,7 @@ def test_a_broken_policy_file_is_one_line(tmp_path: Path, text: str, name: str, 
 
 
 def test_every_listed_policy_can_be_built_from_its_own_defaults():
-    """And each parameter says what it is."""
+    """Each listed policy can be built from its defaults, and each parameter has a description."""
     for name, named in POLICIES.items():
         assert build_policy(name)
         for parameter in named.parameters:
@@ -189,7 +195,7 @@ json_values = st.recursive(
 
 @given(json_values | st.text(alphabet="fairdelyonw_t=:,+0123s.p "))
 def test_garbage_is_bad_input_or_a_policy(spec: Any):
-    """Never another exception."""
+    """A random SPEC builds a policy or raises `BadInput`, never another exception."""
     try:
         assert hasattr(build_policy(spec), "decide")
     except BadInput as error:

@@ -1,4 +1,7 @@
-"""Files of users' policies: what their import does to the process is put back, and refused."""
+"""Import of files with users' policies.
+
+Changes that the import makes to the process are undone and refused.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The compiled loop makes the very rows that the objects make.
+"""The simulation loop compiled by Numba gives the same rows as the loop over Python objects.
 
-Most stories are played by its functions as plain Python, since compiling them takes half a minute; one test compiles.
+Most tests run the loop's functions as plain Python, since compiling takes half a minute. One test compiles
+them.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ POLICIES = (
 
 
 class DrawnCosts:
-    """Costs from the job's and the task's name; whole numbers make many things happen at one time."""
+    """Random costs that depend on the names of the job and the task.
+
+    Whole numbers make many events occur at equal times.
+    """
 
     def __init__(self, seed: int, *, known: bool = True) -> None:
         self._seed = seed
@@ -88,7 +92,7 @@ class DrawnCosts:
 
 
 def story(seed: int, policy: Any) -> Setup:
-    """A small cluster and its jobs, all drawn."""
+    """Return the setup of a random small cluster with random jobs under `policy`."""
     luck = chance(seed, "story")
     count = luck.choice((1, 2, 3, 5, 9, 40, 70))
     same = luck.random() < 0.4
@@ -126,7 +130,9 @@ def story(seed: int, policy: Any) -> Setup:
 
 
 def contended(seed: int, policy: Any) -> Setup:
-    """The same, with attempts that share their nodes and the racks' uplinks."""
+    """Return the setup of `story` with attempts that share the resources of their nodes and the links of
+    racks.
+    """
     setup, luck = story(seed, policy), chance(seed, "contended")
     at_once = dataclasses.replace(NO_LATENCIES, launch_s=0.25)
     return dataclasses.replace(
@@ -144,7 +150,9 @@ def contended(seed: int, policy: Any) -> Setup:
 
 
 def suffering(seed: int, policy: Any) -> Setup:
-    """The same on disks that seek and that nodes share, and on nodes whose tasks declare more memory than they have."""
+    """Return the setup of `contended` with disks that seek and that nodes share, and with nodes whose tasks
+    declare more memory than the node has.
+    """
     setup, luck = contended(seed, policy), chance(seed, "suffering")
     rate = luck.uniform(20, 200) * MIB
     seek, hosts = luck.choice((0.1, 0.5)), luck.choice((1, 2, 3))
@@ -163,7 +171,9 @@ def suffering(seed: int, policy: Any) -> Setup:
 
 
 def drawn_jobs(luck: Coin, nodes: list[str]) -> tuple[list[Any], list[InputFile]]:
-    """Jobs with inputs that the NameNode places, with given places, and without any."""
+    """Return random jobs and input files: some jobs read a file, some have splits with given hosts, some have
+    no input.
+    """
     jobs: list[Any] = []
     files: list[InputFile] = []
     for number in range(luck.randint(1, 14)):
@@ -319,7 +329,7 @@ def test_columns_make_the_same_tables_as_rows(tmp_path: Path) -> None:
 
 
 def compare_all() -> None:
-    """Play all stories of this file, and more."""
+    """Compare both loops on random setups under every policy."""
     for number, policy in enumerate(POLICIES):
         for seed in COMPILED_SEEDS:
             compare(story(100 * number + seed, policy))
@@ -328,7 +338,7 @@ def compare_all() -> None:
 
 
 def compare(setup: Setup) -> int:
-    """Plays it both ways; how many rows there were."""
+    """Simulate `setup` with both loops, assert equal rows and return the number of rows."""
     tape = Tape()
     simulation = Simulation(setup, tape)
     assert run(simulation) is None

@@ -1,4 +1,8 @@
-"""Policies and axes say themselves whether their heartbeats may be spared and whether they are compiled."""
+"""Classes of policies and axes declare whether heartbeats may be skipped for them and whether the compiled
+loop has them.
+
+Subclasses do not inherit these declarations.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +26,25 @@ from schedbed.tasks.specs import TaskKind
 
 
 class Newest(Fifo):
-    """An order of somebody's own that says nothing of itself."""
+    """A user's order without declarations."""
 
 
 class Eager(Delay):
-    """A locality of somebody's own that says of itself what it is."""
+    """A user's locality that declares that heartbeats may be skipped."""
 
     elidable = True
 
 
 class Mine:
-    """A policy that is made of no axes."""
+    """A policy that is not composed of axes."""
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Take nothing."""
+        """Return no proposal."""
         return None
 
 
 class Watching(Composed):
-    """A policy that looks at each heartbeat."""
+    """A user's subclass of `Composed` without declarations."""
 
 
 @pytest.mark.parametrize(
@@ -89,6 +93,6 @@ def test_nodes_rest_by_the_word_of_the_policy_or_of_its_admission(spec: Any, res
 
 def test_what_a_parent_admission_says_of_rests_is_not_taken_for_an_answer() -> None:
     class Mean(Containers):
-        """An admission of somebody's own."""
+        """A user's subclass of the admission by memory and vcores."""
 
     assert resting_of(Composed(Fifo(), Greedy(), Mean())) is None

@@ -1,4 +1,6 @@
-"""What a framework adds to the work of tasks: each number moves what it stands for, by what it says."""
+"""Costs that a MapReduce framework adds to tasks: each number of `Framework` changes the simulated times as
+described.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from tests.harness.simulation import Tape, cluster, job, setup, simulate
 
 
 def rows(tape: Tape, table: str) -> list[dict[str, Any]]:
-    """The rows of a table by column."""
+    """Return the rows of a table as dictionaries from column to value."""
     named: list[Any] = list(tape.rows[table])
     return [row._asdict() for row in named]
 
@@ -25,7 +27,10 @@ def rows(tape: Tape, table: str) -> list[dict[str, Any]]:
 def simulated(
     *jobs: Any, count: int = 1, **numbers: Any
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Jobs and attempts of a simulation with these numbers."""
+    """Simulate the jobs on `count` nodes with the framework costs `numbers`.
+
+    Return the rows of jobs and of attempts.
+    """
     tape = simulate(setup(list(jobs), count, framework=replace(NONE, name="mine", **numbers)))
     return rows(tape, "job"), sorted(rows(tape, "attempt"), key=lambda row: row["assigned"])
 
@@ -38,7 +43,9 @@ def test_none_changes_nothing() -> None:
 
 
 def test_no_number_at_all_but_a_name_gives_the_same_attempts() -> None:
-    """All heartbeats are simulated then, which must not move a task."""
+    """A framework with a name but no costs disables the skipping of heartbeats, which must not change any
+    attempt.
+    """
     jobs = [job("job_0001", [1.0, 2.0], reduces=[1.0]), job("job_0002", [1.0], submit_s=0.7)]
     plain = simulate(setup(jobs, 2))
     framed = simulate(setup(jobs, 2, framework=replace(NONE, name="mine")))
@@ -83,7 +90,10 @@ def test_the_set_up_task_has_fetched_the_files() -> None:
 
 
 def test_a_reduce_starts_its_jvm_and_polls() -> None:
-    """The duration of a recorded map holds the start of its JVM."""
+    """A reduce starts after `jvm_s` and `fetch_poll_s`.
+
+    A map starts at once, because its recorded duration includes the start of the JVM.
+    """
     works = job("job_0001", [1.0], reduces=[2.0])
     _, attempts = simulated(works, jvm_s=3.0, fetch_poll_s=4.0)
     starts = {row["kind"]: row["start"] - row["assigned"] for row in attempts}
@@ -125,7 +135,9 @@ def test_a_clean_up_without_out_of_band_heartbeats_takes_whole_heartbeats() -> N
 
 
 def test_a_reduce_fetches_at_the_frameworks_rate() -> None:
-    """A reduce of 8 MB beside one that takes nothing from it, at 1 MB/s instead of the NIC's many."""
+    """With a fetch rate of 1 MB/s a reduce that fetches 8 MB takes 7 to 8 s longer than at the rate of the
+    network.
+    """
     works = job("job_0001", [1.0], reduces=[0.1])
     works = replace(works, map_costs=(Cost(write_bytes=8_000_000),), reduce_costs=(Cost(cpu_s=0.1),))
     took_s = []

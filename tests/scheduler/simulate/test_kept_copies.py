@@ -1,4 +1,6 @@
-"""Blocks that maps fetch stay where they were fetched, in virtual time: for DTSS and, for any policy, as DARE."""
+"""Blocks that maps have fetched stay on the reading node, in virtual time: with the policy DTSS and, for any
+policy, with the replication scheme DARE.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,16 @@ FILE = InputFile(path="/in/a", source="filler", blocks=(64 * MIB,) * 8)
 
 
 def skewed(**blocks: Any) -> ClusterSpec:
-    """Five nodes, one of which holds all input; a slow network, so that reading from elsewhere takes 32 s."""
+    """Return a cluster of five nodes, one of which stores all input.
+
+    The network is slow: reading a block from another node takes 32 s.
+    """
     plain = cluster(5, network_bps=2.0 * MIB, map_slots=1)
     return replace(plain, blocks=replace(plain.blocks, replication=1, placement="skewed", skew=0.2, **blocks))
 
 
 def two_jobs(policy: str, **blocks: Any) -> Tape:
-    """A job, and when it has ended another one with the same input."""
+    """Simulate two jobs with the same input, one after the other, and return the rows."""
     jobs = [
         job("job_0001", [4.0] * 8, reduces=[1.0], input="/in/a", read_bytes=64 * MIB),
         job("job_0002", [4.0] * 8, reduces=[1.0], input="/in/a", read_bytes=64 * MIB, submit_s=300.0),
@@ -62,7 +67,7 @@ def test_the_next_job_finds_what_the_first_one_fetched(policy: str) -> None:
 
 
 def test_the_budget_holds_at_any_time() -> None:
-    """Eight blocks with one replica each: a quarter of them is room for two copies."""
+    """A budget of a quarter of eight blocks allows two copies at any time."""
     tape = two_jobs("dtss:p=0.25,keep_copy=true,copy_budget=0.25")
     lives = [(row[4], row[5]) for row in tape.rows["block"] if row[-1] == "dare"]
     lasting = [(added, 1e9 if removed is None else removed) for added, removed in lives]
@@ -87,7 +92,11 @@ def test_the_same_seed_gives_the_same_copies() -> None:
 
 @pytest.mark.parametrize("scheme", ["scarlett", "cdrm"])
 def test_replication_by_epochs_helps_the_next_job_under_any_policy(scheme: str) -> None:
-    """All input lies on one of five nodes; from the first epoch on there are more replicas."""
+    """One of five nodes stores all input.
+
+    The scheme adds replicas from the end of the first epoch on, so the second job reads less from other
+    nodes.
+    """
     replicas = DynamicReplicas(scheme=scheme, epoch_s=20.0, budget=4.0, availability=0.9)
     without, more = two_jobs("fifo"), two_jobs("fifo", replicas=replicas)
     assert sum(row[-1] == scheme for row in more.rows["block"]) >= 8

@@ -1,4 +1,4 @@
-"""The simulator's driver: timelines by hand, heartbeats that are spared, faults, and equal bytes."""
+"""The simulation loop: timelines by hand, skipped heartbeats, faults, and identical rows of repeated runs."""
 
 from __future__ import annotations
 
@@ -38,15 +38,16 @@ COMPOSED = (
 
 
 def ends(rows: list[tuple[Any, ...]]) -> dict[str, tuple[float, float, float, str]]:
-    """Assigned, start, end and state of each attempt."""
+    """Return a dictionary from attempt to its assignment, start and end times and its state."""
     return {row[2]: (row[9], row[10], row[11], row[12]) for row in rows}
 
 
 def test_a_tiny_job_by_hand() -> None:
-    """A node, two map slots, no latencies: the heartbeat of joining at 0 launches two maps of 10 s.
+    """One node with two map slots and without latencies: its first heartbeat at 0 s launches two maps of 10
+    s.
 
-    At 10 s both report in one heartbeat, which launches the third map (4 s) and, with maps done, the reduce.
-    The third ends at 14; the reduce (5 s from knowing that) hears of it in the reply: 14 + 5 = 19.
+    At 10 s one heartbeat reports both ends. It launches the third map (4 s) and the reduce. The third map
+    ends at 14 s, and the reply to its report tells the reduce, which takes 5 s more and ends at 19 s.
     """
     tape = simulate(setup([job("job_0001", [10.0, 10.0, 4.0], reduces=[5.0])], 1))
     assert ends(tape.rows["attempt"]) == {
@@ -59,7 +60,11 @@ def test_a_tiny_job_by_hand() -> None:
 
 
 def test_launches_differ_by_seed_and_repeat_only() -> None:
-    """Ten maps on ten slots that are launched at 0: each starts after 0.5 s and one of the three spreads."""
+    """Ten maps are launched at 0 s.
+
+    Each starts after 0.5 s plus one of three random delays, which depend only on the seed and the number of
+    the repeat.
+    """
     latencies = replace(NO_LATENCIES, launch_s=0.5, launch_later_s=(0.0, 0.1, 0.25))
     planned = setup([job("job_0001", [1.0] * 10)], 5, latencies=latencies)
     starts = [
@@ -73,7 +78,10 @@ def test_launches_differ_by_seed_and_repeat_only() -> None:
 
 
 def test_cpu_times_differ_by_the_factors_of_a_recorded_run() -> None:
-    """Ten maps of 10 s: in plays 0 and 2 by the first run's factors, in play 1 by the second's."""
+    """Ten maps of 10 s.
+
+    Repeats 0 and 2 use the CPU factors of the first recorded run, repeat 1 those of the second.
+    """
     factors = {("job_0001", TaskKind.MAP): [(0.9, 1.1), (2.0,)]}
     planned = setup([job("job_0001", [10.0] * 10)], 10, cpu_factors=factors)
     took = []
@@ -86,9 +94,10 @@ def test_cpu_times_differ_by_the_factors_of_a_recorded_run() -> None:
 
 
 def test_messages_take_their_time() -> None:
-    """Joining at 0 is served at 0.01; the launch is there at 0.01 + 0.002 + 0.005 = 0.017, so the map ends at 1.017.
+    """A heartbeat sent at 0 s is processed at 0.01 s.
 
-    Its report is served at 1.027, and its output is in place at 1.047.
+    Its launch arrives at 0.01 + 0.002 + 0.005 = 0.017 s, so the map of 1 s ends at 1.017 s. The report of its
+    end is processed at 1.027 s, and its output is committed at 1.047 s.
     """
     timing = Timing(request_s=0.01, decision_s=0.002, reply_s=0.005, commit_s=0.02)
     tape = simulate(setup([job("job_0001", [1.0])], 1, timing=timing))
@@ -105,7 +114,7 @@ def test_a_job_comes_in_with_the_first_heartbeat_or_tick_after_its_time() -> Non
 
 
 def replace_heartbeats(submit_s: float) -> Any:
-    """The same with all heartbeats played."""
+    """Return the setup of a job on one node in which no heartbeat is skipped."""
     return setup([job("job_0001", [1.0], submit_s=submit_s)], 1, process_all_heartbeats=True)
 
 
@@ -123,7 +132,10 @@ def test_heartbeats_that_are_skipped_change_nothing(policy: str, seed: int) -> N
 
 
 def test_nodes_rest_that_ras_would_refuse() -> None:
-    """Without slots every node has room. A job is placed 10 s after it has come; until then nobody need ask."""
+    """Under RAS a new job is placed only in the next cycle.
+
+    Heartbeats are skipped until then, because RAS would refuse them all.
+    """
     given = setup([job("job_0001", [1.0]), job("job_0002", [1.0] * 4, submit_s=1.0)], 4, policy="ras")
     tape = simulate(given)
     first_s = min(row[9] for row in tape.rows["attempt"] if row[0] == "job_0002")
@@ -183,7 +195,7 @@ def test_jobs_outlive_faults_of_the_masters(kind: str) -> None:
 
 @pytest.mark.parametrize("at_s", (0.0, 3.3, 11.0, 17.77, 30.0))
 def test_a_replayed_journal_goes_on_as_if_nothing_had_been(at_s: float) -> None:
-    """The JobTracker is down for a nanosecond, in which nobody asks it anything."""
+    """The JobTracker crashes at `at_s` and restarts a nanosecond later from its journal. No row changes."""
     jobs, files = random_jobs(5)
     given = setup(jobs, 4, policy="delay", files=files, timing=Timing(), process_all_heartbeats=True)
     crash = PlannedFault(at_s=at_s, kind="crash_jobtracker", until_s=at_s + 1e-9)

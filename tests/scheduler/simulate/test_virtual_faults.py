@@ -1,4 +1,4 @@
-"""Kinds of faults in the simulator: what each does to attempts, heartbeats and replicas, and that it ends."""
+"""Kinds of faults in the simulator: their effects on attempts, heartbeats and replicas, and their ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from tests.harness.simulation import Tape, job, random_jobs, setup, simulate
 
 
 def simple(*faults: PlannedFault, contention: bool = True, maps: int = 9, **changes: Any) -> Tape:
-    """Nine maps of 10 s of CPU and two reduces of 5 s, on three nodes."""
+    """Simulate a job of 10 s maps and two reduces of 5 s on three nodes with these faults, and return the
+    rows.
+    """
     jobs = [job("job_0001", [10.0] * maps, reduces=[5.0] * 2)]
     return simulate(replace(setup(jobs, 3, faults=faults, contention=contention), **changes))
 
@@ -56,8 +58,12 @@ def test_any_attempt_on_a_node_is_struck_there_and_none_where_none_runs() -> Non
 
 @pytest.mark.parametrize("contention", [True, False])
 def test_a_foreground_load_has_the_cpu_ahead_of_tasks(contention: bool) -> None:
-    """Maps of 10 s of CPU, one slot: with a fifth left until 30 s they have 6 s done, the other 4 take 4 s; the second
-    begins at 34 s, and from 40 s on half is left: the 4 s that remain take 8 s."""
+    """A node's foreground load uses the CPU before its tasks.
+
+    Two maps of 10 s of CPU run on one slot. With a fifth of the CPU until 30 s, the first has done 6 s and
+    needs 4 s more. The second starts at 34 s, and from 40 s on it has half of the CPU, so its last 4 s take 8
+    s.
+    """
     load = ((0.0, 0.8), (30.0, 0.0), (40.0, 0.5))
     made = setup([job("job_0001", [10.0] * 2)], 1, contention=contention)
     (spec,) = made.cluster.nodes
