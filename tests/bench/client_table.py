@@ -39,7 +39,9 @@ class ClientResult:
 
     @property
     def unexplained(self) -> list[str]:
-        """Return the tests that do not pass and have no reason in `NAMED`, and any trouble."""
+        """Return `trouble` if there is any, and the names of failed and skipped tests without a reason in
+        `NAMED`.
+        """
         missed = [test for test in (*self.failed, *self.skipped) if _reason(test) is None]
         return [*missed, self.trouble] if self.trouble else missed
 

@@ -38,7 +38,7 @@ AIMS = {"fifo": 60_000, "fair": 40_000, "delay": 40_000}
 
 
 class Columns:
-    """A sink that turns rows into columns, a chunk at a time, as a table's writer would; then they are gone."""
+    """A sink that turns rows into columns in chunks, as a table's writer does, and then discards them."""
 
     def __init__(self) -> None:
         self.decisions: list[DecisionRow] = []
@@ -158,7 +158,7 @@ class Loop:
 
 
 def make_loop(case: Case) -> tuple[Loop, int]:
-    """A cluster in racks of 40, and the jobs; also returns how many tasks they have."""
+    """Return the loop of a cluster in racks of 40 nodes with its jobs, and the number of all tasks."""
     sink = Columns()
     config = CoreConfig(heartbeat_s=HEARTBEAT_S, expiry_s=1e9)
     core = Core(config, build_policy(case.policy), sink)

@@ -156,7 +156,7 @@ def compare(app: str, source: Path, folder: Path, repeats: int) -> list[Figure]:
 
 
 def replicas(source: Path, folder: Path, repeats: int) -> list[Figure]:
-    """Sort, whose output is as large as its input, with one, two and three replicas of both."""
+    """Return CPU time and duration of sort in schedbed with one, two and three replicas of all data."""
     figures = []
     for count in (1, 2, 3):
         found = [schedbed("sort", source, folder / "schedbed", count) for _ in range(repeats)]

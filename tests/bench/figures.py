@@ -60,7 +60,7 @@ class Figure:
 
     @property
     def target(self) -> str:
-        """Return the range in words, such as "at most 3 s"."""
+        """Return the range as text, such as "<= 3 s", or an empty text."""
         if self.low is not None and self.high is not None:
             return f"{show(self.low)} to {show(self.high)}{self._unit}"
         if self.high is not None:
@@ -81,8 +81,9 @@ class Figure:
 
 
 def pivoted(figures: Sequence[Figure]) -> dict[str, dict[str, Figure]]:
-    """Return figures in a dictionary from pairs (row, column), which are the parts of a name before and after
-    `PIVOT`.
+    """Return a dictionary from rows to dictionaries from columns to figures.
+
+    Row and column are the parts of a figure's name before and after `PIVOT`.
     """
     cells: dict[str, dict[str, Figure]] = {}
     for figure in figures:

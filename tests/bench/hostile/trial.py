@@ -57,7 +57,7 @@ Tables = Mapping[str, pd.DataFrame]
 
 
 def calm_tables(folder: Path) -> Tables:
-    """Return the tables of an ordinary policy of the same name."""
+    """Simulate an ordinary policy with the class name of the hostile ones. Return the run's tables."""
     code, _, text = _command(Attack(name="calm"), folder / "calm", live=False)
     if code:
         raise RuntimeError(f"the ordinary policy fails: {text}")
