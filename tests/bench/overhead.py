@@ -36,7 +36,7 @@ LONG_S, LONG_SPEED, WAVES = 5.0, 0.1, 4
 
 
 def scenario(task_s: float, core_speed: float, tasks: int, limits: str) -> dict[str, Any]:
-    """A synthetic job of equal tasks that only compute."""
+    """Return a scenario with one job of equal maps that need `task_s` seconds of CPU and nothing else."""
     return {
         "name": "overhead",
         "seed": 1,

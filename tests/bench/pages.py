@@ -88,7 +88,7 @@ def fill(template: str, tables: Mapping[str, str]) -> str:
 
 
 def table(kept: ResultFile) -> str:
-    """Return a result file as markdown: a heading, how the figures were measured, a row a figure."""
+    """Return a result file as Markdown: a heading, how the figures were measured, and a row per figure."""
     when = f"Carried over from {kept.carried_over}." if kept.carried_over else f"Measured on {kept.date}."
     how = "To measure again" if kept.carried_over else "Command"
     head = [f"### {kept.title}\n", f"{when} Host: {kept.host}. {how}: `{kept.command}`.\n"]

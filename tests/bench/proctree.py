@@ -206,5 +206,5 @@ def started(
 
 
 def _heed_interrupts() -> None:
-    """A shell's background jobs ignore SIGINT, and so would what they start."""
+    """Restore the default action of SIGINT, which background jobs of a shell would ignore."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -170,7 +170,7 @@ def agreement(path: Path, variant: Mapping[str, Any] | None) -> RecordedAgreemen
 
 
 def figures(names: Sequence[str], half: str) -> Iterator[Figure]:
-    """Yield the errors of each trace under each variant, and the mean over all jobs of the half."""
+    """Yield the errors of each trace under each variant of the profile, and the mean over all jobs."""
     pooled: dict[str, list[float]] = defaultdict(list)
     for name in names:
         found: RecordedAgreement | None = None

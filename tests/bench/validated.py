@@ -30,7 +30,7 @@ CLOSE_MAX = {"io_heavy": 0.03, "shuffle_heavy": 0.03}
 
 
 def validation(scenario: str, folder: Path, repeats: int) -> dict[str, Any]:
-    """Return the report of a scenario's validation, made now unless it is in the folder."""
+    """Return the report of a scenario's validation, which runs now unless `folder` has the report."""
     report = folder / NAME
     if not report.exists():
         places = (ROOT / "deploy" / "scenarios", ROOT / "tests" / "bench")
@@ -43,7 +43,7 @@ def validation(scenario: str, folder: Path, repeats: int) -> dict[str, Any]:
 
 
 def figures_of(scenario: str, report: dict[str, Any]) -> list[Figure]:
-    """Return three figures a policy: makespan, mean completion, and node-local maps."""
+    """Return the errors of makespan, mean completion, and node-local maps for each policy."""
     found: list[Figure] = []
     for line in report["left_out"]:
         say(f"{scenario}: left out: {line}")
