@@ -1,4 +1,4 @@
-"""Keep the draws of `schedbed reproduce --posterior` as result files, and render them as markdown with plots."""
+"""Keep the draws of `schedbed reproduce --posterior` as result files, and render them as Markdown."""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""Measure whole simulating commands, from the command line to the files: a day of Facebook's, and small ones.
+"""Measure whole commands that simulate: a day of Facebook's trace, and small runs.
 
-    python -m tests.bench.sim_day --trace FB-2010_samples_24_times_1hr_0.tsv [--repeats 3] [--only WORD] [--out FOLDER]
+    python -m tests.bench.sim_day --trace FB-2010_samples_24_times_1hr_0.tsv [--repeats 3] [--only WORD]
+        [--out FOLDER]
 
-Each command runs in a process of its own on a host without other work. Wall-clock time, CPU time and peak memory are
-those of the command and its children. A bare heapq loop runs in the same minute as a yardstick.
+Each command is measured from the command line to the written files, in its own process on a host without
+other work. Elapsed time, CPU time and peak memory are those of the command and its children. A bare heapq
+loop runs in the same minute as a yardstick.
 """
 
 from __future__ import annotations

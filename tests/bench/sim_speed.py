@@ -1,12 +1,14 @@
 """How fast the simulator is: all its figures, or one run.
 
     python tests/bench/sim_speed.py [--repeats 5] [--out FILE]
-    python -m tests.bench.sim_speed --nodes N [--tasks N] [--policy P]... [--mode exact|fluid] [--engine auto|objects]
+    python -m tests.bench.sim_speed --nodes N [--tasks N] [--policy P]... [--mode exact|fluid]
+        [--engine auto|objects]
 
-The second prints for each policy tasks/s and events/s (as SimMR counts them) by wall clock and by CPU time, the
-heartbeats played and spared, and the peak memory; and, in the same process, a bare heapq loop over as many tasks as
-a yardstick. The first plays each of its runs in a process of its own and takes wall clock, but for what a task costs
-on few and on many nodes: there it takes CPU time. Times are without the placing of inputs.
+The second form prints for each policy tasks/s and events/s (counted as by the simulator SimMR) by elapsed and
+by CPU time, the numbers of processed and skipped heartbeats, and the peak memory. It also times a bare heapq
+loop over as many tasks in the same process as a yardstick. The first form runs each simulation in its own
+process. It reports elapsed time, except for the cost of a task on few and on many nodes, which is CPU time.
+Rates exclude the placing of inputs.
 """
 
 from __future__ import annotations

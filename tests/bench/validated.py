@@ -1,10 +1,12 @@
-"""How far simulated runs are from live runs of the same scenario: `schedbed validate` of the shipped scenarios.
+"""How far simulated runs are from live runs of the same scenario: `schedbed validate` of the shipped
+scenarios.
 
-    python tests/bench/validated.py [--repeats 5] [--scenarios io_heavy,quickstart] [--kept FOLDER] [--name validate]
+    python tests/bench/validated.py [--repeats 5] [--scenarios io_heavy,quickstart] [--kept FOLDER]
+        [--name validate]
 
-`unseen` is a scenario here that nothing was fitted to. With `--kept` each validation stays in FOLDER/SCENARIO,
-and one that is there already is read instead of made again.
-Simulated minus live, in percent of the live median. Needs a host without other work.
+`unseen` is a scenario in this folder that no model was fitted to. With `--kept` each validation stays in
+FOLDER/SCENARIO, and an existing one is read instead of repeated. An error is simulated minus live, in percent
+of the live median. Needs a host without other work.
 """
 
 from __future__ import annotations

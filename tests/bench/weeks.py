@@ -159,7 +159,7 @@ def memory_mib(key: str) -> float:
 
 
 def live(folder: Path, asked: Any) -> None:
-    """Live, say what that took, and die."""
+    """Run a JobTracker with the numbers of events and jobs in `asked`, print what that took, and die."""
     before_mib = memory_mib("VmRSS")
     life, begun_s = Life(folder, asked.policy), time.process_time()
     asyncio.run(life.live(asked.events, asked.jobs))
