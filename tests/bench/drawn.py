@@ -37,8 +37,8 @@ def report(folder: Path, count: int, repeats: int) -> dict[str, Any]:
 
 
 def figures_of(found: dict[str, Any]) -> list[Figure]:
-    """Return the two figures that have bounds, and the number of makespans that are as close as `schedbed
-    validate` asks.
+    """Return two figures that have bounds, and the share of makespans within the bound of `schedbed
+    validate`.
     """
     made = [
         (f"scenario {number}, {policy}", 100 * errors["makespan_error"])

@@ -97,7 +97,7 @@ def seeded(bench: Bench, first: int, runs: int, calm: Path, calm_s: float) -> li
     """Run `runs` runs with random faults, whose seeds begin with `first`, and compare them with the
     undisturbed run `calm`.
 
-    Return the share of equal outputs, and the makespans divided by `calm_s`.
+    Return whether all outputs are equal (in percent, the worst run), and the makespans divided by `calm_s`.
     """
     expected, same, stretches = outputs(calm), [], []
     for seed in range(first, first + runs):

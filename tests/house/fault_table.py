@@ -1,4 +1,4 @@
-"""Write the table of docs/faults.md from the rows of `cluster.faults`: `python -m tests.house.fault_table`."""
+"""Write the table of docs/faults.md from `cluster.faults`: `python -m tests.house.fault_table`."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def _repeated(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 @cache
 def imported(path: Path) -> frozenset[Path]:
-    """Return the production files that a file imports, in functions and for type checking as well."""
+    """Return the production files that a file imports, also in functions and for type checking."""
     found: set[Path] = set()
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):

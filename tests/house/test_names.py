@@ -1,4 +1,4 @@
-"""No names as data: few things are chosen by `getattr` (`test_rooms` holds that names are unique)."""
+"""Production code rarely chooses attributes by computed names: the calls of `getattr` are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Production code touches no other object's private names, and puts no function of its own into another object."""
+"""Production code does not use private names of other objects, and does not patch other objects."""
 
 from __future__ import annotations
 

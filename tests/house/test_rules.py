@@ -1,4 +1,4 @@
-"""The rules of the house as tests: which file may import what, and how large a file may grow."""
+"""The rules of this code base as tests: which file may import what, and how large files may be."""
 
 from __future__ import annotations
 

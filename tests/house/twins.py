@@ -52,7 +52,10 @@ def hash_of(node: ast.AST) -> str:
 
 
 def find(place: str) -> ast.AST | None:
-    """Return what `path:name` means, a method as `Class.method`; None when it is not there."""
+    """Return the syntax tree of the function or class at `path:name`, or None.
+
+    A method's name is `Class.method`.
+    """
     file, _, name = place.partition(":")
     path = ROOT / file
     node: ast.AST | None = tree_of(path) if path.is_file() else None

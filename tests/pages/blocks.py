@@ -67,7 +67,7 @@ class Block:
 
     @property
     def file(self) -> str | None:
-        """Return the name of the file in which a reader is told to save the block, or an empty text."""
+        """Return the name of the file in which the page tells a reader to save the block, or None."""
         if self.language == "yaml":
             named = re.findall(r"into `([\w-]+\.yaml)`", self.before.strip().rpartition("\n\n")[2])
             return named[-1] if named else None

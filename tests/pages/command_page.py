@@ -70,7 +70,7 @@ def _row(parameter: Any, context: Any) -> str:
 
 
 def _without_default(said: str) -> tuple[str, str]:
-    """Return a help text without what typer adds to it in brackets, and the default from there."""
+    """Return a help text without the brackets that typer adds, and the default that they contain, as code."""
     text = " ".join(said.split())
     added = re.search(r" ?\[((?:default|required|env var|0<=)[^\]]*)\]$", text)
     if added is None:

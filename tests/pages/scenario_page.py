@@ -75,7 +75,7 @@ def _titles(schema: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _references(value: Any, listed: bool = False) -> Iterator[tuple[str, bool]]:
-    """Yield the sections that a value may be, and whether as items of a list."""
+    """Yield the names of the sections that a value may be, and whether the value is a list of them."""
     if isinstance(value, Mapping):
         if "$ref" in value:
             yield value["$ref"].rpartition("/")[2], listed
