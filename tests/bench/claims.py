@@ -198,8 +198,8 @@ Why = tuple[causes.Rows, causes.Checked]
 def _paper(name: str, paper: Content, notes: Mapping[str, str], why: Why) -> str:
     """Return the Markdown section of a paper: a heading, then a table for each experiment.
 
-    `notes` maps experiments to texts that follow their tables, `why` has the causes of claims that do not
-    hold.
+    `notes` maps experiments to texts that follow their tables. `why` has the results and the causes of claims
+    that do not hold.
     """
     title = paper["title"] if name == CARRIED else f"{name}: {paper_file.load(name).title}"
     head = f"### {title}\n\n{_provenance(name, paper)}\n"

@@ -86,9 +86,9 @@ def memory_bytes(root: psutil.Process) -> int:
 
 
 def rest(root: psutil.Process, seconds: float) -> dict[str, float]:
-    """Watch `root` and its descendants for `seconds`.
+    """Measure the CPU use of `root` and its descendants for `seconds`.
 
-    Return the CPU use of each group in percent of one core.
+    Return that of each group in percent of one core.
     """
     before, began_s = cpu_by_group(root), time.monotonic()
     time.sleep(seconds)

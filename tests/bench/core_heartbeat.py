@@ -1,12 +1,14 @@
-"""What a heartbeat and a tick cost the core alone under each policy of the registry, on a full cluster.
+"""Measure what a heartbeat and a tick cost the core alone under each policy of the registry, on a full
+cluster.
 
     python tests/bench/core_heartbeat.py [--repeats 5] [--beats 4000] [--policies fifo,fair] [--out FOLDER]
 
-500 jobs of 20 users in 10 queues, with deadlines and profiles, run on 66 nodes and on 1,000 nodes. Each heartbeat ends
-the oldest map of its node. Trackers are kept by hand, so that only `Core.heartbeat` and `Core.tick` are timed, in CPU
-time of the thread. A tick comes every emulated half second; solvers and placements work on ticks, beside heartbeats.
-The maps that a heartbeat starts are counted, since refusing costs less than starting. `first round` places maps on all
-empty nodes once (verma2011, section 7.3: under a second).
+500 jobs of 20 users in 10 queues, with deadlines and profiles, run on 66 nodes and on 1,000 nodes. Each
+heartbeat ends the oldest map of its node. A minimal model replaces the trackers, so that only
+`Core.heartbeat` and `Core.tick` are timed, in CPU time of the thread. A tick comes every emulated half
+second; policies with a solver or a placement compute it in ticks. The maps that a heartbeat starts are also
+reported, since a heartbeat that starts none costs less. `first round` is the time of the first heartbeats of
+all nodes, which are empty before (verma2011, section 7.3: under a second).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from tests.bench.proctree import SCHEDBED
 
 
 def report(folder: Path, count: int, repeats: int) -> dict[str, Any]:
-    """Validate `count` drawn scenarios in `folder`, except those already validated.
+    """Run `schedbed validate` on `count` drawn scenarios in `folder`, except those already validated.
 
     Return the command's report.
     """
@@ -78,7 +78,7 @@ def figures_of(found: dict[str, Any]) -> list[Figure]:
 
 
 def main() -> None:
-    """Validate drawn scenarios, and publish the figures over all of them."""
+    """Compare simulated and live runs of drawn scenarios, and publish the figures over all of them."""
     options = parser(__doc__ or "")
     options.set_defaults(repeats=4)
     options.add_argument("--count", type=int, default=20)

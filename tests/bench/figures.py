@@ -1,4 +1,4 @@
-"""Measured quantities with their targets: printed as a table and kept in result files."""
+"""Measured quantities with their targets, which are printed as a table and kept in result files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Figure:
 
     @property
     def verdict(self) -> str:
-        """Return "met" or "missed", or "" without a target."""
+        """Return "met" or "missed", or an empty text if the figure has no target."""
         if self.low is None and self.high is None:
             return ""
         above = self.low is None or self.median >= self.low

@@ -15,9 +15,9 @@ RESOURCES = ("cpu", "memory", "disk", "network", "processes")
 
 
 def load_all(folder: Path) -> Mapping[str, LimitsFile]:
-    """Read the result files of `folder`.
+    """Return a dictionary from the names of the result files in `folder` to their contents.
 
-    Return them by name, which is also the name of the table's place in the page.
+    A name is also that of the table's place in the page.
     """
     return {path.stem: LimitsFile.load(path) for path in sorted(folder.glob("*.json"))}
 
@@ -54,8 +54,8 @@ def short_table(files: Mapping[str, LimitsFile]) -> str:
 
 
 def _cell(rows: list[LimitRow]) -> str:
-    """Return the text for the row with the worst verdict, and among equal verdicts for that furthest from the
-    declaration.
+    """Return the table cell of the worst row: the row with the worst verdict, and among these the furthest
+    from its limit.
     """
     judged = [row for row in rows if row.verdict in WORST_FIRST]
     if not judged:

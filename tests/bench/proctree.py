@@ -46,7 +46,7 @@ def parse_stat(text: str) -> Stat:
 
 
 def read_stat(pid: int) -> Stat | None:
-    """Return the line of the process `pid`, or None if the process has gone."""
+    """Return the parsed /proc line of the process `pid`, or None if the process has ended."""
     try:
         return parse_stat(Path(f"/proc/{pid}/stat").read_text())
     except (OSError, ValueError, IndexError):

@@ -198,10 +198,10 @@ DAMAGES: Sequence[Damage] = (
 
 
 def silent_successes(work: Path, count: int, seed: int, *, only: Sequence[str] = ()) -> list[str]:
-    """Damage `count` copies of a run, and return a line for each command that did not report the damage
-    properly.
+    """Try commands on `count` damaged copies of a run.
 
-    A command must exit with 2, name the folder, and show no traceback. `only` names the commands to try.
+    Return a line for each that did not report the damage properly. A command must exit with 2, name the
+    folder, and show no traceback. `only` names the commands to try.
     """
     good, other = make_run(work, "3s"), make_run(work, "5s")
     found: list[str] = []

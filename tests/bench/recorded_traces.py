@@ -215,7 +215,7 @@ def _misses(name: str, half: str, found: RecordedAgreement) -> Iterator[Figure]:
 
 
 def main() -> None:
-    """Fit the profile, judge the simulator, and publish the figures."""
+    """Compute the profile's numbers, judge the simulator with them, and publish the figures."""
     asked = parser(__doc__).parse_args()
     if not TRACES.is_dir():
         raise SystemExit(f"{TRACES}: no such folder, expected the recorded traces (SCHEDBED_TRACES=FOLDER)")

@@ -79,7 +79,7 @@ def makespan_s(out: Path) -> float:
 
 
 def restored(blocks: pd.DataFrame, node: str, lost_s: float, replication: int) -> tuple[float, float]:
-    """Return how far replicas were restored after `node` was lost for good at `lost_s`.
+    """Return how far replicas were restored after `node` was lost at `lost_s` and never came back.
 
     The first value is the share of input blocks with a replica on the node that have `replication` replicas
     on other nodes at the end. The second is the seconds from the loss to the last new replica, or 0.
@@ -140,7 +140,7 @@ def crashes(bench: Bench, repeats: int, calm_s: float) -> Figure:
 
 
 def lost_node(bench: Bench, calm_s: float) -> list[Figure]:
-    """Run with one node lost for good.
+    """Run with one node that dies and never returns.
 
     Return the share of its blocks that have all replicas again, and how long that took.
     """

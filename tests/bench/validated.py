@@ -84,7 +84,7 @@ def figures_of(scenario: str, report: dict[str, Any]) -> list[Figure]:
 
 
 def main() -> None:
-    """Validate each scenario and publish the errors."""
+    """Compare simulated and live runs of each scenario, and publish the errors."""
     options = parser(__doc__ or "")
     options.add_argument("--scenarios", default=SCENARIOS)
     options.add_argument("--kept", type=Path)

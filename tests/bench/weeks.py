@@ -176,7 +176,7 @@ def live(folder: Path, asked: Any) -> None:
 
 
 def restart(folder: Path, asked: Any) -> None:
-    """Recover the JobTracker from its journal, and print how long that took."""
+    """Restore the JobTracker from its journal, and print how long that took."""
     begun_s, begun_cpu_s = time.monotonic(), time.process_time()
     tracker = make_tracker(folder, asked.policy)
     took_s, cpu_s = time.monotonic() - begun_s, time.process_time() - begun_cpu_s

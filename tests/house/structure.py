@@ -1,6 +1,6 @@
-"""The structure of the production code as figures: `python -m tests.house.structure` prints the report.
+"""The structure of the production code in numbers: `python -m tests.house.structure` prints the report.
 
-`test_rooms` asserts what the report counts, so the two never disagree.
+`test_rooms` asserts on the same functions, so that the report and the tests agree.
 """
 
 from __future__ import annotations

@@ -104,7 +104,10 @@ def kept() -> dict[Pair, Hashes]:
 
 
 def faults(now: dict[Pair, Hashes], before: dict[Pair, Hashes]) -> list[str]:
-    """Say for each pair that does not stand as it was kept which end has changed, and what is to be done."""
+    """Return a line for each pair that differs from the kept hashes.
+
+    The line says which end has changed, and what to do.
+    """
     found: list[str] = []
     then = f"then: {UPDATE}"
     for pair, hashes in now.items():

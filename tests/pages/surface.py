@@ -132,8 +132,8 @@ def kept() -> list[str]:
 
 
 def differences(now: list[str], before: list[str]) -> list[str]:
-    """Return a message for each removed or changed line of the surface, which breaks the promise, and for
-    each new line.
+    """Return a message for each line of `before` that is missing now, which breaks the promise, and for each
+    new line.
     """
     old, new = set(before), set(now)
     gone = [f"promised and gone, or changed: {line}" for line in before if line not in new]
