@@ -1,4 +1,4 @@
-"""Whether results stay the same while other programs use the host: the quickstart at `stretch: adaptive`.
+"""Measure whether results stay the same at `stretch: adaptive` while other programs use the host.
 
     python tests/bench/adaptive.py [--repeats 5] [--scale 0.05] [--policy fifo] [--others 1]
         [--stretch adaptive]

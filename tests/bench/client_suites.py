@@ -1,15 +1,16 @@
-"""Run WebHDFS's clients against a cluster of `schedbed up`: their own test suites, and what they are used for.
+"""Run WebHDFS's clients against a cluster of `schedbed up`: their own test suites, and typical uses.
 
-    python -m tests.bench.client_suites --hdfs CHECKOUT --fsspec CHECKOUT --python PYTHON [--promtool PROMTOOL]
-        [--save docs/results/clients.json]
+    python -m tests.bench.client_suites --hdfs CHECKOUT --fsspec CHECKOUT --python PYTHON
+        [--promtool PROMTOOL] [--save docs/results/clients.json]
 
-The CHECKOUTs are those of github.com/mtth/hdfs and github.com/fsspec/filesystem_spec: their tests are no part of the
-packages. PYTHON is of an environment made with
+The CHECKOUTs are those of github.com/mtth/hdfs and github.com/fsspec/filesystem_spec, as the packages do not
+contain their tests. PYTHON is the interpreter of an environment made with
 
     pip install hdfs[avro,dataframe] fsspec requests pandas polars pyarrow pyspark pytest
 
-and has Java 17 for PySpark; promtool comes with Prometheus. Takes some four minutes. Exit code 1 when something fails
-that `client_table.NAMED` does not explain. `python -m tests.bench.pages` renders docs/clients.md from the file.
+and has Java 17 for PySpark; promtool comes with Prometheus. The command takes about four minutes. It exits
+with 1 if something fails that `client_table.NAMED` does not explain. `python -m tests.bench.pages` renders
+docs/clients.md from the saved file.
 """
 
 from __future__ import annotations

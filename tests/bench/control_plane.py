@@ -1,4 +1,4 @@
-"""What the control plane costs: at rest with six and more nodes, and for each heartbeat.
+"""Measure what the control plane costs: at rest with six and more nodes, and for each heartbeat.
 
     python tests/bench/control_plane.py [--repeats 5] [--seconds 20] [--nodes 6,24]
 

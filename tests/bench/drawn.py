@@ -1,4 +1,4 @@
-"""How far simulated runs are from live runs of randomly drawn scenarios: `schedbed validate --drawn`.
+"""Measure how far simulated runs are from live runs of random scenarios: `schedbed validate --drawn`.
 
     python tests/bench/drawn.py [--repeats 4] [--count 20] [--kept FOLDER]
 

@@ -1,10 +1,11 @@
-"""What the guard of users' policies costs: the same policy with the core's own objects and behind the guard.
+"""Measure what the guard of users' policies costs: the same policy with and without it.
 
     python -m tests.bench.guard_cost [--repeats 5] [--nodes 200] [--tasks 20000] [--only NAME] [--out FILE]
 
-The simulator's loop of objects (not the compiled one) runs both variants in turns with all heartbeats, each
-in a forked process. As in the process of a user's policy, this process records calls and refuses harmful
-operations. Measured is CPU time, without the placing of inputs.
+The simulator's loop of objects (not the compiled one) runs the policy in turns with the core's own objects
+and behind the guard. All heartbeats are simulated. Each simulation runs in a forked process that records
+calls and refuses harmful operations, as the process of a user's policy does. Measured is CPU time, without
+the placing of inputs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""What moving data and starting attempts cost live: the figures of `deploy.simulated.task_costs.MovingCosts`.
+"""Measure what moving data and starting attempts cost live.
 
     python tests/bench/handling.py [--repeats 3]
 
-Synthetic tasks that compute nothing read, write, spill and fetch on four nodes of 0.1 of a core. Each figure
-is a difference between two medians of the tasks' CPU time. Needs a host without other work.
+The results are the figures of `deploy.simulated.task_costs.MovingCosts`. Synthetic tasks that compute nothing
+read, write, spill and fetch on four nodes of 0.1 of a core. Each figure is a difference between two medians
+of the tasks' CPU time. Needs a host without other work.
 """
 
 from __future__ import annotations

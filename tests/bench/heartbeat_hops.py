@@ -1,4 +1,4 @@
-"""Where the CPU time of a heartbeat goes, in the JobTracker's process and in that of a host's TaskTrackers.
+"""Measure where the CPU time of a heartbeat goes, in the processes of JobTracker and TaskTrackers.
 
     python tests/bench/heartbeat_hops.py [--repeats 3] [--nodes 200] [--seconds 20]
 

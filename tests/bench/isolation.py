@@ -1,13 +1,12 @@
-"""How well nodes are limited to their declared CPU, memory, disk and network, with one node busy and with six
-at once.
+"""Measure how well nodes are limited to their declared CPU, memory, disk and network.
 
     python tests/bench/isolation.py [--repeats 5] [--limits software cgroup docker] [--seconds 6]
 
 The benchmark starts machines without Ray: processes under either kind of limit, or containers. It runs
-attempts of `synthetic` on them, as `schedbed doctor --measure` does. Every figure is achieved / declared, for
-six nodes that of the node furthest from 1. CPU is measured in two ways: for an attempt alone by its own
-rusage over its time against one emulated core, and for a node with twice as many attempts as cores by their
-CPU clocks.
+attempts of `synthetic` on one node and on six at once, as `schedbed doctor --measure` does. Every figure is
+achieved / declared, for six nodes that of the node furthest from 1. CPU is measured in two ways. For an
+attempt alone, its own CPU time over its elapsed time is compared with one emulated core. A node with twice as
+many attempts as cores is measured by the CPU clocks of its attempts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Where the milliseconds of a launch go: each hop from the JobTracker's answer to task code, and back after
-its end.
+"""Measure the hops of a launch: from the JobTracker's answer to task code, and back after its end.
 
     python tests/bench/launch_hops.py [--repeats 3] [--limits cgroup] [--tasks 300]
 

@@ -1,5 +1,4 @@
-"""What the testbed adds to tasks: from a heartbeat's answer to task code, between two tasks, and to a whole
-job.
+"""Measure what the testbed adds to the start of a task, between two tasks, and to a whole job.
 
     python tests/bench/overhead.py [--repeats 5] [--limits cgroup docker]
 

@@ -132,7 +132,7 @@ def watched() -> Iterator[TreeWatch]:
 
 @dataclass(slots=True)
 class Usage:
-    """What a command used: elapsed and CPU seconds. `text` is its output."""
+    """The elapsed and CPU seconds that a command used. `text` is its output."""
 
     wall_s: float
     cpu_s: float

@@ -1,4 +1,4 @@
-"""What a control cycle of the policy RAS costs: python -m tests.bench.ras_cycle [--runs N]
+"""Measure what a control cycle of the policy RAS costs: python -m tests.bench.ras_cycle [--runs N]
 
 The script prints CPU milliseconds of a whole cycle, as median and maximum of the runs, and of the cycle's
 longest tick. One cycle is on an empty cluster, the other on a full one, where a tenth of the jobs is new. 20

@@ -1,14 +1,13 @@
-"""What faults cost, and that no output byte changes: seeded runs, a JobTracker that dies three times, a lost
-node.
+"""Measure what faults cost, and check that no output byte changes: random faults, crashes, a lost node.
 
     python -m tests.bench.recovery [--machines process|docker|sim] [--runs 20] [--scale 0.2]
 
 An undisturbed run gives the outputs and the makespan to compare with. In `--repeats` runs the JobTracker is
-killed at a fifth, two fifths and three fifths of that makespan. One run loses a node for good at a quarter of
-it; at its end, the other nodes must again hold all replicas of the lost blocks. `--runs` runs have three
-faults each, drawn from the run's number. For simulated runs, the bytes that each job has written are
-compared. The workload must not be too short, since the second that a killed process needs to restart and the
-speed of copies are not scaled.
+killed at a fifth, two fifths and three fifths of that makespan. One run loses a node at a quarter of it, and
+the node never returns. At its end, the other nodes must again hold all replicas of the lost blocks. `--runs`
+runs have three faults each, drawn from the run's number. For simulated runs, the bytes that each job has
+written are compared. The workload must not be too short, since the second that a killed process needs to
+restart and the speed of copies are not scaled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many nodes one host can run: the time until all send heartbeats, then a synthetic workload.
+"""Measure how many nodes one host can run: the time until all send heartbeats, then a workload.
 
     python tests/bench/scale.py [--repeats 5] [--machines process|docker] [--nodes 24, containers: 50]
 

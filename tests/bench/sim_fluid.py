@@ -1,4 +1,4 @@
-"""What the simulator's nodes cost alone: python -m tests.bench.sim_fluid [--tasks N] [--nodes N]
+"""Measure what the simulator's nodes cost: python -m tests.bench.sim_fluid [--tasks N] [--nodes N]
 
 The script prints CPU microseconds a task (median of 5 runs) of the exact and the fluid emulation, without
 core or heartbeats. When an attempt ends, its slot gets a new one at once. The cases are: maps that read

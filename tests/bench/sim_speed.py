@@ -1,4 +1,4 @@
-"""How fast the simulator is: all its figures, or one run.
+"""Measure how fast the simulator is: all its figures, or one run.
 
     python tests/bench/sim_speed.py [--repeats 5] [--out FILE]
     python -m tests.bench.sim_speed --nodes N [--tasks N] [--policy P]... [--mode exact|fluid]

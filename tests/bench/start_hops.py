@@ -1,4 +1,4 @@
-"""Where the seconds of a start go: from the command to the last node's first heartbeat.
+"""Measure the stages of a start: from the command to the last node's first heartbeat.
 
     python tests/bench/start_hops.py [--repeats 5] [--nodes 6]
 

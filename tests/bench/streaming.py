@@ -1,12 +1,11 @@
-"""What streaming costs: word count of 64 MiB by two commands, compared with `mapper | sort | reducer` in a
-shell.
+"""Measure what streaming costs: word count of 64 MiB by two commands, compared with a pipeline in a shell.
 
     python tests/bench/streaming.py [--repeats 3]
 
 A ratio is the CPU seconds of all attempts in the attempts table, their commands included, divided by those of
-the shell pipeline. The pipeline's `sort` uses the C locale, which is the cheapest. Both sides run the same
-`awk` programs on the same text. The live run has one node of one whole host core. The testbed itself (Ray,
-agents) does not count.
+`mapper | sort | reducer` in a shell. The pipeline's `sort` uses the C locale, which is the cheapest. Both
+sides run the same `awk` programs on the same text. The live run has one node of one whole host core. The
+testbed itself (Ray, agents) does not count.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Whether results stay the same when emulated seconds last longer: the quickstart at several values of
-`stretch`.
+"""Measure whether results stay the same when emulated seconds last longer, at several `stretch` values.
 
     python tests/bench/stretched.py [--repeats 3] [--stretches 1,2,4,8] [--scale 0.05] [--policy fifo]
 

@@ -1,5 +1,4 @@
-"""Whether limits are right at the scale of a task: transfers of 1 to 16 MB after a pause, and tasks of one
-second.
+"""Measure whether limits are right for short work: transfers of 1 to 16 MB, and tasks of one second.
 
     python tests/bench/task_scale.py [--repeats 5] [--limits software cgroup docker]
 

@@ -1,5 +1,4 @@
-"""How far simulated runs are from live runs of the same scenario: `schedbed validate` of the shipped
-scenarios.
+"""Measure how far simulated runs are from live runs of the shipped scenarios: `schedbed validate`.
 
     python tests/bench/validated.py [--repeats 5] [--scenarios io_heavy,quickstart] [--kept FOLDER]
         [--name validate]

@@ -1,5 +1,6 @@
-"""A JobTracker that is up for weeks: python -m tests.bench.weeks [--events 10000000] [--jobs 100000]
-[--no-snapshots]
+"""Measure a JobTracker that is up for weeks: its CPU time, memory, journal, and restart.
+
+    python -m tests.bench.weeks [--events 10000000] [--jobs 100000] [--no-snapshots]
 
 The benchmark runs the live JobTracker with its journal on disk, without Ray and without nodes. Heartbeats of
 six nodes are generated, the NameNode agrees to everything, and the rows are fetched as by the driver of a

@@ -84,7 +84,7 @@ def test_other_values_show_a_cause_when_all_of_their_interval_does(tmp_path: Pat
 
 
 def test_the_page_shows_a_cause_of_every_claim_that_is_not_counted_as_open() -> None:
-    """Of the kept claims that do not hold, exactly those with a cause count as refuted."""
+    """Exactly those kept claims count as refuted that do not hold and have a cause."""
     rows = claims.rows_of(claims.load(RESULTS / "reproduce" / "sim"))
     checked = causes.load(RESULTS / "reproduce", rows)
     counts = causes.tally(rows, rows, checked)
