@@ -1,7 +1,8 @@
-"""Have accidents in live runs, each at several moments: `python -m tests.bench.accidents --out FOLDER`.
+"""Cause accidents in live runs, each at several moments: `python -m tests.bench.accidents --out FOLDER`.
 
-A row is written after each accident, and rows that are there already are skipped, so that the command can be stopped
-and started again. Run on a quiet host: what is left behind is looked for by the scratch folder and the process tree.
+The command writes a row after each accident and skips accidents whose rows exist already, so that it can be
+stopped and started again. Run it on a host without other work: it looks in the host's scratch folder and
+process tree for what a run left behind.
 """
 
 from __future__ import annotations
@@ -45,9 +46,11 @@ RIGHT, WRONG, MISSED = "ok", "WRONG", "MISSED"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How a command ended after an accident. `took_s` is the time from the accident to the end.
+    """The outcome of one accident: how the command that ran the scenario ended.
 
-    `verdict` is `MISSED` when there was nothing any more that the accident could happen to.
+    `moment_s` is when the accident happened, `took_s` the time from the accident to the command's end, both
+    in seconds. `left` lists processes and folders that still exist. `verdict` is `MISSED` if the accident
+    could not happen, for instance because the process to kill had ended.
     """
 
     kind: str
@@ -62,8 +65,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Accident:
-    """What happens (False: it could not), the exit codes that are right after that, whether the command must end
-    within `END_S`, and the name of the process that it waits for (empty: the command itself, once it hears signals)."""
+    """A kind of accident, and how a command may end after it.
+
+    `happen` causes the accident and returns False if that was impossible. `codes` are the allowed exit codes.
+    With `at_once` the command must end within `END_S`. The accident waits for a process called `name`, or
+    with an empty name until the command handles signals.
+    """
 
     happen: Callable[[psutil.Process, Path], bool]
     codes: tuple[int, ...]
@@ -72,7 +79,9 @@ class Accident:
 
 
 def _named(command: psutil.Process, name: str) -> psutil.Process | None:
-    """Return the newest process of the command that goes by that name, or by that command line."""
+    """Return the newest process below `command` whose name begins with `name` or whose command line contains
+    `name`, or None.
+    """
     found = None
     for process in command.children(recursive=True):
         with suppress(psutil.Error):
@@ -90,7 +99,10 @@ def _signalled(number: int) -> Callable[[psutil.Process, Path], bool]:
 
 
 def _killed(name: str, *codes: int) -> Accident:
-    """Return the accident that a process is killed."""
+    """Return an accident that kills the process called `name`.
+
+    The command may then exit with one of `codes`, by default 0 or 1.
+    """
 
     def kill(command: psutil.Process, _: Path) -> bool:
         process = _named(command, name)
@@ -102,7 +114,7 @@ def _killed(name: str, *codes: int) -> Accident:
 
 
 def _stopped(name: str) -> Accident:
-    """Return the accident that a process stands still for `STOPPED_S`."""
+    """Return an accident that suspends the process called `name` for `STOPPED_S`."""
 
     def stop(command: psutil.Process, _: Path) -> bool:
         process = _named(command, name)
@@ -170,7 +182,10 @@ ACCIDENTS: dict[str, Accident] = {
 
 
 def suffer(kind: str, moment_s: float) -> Row:
-    """Run the scenario live, have the accident, and look at what is left."""
+    """Run the scenario live and cause the accident `kind`. Return the outcome.
+
+    The accident happens `moment_s` seconds after the process that it needs has started.
+    """
     accident = ACCIDENTS[kind]
     with tempfile.TemporaryDirectory(prefix="acc-") as made:
         work = Path(made)
@@ -209,7 +224,10 @@ def suffer(kind: str, moment_s: float) -> Row:
 
 
 def _await(child: subprocess.Popen[bytes], command: psutil.Process, name: str) -> None:
-    """Wait for the process that the accident is about; for the command, until a signal no longer ends Python itself."""
+    """Wait until a process called `name` runs below the command, the command ends, or `COMES_S` have passed.
+
+    With an empty name, wait until the command has a handler for SIGTERM.
+    """
     give_up = time.monotonic() + COMES_S
     while child.poll() is None and time.monotonic() < give_up:
         if _hears(child.pid, signal.SIGTERM) if name == "" else _named(command, name) is not None:
@@ -218,7 +236,7 @@ def _await(child: subprocess.Popen[bytes], command: psutil.Process, name: str) -
 
 
 def _hears(pid: int, number: int) -> bool:
-    """Tell whether a process has a handler for that signal."""
+    """Return whether the process `pid` has a handler for signal `number`."""
     with suppress(OSError):
         caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.M)
         return caught is not None and bool(int(caught[1], 16) & 1 << number - 1)
@@ -233,7 +251,7 @@ def _line(process: psutil.Process) -> str:
 
 
 def main() -> int:
-    """Print a row for each accident and moment; exit with 1 when one did not end as the contract says."""
+    """Print a row for each accident and moment. Return 1 unless every row is `ok`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("accidents.jsonl"), help="the file of rows")
     parser.add_argument("--only", help="a kind of accident")

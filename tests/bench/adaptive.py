@@ -1,9 +1,12 @@
-"""Whether results stay the same while something else takes the host: the quickstart at `stretch: adaptive`.
+"""Measure whether results stay the same at `stretch: adaptive` while other programs use the host.
 
-    python tests/bench/adaptive.py [--repeats 5] [--scale 0.05] [--policy fifo] [--others 1] [--stretch adaptive]
+    python tests/bench/adaptive.py [--repeats 5] [--scale 0.05] [--policy fifo] [--others 1]
+        [--stretch adaptive]
 
-Each repeat runs it quiet and beside processes that compute for half of the run, one host core each, from a quarter of
-its jobs' time on. A ratio is of emulated seconds in the same repeat. `--stretch 1` shows what happens without.
+Each repeat runs the quickstart twice: on an otherwise idle host, and beside processes that each keep one host
+core busy. These processes start after a quarter of the first run's makespan and compute for half of it. A
+ratio compares emulated seconds of the two runs of a repeat. `--stretch 1` shows the ratios without
+adaptation.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A run: what its jobs took, whether it is trusted, and the largest and mean stretch with its changes."""
+    """Measurements of one run: makespan and mean completion in emulated seconds, whether the run is trusted,
+    and its stretch.
+    """
 
     makespan_s: float
     completion_s: float
@@ -44,7 +49,10 @@ class Seen:
 
 
 class Hogs:
-    """Processes that compute from `after_s` on for `for_s`, in real seconds after the command's first attempt."""
+    """A thread that keeps `count` host cores busy while a command runs.
+
+    The load starts `after_s` after the command's first attempt and lasts `for_s`, both in real seconds.
+    """
 
     def __init__(self, command: subprocess.Popen[bytes], count: int, after_s: float, for_s: float) -> None:
         self._command = command
@@ -67,7 +75,10 @@ class Hogs:
 
 
 def one_run(stretch: str, scale: float, policy: str, others: int, quiet_s: float) -> Seen:
-    """Run the quickstart, with `others` beside it for half of `quiet_s`, and read what came of it."""
+    """Run the quickstart live and return its measurements.
+
+    `others` processes compute beside the run for half of `quiet_s`, the real seconds of an undisturbed run.
+    """
     with tempfile.TemporaryDirectory(prefix="bench-adaptive-") as name:
         out = Path(name) / "out"
         command = [*SCHEDBED, "run", "quickstart", "--no-live", "--no-check", "--out", str(out)]
@@ -93,7 +104,9 @@ def one_run(stretch: str, scale: float, policy: str, others: int, quiet_s: float
 
 
 def measure(stretch: str, repeats: int, scale: float, policy: str, others: int) -> list[Figure]:
-    """Return ratios of disturbed runs to quiet ones, and what the stretch did."""
+    """Return figures with the ratios of disturbed to undisturbed runs, and with the largest and mean stretch
+    of both.
+    """
     pairs: list[tuple[Seen, Seen]] = []
     for repeat in range(repeats):
         quiet = one_run(stretch, scale, policy, 0, 0.0)
@@ -122,7 +135,7 @@ def measure(stretch: str, repeats: int, scale: float, policy: str, others: int) 
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark, print its figures, and save them if `--out` is given."""
     options = parser(__doc__)
     options.set_defaults(repeats=5)
     options.add_argument("--scale", type=float, default=0.05, help="of the quickstart (default 0.05)")

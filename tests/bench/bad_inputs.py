@@ -1,6 +1,7 @@
-"""Give seeded bad inputs to all commands: `python -m tests.bench.bad_inputs --count 10000`.
+"""Give bad inputs, drawn from a seed, to all commands: `python -m tests.bench.bad_inputs --count 10000`.
 
-Counted are tracebacks, inputs that take longer than `LIMIT_S`, and exits with 0 where an error was due.
+The benchmark reports tracebacks, inputs that take longer than `LIMIT_S`, and exits with 0 where an error was
+expected.
 """
 
 from __future__ import annotations
@@ -95,7 +96,10 @@ Arguments = tuple[object, ...]
 
 
 def _kinds_of_files(work: Path) -> list[Path]:
-    """Make what is not a small regular text file."""
+    """Create files that are no valid scenario (pipes, folders, huge or broken YAML, ...) in `work`.
+
+    Return their paths.
+    """
     work.mkdir()
     os.mkfifo(work / "fifo.yaml")
     (work / "folder.yaml").mkdir()
@@ -124,7 +128,10 @@ def _chain() -> Iterator[tuple[str, str]]:
 
 
 class BadInputs:
-    """Draws commands that must not succeed."""
+    """A generator of random command lines, most of which must fail.
+
+    `work` is a folder for their input files.
+    """
 
     def __init__(self, work: Path) -> None:
         self._work = work
@@ -143,7 +150,7 @@ class BadInputs:
         )
 
     def draw(self, chance: Random) -> Arguments:
-        """Return the arguments of one command."""
+        """Return the arguments of one command, chosen with the random generator `chance`."""
         return chance.choice(self._kinds)(chance)
 
     def _run(self, *more: object) -> Arguments:
@@ -188,7 +195,7 @@ class BadInputs:
         )
 
     def _torn(self, chance: Random) -> Arguments:
-        """Change characters of a scenario; one that still is right may run."""
+        """Return a `run` command whose scenario has random characters replaced and an unknown key added."""
         text = list(GOOD)
         for _ in range(chance.randrange(1, 6)):
             text[chance.randrange(len(text))] = chance.choice("{}[]:,&*!|>'\"%@`-\t\0x9é")
@@ -226,7 +233,7 @@ class BadInputs:
 
 
 class _TooLong(BaseException):
-    """An input took longer than its limit."""
+    """Raised from a signal handler when a command exceeds its time limit."""
 
 
 def _too_long(_: int, __: FrameType | None) -> NoReturn:
@@ -234,7 +241,7 @@ def _too_long(_: int, __: FrameType | None) -> NoReturn:
 
 
 def trouble(arguments: Arguments) -> str | None:
-    """Call a command; return what is wrong with how the command ended, None when nothing is."""
+    """Call a command in this process. Return a description of what is wrong with how it ended, or None."""
     may_pass, arguments = arguments[:1] == (MAY_PASS,), tuple(each for each in arguments if each != MAY_PASS)
     limit_s = WORK_S if may_pass else LIMIT_S
     said = io.StringIO()
@@ -268,7 +275,7 @@ def trouble(arguments: Arguments) -> str | None:
 
 
 def troubles(work: Path, count: int, seed: int) -> Iterator[str]:
-    """Yield a line for each input that went wrong."""
+    """Yield a line for each of `count` inputs after which the command ended wrongly."""
     inputs = BadInputs(work)
     for number in range(count):
         arguments = inputs.draw(Random(f"{seed}-{number}"))
@@ -286,7 +293,7 @@ def _clear(out: Path) -> None:
 
 
 def main() -> int:
-    """Print what went wrong; exit with 1 when anything did."""
+    """Print a line for each input that the commands handled wrongly. Return 1 if there was one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)

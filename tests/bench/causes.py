@@ -1,10 +1,13 @@
-"""Check why claims do not hold: each cause in causes.yaml names results that show it, or it is refused.
+"""Check why claims do not hold: each cause in causes.yaml names results that must show it.
 
-A claim that does not hold counts as refuted with a shown cause, or as open. A cause is shown in one of two ways:
+A claim that does not hold counts as refuted if its cause is shown by results, and as open otherwise. A cause
+is shown in one of two ways:
 
-- `changed`: for each claim the same value of another run, in which one thing of our setup was changed. By the claim's
-  own criterion that value holds; or its mean does, and the change moved it there by a whole interval.
-- `claims` with `shown`: values of the results that must lie, with their whole interval, where the cause needs them.
+- `changed`: for each claim, the same value of another run in which one thing of our setup was changed. That
+  value holds by the claim's own criterion. Or its mean does, and the change moved the value there by more
+  than the uncertainty of the difference.
+- `claims` with `shown`: values of the results whose whole intervals must meet the criteria that the cause
+  states.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ Rows = Mapping[str, Row]
 
 
 class Cause(PaperPart):
-    """A reason, the claims that it explains, and the results that show it."""
+    """An entry of causes.yaml: a reason, the claims that it explains, and the results that show it."""
 
     because: Text
     changed: dict[str, str] = {}
@@ -46,17 +49,19 @@ class Cause(PaperPart):
 
     @property
     def explained(self) -> Sequence[str]:
-        """Return the claims."""
+        """Return the names of the claims that this cause explains."""
         return list(self.changed) or self.claims
 
     def evidence(self, claim: str) -> Sequence[str]:
-        """Return the results that show the cause of a claim."""
+        """Return the names of the results that show this cause of `claim`."""
         return [self.changed[claim]] if self.changed else list(self.shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """The numbers of claims that hold, are refuted with a shown cause, are refuted without, and are undecided."""
+    """The numbers of claims that hold, are refuted with a shown cause, are refuted without a cause, and are
+    undecided.
+    """
 
     hold: int
     caused: int
@@ -65,7 +70,7 @@ class Tally:
 
     @property
     def open(self) -> int:
-        """Return the claims that are not settled."""
+        """Return the number of claims that are undecided or refuted without a cause."""
         return self.without + self.undecided
 
 
@@ -74,8 +79,11 @@ Checked = Mapping[str, Cause]
 
 
 def load(folder: Path, rows: Rows) -> Checked:
-    """Return the causes by claim. Raises ValueError with a line for each fault: a claim or a result that is not there,
-    a claim that is not refuted or has two causes, and results that do not show the cause."""
+    """Read causes.yaml in `folder`, and return a dictionary from claims to causes.
+
+    `rows` are the kept results. Raise ValueError with a line for each fault: an unknown claim or result, a
+    claim that is not refuted or has two causes, and results that do not show the cause.
+    """
     parsed = yaml.safe_load((folder / CAUSES).read_text(encoding="utf-8"))
     causes = TypeAdapter(list[Cause]).validate_python(parsed)
     found: dict[str, Cause] = {}
@@ -113,10 +121,10 @@ def _faults(cause: Cause, claim: str, rows: Rows) -> Iterator[str]:
 
 
 def _moved(claim: Row, changed: Row, said: Value) -> bool:
-    """Return whether the mean of an undecided value meets the criterion, and the change moved the value towards it.
+    """Return whether a changed setup moved an undecided value to where the claim's criterion `said` is met.
 
-    The whole interval of the difference must be on that side. Kept results are not paired, so the interval is that of
-    independent repeats, which is wider where the repeats share seeds.
+    The mean of `changed` must meet the criterion, and the interval of its difference from `claim` must lie on
+    that side of zero. The interval is that of independent repeats, as kept results are not paired.
     """
     low, high = said.bounds()
     (mean, width), (mean_before, width_before) = map(_interval, (changed, claim))
@@ -126,14 +134,17 @@ def _moved(claim: Row, changed: Row, said: Value) -> bool:
 
 
 def _interval(row: Row) -> tuple[float, float]:
-    """Return the mean of a value, and half the width of its interval."""
+    """Return the mean of a result, and half the width of its 95% interval.
+
+    Raise ValueError if it has no interval.
+    """
     if row.ci95 is None or not isinstance(row.mean, float | int):
         raise ValueError(f"{row.key}: has no interval")
     return row.mean, (row.ci95[1] - row.ci95[0]) / 2
 
 
 def judged(key: str, said: Value, kept: Row) -> Row:
-    """Return a kept value judged by another criterion."""
+    """Return the result `kept`, judged by the criterion of `said`."""
     return judge_kept(key, said, "", mean=kept.mean, ci95=kept.ci95, exact=kept.ci95 is None)
 
 
@@ -147,7 +158,7 @@ def _wanting(said: Value, criterion: Criterion) -> Value:
 
 
 def tally(keys: Iterable[str], rows: Rows, checked: Checked) -> Tally:
-    """Return the counts of these claims."""
+    """Return how many of the claims `keys` hold, are refuted with and without a cause, and are undecided."""
     verdicts = [(key, rows[key].verdict) for key in keys]
     return Tally(
         hold=sum(verdict == HOLDS for _, verdict in verdicts),
@@ -158,7 +169,10 @@ def tally(keys: Iterable[str], rows: Rows, checked: Checked) -> Tally:
 
 
 def table(papers: Mapping[str, Sequence[str]], rows: Rows, checked: Checked) -> str:
-    """Return a table of the papers' outcomes: settled or open."""
+    """Return a Markdown table that counts, for each paper, the settled and the open outcomes.
+
+    `papers` lists each paper's claims.
+    """
     lines = [
         "| simulated outcomes | hold | refuted, cause shown | refuted, no cause | interval undecided | open of all |",
         "|---|---|---|---|---|---|",
@@ -180,7 +194,9 @@ def _line(name: str, counts: Tally) -> str:
 
 
 def texts(keys: Sequence[str], rows: Rows, checked: Checked) -> list[str]:
-    """Return a paragraph for each cause of these claims, and one for those that lack a cause."""
+    """Return a paragraph for each cause of the claims `keys`, and one that lists the refuted claims without a
+    cause.
+    """
     by_cause: dict[int, list[str]] = {}
     for key in keys:
         if rows[key].verdict == FAILS and key in checked:

@@ -1,8 +1,8 @@
-"""Keep the values of `schedbed reproduce` as result files, and render them as markdown tables.
+"""Keep the values of `schedbed reproduce` as result files, and render them as Markdown tables.
 
-A file keeps what was measured: key, mean, interval and number of repeats. What the paper says, the criterion, the kind
-and what was chosen are those of paper.yaml at the time of rendering, and the verdict follows from them, so that pages
-and code cannot disagree.
+A file keeps only measurements: key, mean, interval and number of repeats. The paper's value, the criterion
+and the kind of a claim are read from the present paper.yaml when a page is rendered. The verdict follows from
+them, so that pages and code cannot disagree.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Content = Mapping[str, Any]
 
 
 def keep(reproduced: Path, folder: Path) -> None:
-    """Write a result file a paper into `folder`/MACHINES from the results.json in `reproduced`.
+    """Write a result file for each paper into `folder`/MACHINES, from the results.json in `reproduced`.
 
-    An experiment that was not run again stays as it was, unless the paper's file has it no longer. ValueError when an
-    experiment is broken.
+    Results of experiments that were not run this time stay, unless paper.yaml no longer has the experiment.
+    Raise ValueError if an experiment is broken.
     """
     content: Content = json.loads((reproduced / RESULTS).read_text(encoding="utf-8"))
     broken = [each["experiment"] for each in content["experiments"] if each["state"] != "done"]
@@ -62,7 +62,10 @@ def keep(reproduced: Path, folder: Path) -> None:
 
 
 def tables(folder: Path) -> dict[str, str]:
-    """Return the markdown by place: counts, headlines, and each kind of machines with its papers."""
+    """Return a dictionary from the names of places in docs/reproduce.md to their Markdown text.
+
+    The places are the counts, the causes, the headline values, and the results of each kind of machines.
+    """
     notes = yaml.safe_load((folder / NOTES).read_text(encoding="utf-8"))
     kept = {machines: load(folder / machines) for machines in MACHINES if (folder / machines).is_dir()}
     rows = rows_of(kept["sim"])
@@ -83,7 +86,7 @@ def tables(folder: Path) -> dict[str, str]:
 
 
 def rows_of(papers: Mapping[str, Content]) -> dict[str, Row]:
-    """Return the rows of the papers' results by PAPER/EXPERIMENT/VALUE."""
+    """Return the judged results of papers, a dictionary with keys of the form PAPER/EXPERIMENT/VALUE."""
     return {
         f"{paper}/{each['experiment']}/{row.key}": row
         for paper, content in papers.items()
@@ -93,7 +96,9 @@ def rows_of(papers: Mapping[str, Content]) -> dict[str, Row]:
 
 
 def load(folder: Path) -> dict[str, Content]:
-    """Return the result files of one kind of machines by paper, in the order of the catalogue."""
+    """Return a dictionary from papers to the contents of their result files in `folder`, in the order of the
+    catalogue.
+    """
     found = {
         path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))
     }
@@ -101,7 +106,10 @@ def load(folder: Path) -> dict[str, Content]:
 
 
 def judged(paper: str, each: Content) -> list[Row]:
-    """Return a kept experiment's rows by the present paper.yaml. ValueError for a value that it does not know."""
+    """Return the kept values of the experiment `each`, judged by the present paper.yaml of `paper`.
+
+    Raise ValueError for a value that paper.yaml does not have.
+    """
     said = paper_file.load(paper).experiments.get(each["experiment"])
     unknown = [row["key"] for row in each["rows"] if said is None or row["key"] not in said.values]
     if said is None or unknown:
@@ -137,12 +145,14 @@ def _tuple(value: Any) -> Any:
 
 
 def tally(rows: Iterable[Row]) -> Counter[str]:
-    """Return how many claims hold, do not hold and are open."""
+    """Return the number of claims for each verdict: how many hold, do not hold, and are open."""
     return Counter(row.verdict for row in rows if row.wanted)
 
 
 def _counts(kept: Mapping[str, Mapping[str, Content]]) -> str:
-    """Return a table for each kind of machines: a row a paper, a column a kind."""
+    """Return a Markdown table for each kind of machines, with a row for each paper and a column for each kind
+    of claim.
+    """
     made: list[str] = []
     for machines, papers in kept.items():
         lines = [
@@ -164,7 +174,7 @@ Counted = tuple[Mapping[str, Sequence[int]], int]
 
 
 def _counted(name: str, paper: Content) -> Counted:
-    """Return a paper's counts by kind, and how many of its claims run no task."""
+    """Return a paper's number of claims of each kind by verdict, and how many claims need no task to run."""
     if "counted" in paper:
         return paper["counted"], paper["no_task"]
     rows = [row.to_json() for each in paper["experiments"] for row in judged(name, each)]
@@ -186,7 +196,11 @@ Why = tuple[causes.Rows, causes.Checked]
 
 
 def _paper(name: str, paper: Content, notes: Mapping[str, str], why: Why) -> str:
-    """Return a paper's heading and its experiments; a note stands under the table that it explains."""
+    """Return the Markdown section of a paper: a heading, then a table for each experiment.
+
+    `notes` maps experiments to texts that follow their tables. `why` has the results and the causes of claims
+    that do not hold.
+    """
     title = paper["title"] if name == CARRIED else f"{name}: {paper_file.load(name).title}"
     head = f"### {title}\n\n{_provenance(name, paper)}\n"
     known = {_label(name, each): each for each in paper["experiments"]}
@@ -205,7 +219,9 @@ def _paper(name: str, paper: Content, notes: Mapping[str, str], why: Why) -> str
 
 
 def _label(name: str, each: Content) -> str:
-    """Return the heading of an experiment: carried results are of several papers."""
+    """Return the heading of an experiment, with the paper's name if the results are carried over from several
+    papers.
+    """
     return f"{each['paper']}/{each['experiment']}" if name == CARRIED else each["experiment"]
 
 
@@ -236,7 +252,10 @@ def _experiment(label: str, paper: str, each: Content, note: str, why: Why) -> s
 
 
 def _headlines(papers: Mapping[str, Content], names: Sequence[str]) -> str:
-    """Return the table of some values, PAPER/EXPERIMENT/VALUE; KeyError for a name that is not there."""
+    """Return a Markdown table of the values `names`, each PAPER/EXPERIMENT/VALUE.
+
+    Raise KeyError for an unknown name.
+    """
     found = {
         f"{paper}/{each['experiment']}/{row.key}": (row, kept)
         for paper, content in papers.items()

@@ -1,9 +1,10 @@
-"""What other programs do with WebHDFS, each as its own documentation says: run by `client_suites.py`, one at a time.
+"""Use WebHDFS from other programs, as their documentation says: `client_suites.py` runs one check at a time.
 
     python tests/bench/client_checks.py NAME HOST:PORT FOLDER
 
-FOLDER holds `webhdfs-token` and `webhdfs-credentials` of a cluster where a wordcount has run. The Python that runs this
-has the programs; schedbed is not needed. Prints JSON with the versions and what was done; an exception is a failure.
+FOLDER holds `webhdfs-token` and `webhdfs-credentials` of a cluster on which a wordcount has run. The Python
+that runs this needs the programs, but not schedbed. The script prints JSON with the versions and what was
+done. An exception means failure.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ROOT_FOLDER = "/clients"
 
 
 class Where:
-    """A WebHDFS server and its token, as each program takes them."""
+    """The address of a WebHDFS server and its token, in the forms that the programs expect."""
 
     def __init__(self, address: str, folder: Path) -> None:
         self.address = address
@@ -35,11 +36,11 @@ class Where:
         self.credentials = folder / "webhdfs-credentials"
 
     def url(self, path: str) -> str:
-        """Return a path as a URL of Hadoop."""
+        """Return the `webhdfs://` URL of a path, as Hadoop's clients use it."""
         return f"webhdfs://{self.address}{path}"
 
     def open(self, path: str, mode: str) -> Any:
-        """Return a file of fsspec."""
+        """Open a file of the server with fsspec."""
         import fsspec  # pyright: ignore[reportMissingImports]
 
         return fsspec.open(self.url(path), mode, token=self.token)
@@ -50,7 +51,7 @@ def _columns() -> dict[str, list[Any]]:
 
 
 def pandas_parquet(where: Where) -> str:
-    """pandas writes and reads Parquet by URL."""
+    """Write and read a Parquet file by URL with pandas. Return what was done."""
     import pandas as pd
 
     frame = pd.DataFrame(_columns())
@@ -64,7 +65,7 @@ def pandas_parquet(where: Where) -> str:
 
 
 def polars_parquet(where: Where) -> str:
-    """Polars writes and reads Parquet in files of fsspec."""
+    """Write and read Parquet in files that fsspec opened, with Polars."""
     import polars as pl  # pyright: ignore[reportMissingImports]
 
     frame = pl.DataFrame(_columns())
@@ -79,7 +80,7 @@ def polars_parquet(where: Where) -> str:
 
 
 def pyspark_words(where: Where) -> str:
-    """PySpark counts the words of a file, and saves and reads them and a table."""
+    """Count the words of a file with PySpark, then save and read the counts and a table."""
     toss = random.Random(1)
     words = [f"word{int(toss.expovariate(0.02))}" for _ in range(WORDS)]
     with where.open(f"{ROOT_FOLDER}/words.txt", "wb") as file:
@@ -114,7 +115,7 @@ def pyspark_words(where: Where) -> str:
 
 
 def hdfscli_command(where: Where) -> str:
-    """The command `hdfscli` uploads a folder, and downloads it again."""
+    """Upload a folder with the command `hdfscli`, and download it again."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         config = folder / "hdfscli.cfg"
@@ -144,7 +145,7 @@ CHECKS: dict[str, tuple[tuple[str, ...], Callable[[Where], str]]] = {
 
 
 def main() -> None:
-    """Run one check."""
+    """Run the check that the command line names."""
     packages, check = CHECKS[sys.argv[1]]
     versions = " ".join(f"{package} {version(package)}" for package in packages)
     print(json.dumps({"versions": versions, "did": check(Where(sys.argv[2], Path(sys.argv[3])))}))

@@ -1,15 +1,16 @@
-"""Run WebHDFS's clients against a cluster of `schedbed up`: their own test suites, and what they are used for.
+"""Run WebHDFS's clients against a cluster of `schedbed up`: their own test suites, and typical uses.
 
-    python -m tests.bench.client_suites --hdfs CHECKOUT --fsspec CHECKOUT --python PYTHON [--promtool PROMTOOL]
-        [--save docs/results/clients.json]
+    python -m tests.bench.client_suites --hdfs CHECKOUT --fsspec CHECKOUT --python PYTHON
+        [--promtool PROMTOOL] [--save docs/results/clients.json]
 
-The CHECKOUTs are those of github.com/mtth/hdfs and github.com/fsspec/filesystem_spec: their tests are no part of the
-packages. PYTHON is of an environment made with
+The CHECKOUTs are those of github.com/mtth/hdfs and github.com/fsspec/filesystem_spec, as the packages do not
+contain their tests. PYTHON is the interpreter of an environment made with
 
     pip install hdfs[avro,dataframe] fsspec requests pandas polars pyarrow pyspark pytest
 
-and has Java 17 for PySpark; promtool comes with Prometheus. Takes some four minutes. Exit code 1 when something fails
-that `client_table.NAMED` does not explain. `python -m tests.bench.pages` renders docs/clients.md from the file.
+and has Java 17 for PySpark; promtool comes with Prometheus. The command takes about four minutes. It exits
+with 1 if something fails that `client_table.NAMED` does not explain. `python -m tests.bench.pages` renders
+docs/clients.md from the saved file.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ FSSPEC_TESTS = "fsspec/implementations/tests/test_webhdfs.py"
 
 @contextmanager
 def cluster(place: Path) -> Iterator[Path]:
-    """A cluster that has run a wordcount; the folder of its results, with the tokens."""
+    """Start a cluster and run a wordcount on it.
+
+    Yield the folder of its results, which holds the WebHDFS token.
+    """
     os.environ["XDG_RUNTIME_DIR"] = str(place)
     up = [
         sys.executable,
@@ -68,7 +72,11 @@ def cluster(place: Path) -> Iterator[Path]:
 def suite(
     python: str, folder: Path, tests: str, environment: Mapping[str, str], *options: str
 ) -> tuple[int, list[str], list[str]]:
-    """Run tests with pytest in a folder; return how many passed, and which failed and which were left out."""
+    """Run tests with pytest.
+
+    Return how many passed, the names of those that failed, and the names of those skipped. `folder` is the
+    working folder, and `tests` a path below it.
+    """
     with tempfile.TemporaryDirectory() as name:
         report = Path(name) / "junit.xml"
         (Path(name) / "pytest.ini").write_text("[pytest]\n")
@@ -88,7 +96,9 @@ def suite(
 
 
 def hdfs_suite(python: str, checkout: Path, token: str) -> ClientResult:
-    """Run the tests of the package `hdfs` as they are, by its own configuration."""
+    """Run the unchanged tests of the package `hdfs` against the cluster, through a configuration file of that
+    package.
+    """
     with tempfile.NamedTemporaryFile("w", suffix=".cfg") as config:
         config.write(f"[lab.alias]\nclient = TokenClient\nurl = http://{ADDRESS}\ntoken = {token}\n")
         config.flush()
@@ -101,7 +111,11 @@ def hdfs_suite(python: str, checkout: Path, token: str) -> ClientResult:
 
 
 def fsspec_suite(python: str, checkout: Path, token: str) -> ClientResult:
-    """Run fsspec's tests of WebHDFS as they are; a plugin shows the token, and `htcluster` has nothing to start."""
+    """Run the unchanged WebHDFS tests of fsspec against the cluster.
+
+    A plugin adds the token to each request. The program `htcluster`, with which the tests would start a
+    cluster, is replaced by an empty script.
+    """
     with tempfile.TemporaryDirectory() as name:
         stub = Path(name) / "htcluster"
         stub.write_text("#!/bin/sh\n")
@@ -115,13 +129,13 @@ def fsspec_suite(python: str, checkout: Path, token: str) -> ClientResult:
 
 
 def installed(python: str, package: str) -> str:
-    """Return the version of a package in that Python's environment."""
+    """Return the version of `package` in the environment of the interpreter `python`."""
     code = f"from importlib.metadata import version; print(version({package!r}))"
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def check(python: str, name: str, folder: Path) -> ClientResult:
-    """Run one of `client_checks`."""
+    """Run the check `name` of `client_checks.py` with the interpreter `python`. Return its result."""
     call = [python, str(BENCH / "client_checks.py"), name, ADDRESS, str(folder)]
     ran = subprocess.run(
         call, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ""}, check=False
@@ -137,7 +151,7 @@ def check(python: str, name: str, folder: Path) -> ClientResult:
 
 
 def promtool(program: str) -> ClientResult:
-    """Give what `--metrics` serves to `promtool check metrics`."""
+    """Check the metrics that the cluster serves with `promtool check metrics`."""
     where = connect().record.doors["metrics"]
     url, bearer = where.split(", ")[0], Path(where.rpartition(" ")[2]).read_text()
     with urlopen(Request(url, headers={"Authorization": f"Bearer {bearer}"}), timeout=60) as answer:
@@ -153,7 +167,10 @@ def promtool(program: str) -> ClientResult:
 
 
 def main() -> int:
-    """Run all that was asked for; print the table."""
+    """Run the suites and checks that the options ask for, and print the table.
+
+    Return 1 if a failure is unexplained.
+    """
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--hdfs", type=Path, help="checkout of mtth/hdfs")
     options.add_argument("--fsspec", type=Path, help="checkout of fsspec/filesystem_spec")

@@ -1,4 +1,4 @@
-"""The clients' results as a file, and as the table of docs/clients.md."""
+"""The results of WebHDFS's clients as a file, and as the table of docs/clients.md."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ NAMED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientResult:
-    """What one client did. `failed` and `skipped` name tests of its suite; `trouble` is why a check failed."""
+    """The result of one client.
+
+    `failed` and `skipped` name tests of its suite; `trouble` says why a check failed.
+    """
 
     client: str
     how: str
@@ -36,7 +39,9 @@ class ClientResult:
 
     @property
     def unexplained(self) -> list[str]:
-        """Return the tests that do not pass and have no reason in `NAMED`, and any trouble."""
+        """Return `trouble` if there is any, and the names of failed and skipped tests without a reason in
+        `NAMED`.
+        """
         missed = [test for test in (*self.failed, *self.skipped) if _reason(test) is None]
         return [*missed, self.trouble] if self.trouble else missed
 
@@ -51,18 +56,20 @@ class ClientFile:
     clients: Sequence[ClientResult]
 
     def save(self, path: Path) -> None:
-        """Write the file."""
+        """Write the results to `path` as JSON."""
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
     @staticmethod
     def load(path: Path) -> ClientFile:
-        """Return the content of a file."""
+        """Read results that `save` wrote."""
         raw = json.loads(path.read_text(encoding="utf-8"))
         return ClientFile(**{**raw, "clients": [ClientResult(**each) for each in raw["clients"]]})
 
 
 def table(kept: ClientFile) -> str:
-    """Return a row a client, and below it each kind of miss with its reason."""
+    """Return a Markdown table with a row for each client, followed by a list of its misses with their
+    reasons.
+    """
     lines = [
         f"Ran on {kept.date}. Host: {kept.host}. Command: `{kept.command}`.\n",
         "| client | what it did | result |",

@@ -1,12 +1,13 @@
-"""What the control plane costs: at rest with six and more nodes, and for each heartbeat.
+"""Measure what the control plane costs: at rest with six and more nodes, and for each heartbeat.
 
     python tests/bench/control_plane.py [--repeats 5] [--seconds 20] [--nodes 6,24]
 
-At rest: `schedbed run` with one job that is submitted in an hour; CPU of every process of the command, in percent of
-one core, and the time from the command to the last node's first heartbeat. Ray's floor is the same Ray with as many
-actors that do nothing. A heartbeat: what masters and TaskTrackers take more when nodes beat five times as often, so
-that what they take anyway is left out. Beside them the same minute's loop of bare forks. `core_heartbeat.py` measures
-the core alone.
+At rest: `schedbed run` waits for a job that is submitted in an hour. Measured are the CPU use of every
+process of the command, in percent of one core, and the time from the command to the last node's first
+heartbeat. Ray's floor is the same for a Ray with as many actors that do nothing. A heartbeat: the additional
+CPU time of masters and TaskTrackers when heartbeats are five times as frequent, so that their constant costs
+cancel out. A loop of bare forks in the same minute serves as a yardstick. `core_heartbeat.py` measures the
+core alone.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ BOTH_ENDS = ("masters", "TaskTrackers")
 
 
 def group_of(command_line: str) -> str:
-    """Which part of the control plane a process is."""
+    """Return which part of the control plane a process with this command line belongs to."""
     if "schedbed.cluster.agent.warm.template" in command_line:
         return "agents"
     if command_line.startswith("ray::TaskTrackerActor"):
@@ -59,7 +60,9 @@ def group_of(command_line: str) -> str:
 
 
 def cpu_by_group(root: psutil.Process) -> dict[str, float]:
-    """CPU seconds so far of a process and all below it."""
+    """Return the CPU seconds that `root` and its descendants have used, a dictionary from the groups of
+    `GROUPS`.
+    """
     used: dict[str, float] = dict.fromkeys(GROUPS, 0.0)
     for process in (root, *root.children(recursive=True)):
         try:
@@ -71,7 +74,10 @@ def cpu_by_group(root: psutil.Process) -> dict[str, float]:
 
 
 def memory_bytes(root: psutil.Process) -> int:
-    """Return what a process and all below it hold, of what they share their part."""
+    """Return the memory of `root` and its descendants.
+
+    Shared memory counts once (proportional set size, PSS).
+    """
     held = 0
     for process in (root, *root.children(recursive=True)):
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
@@ -80,7 +86,10 @@ def memory_bytes(root: psutil.Process) -> int:
 
 
 def rest(root: psutil.Process, seconds: float) -> dict[str, float]:
-    """Percent of one core that each group takes over that time."""
+    """Measure the CPU use of `root` and its descendants for `seconds`.
+
+    Return that of each group in percent of one core.
+    """
     before, began_s = cpu_by_group(root), time.monotonic()
     time.sleep(seconds)
     after, took_s = cpu_by_group(root), time.monotonic() - began_s
@@ -89,8 +98,11 @@ def rest(root: psutil.Process, seconds: float) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class AtRest:
-    """An idle cluster: percent of one core by group, seconds from the command to the last first heartbeat of a node,
-    memory of all processes, of what they share their part (PSS)."""
+    """Measurements of an idle cluster.
+
+    `parts` has the CPU use of each group of processes in percent of one core, `up_s` the seconds from the
+    command to the last node's first heartbeat, and `memory_bytes` the memory of all processes (PSS).
+    """
 
     parts: Mapping[str, float]
     up_s: float
@@ -100,7 +112,9 @@ class AtRest:
 def idle_command(
     folder: Path, nodes: int, heartbeat_s: float = HEARTBEAT_S
 ) -> tuple[list[str], Callable[[], bool]]:
-    """Return a command, as a user starts it, for nodes with nothing to do yet, and whether rows have come of it."""
+    """Return a command that runs a cluster of `nodes` idle nodes, and a function that tells whether it has
+    sent heartbeats.
+    """
     job = {"app": "synthetic", "maps": 1, "map": {"cpu": "1s"}, "submit": "1h"}
     cluster = {"nodes": nodes, "racks": 2, "heartbeat": f"{heartbeat_s}s"}
     (folder / "idle.yaml").write_text(
@@ -114,14 +128,14 @@ def idle_command(
 
 
 def last_first_heartbeat_s(folder: Path) -> float:
-    """Return when the last node of that command's run sent its first heartbeat, in seconds since 1970."""
+    """Return when the last node of the run in `folder` sent its first heartbeat, in seconds since 1970."""
     epoch_s = json.loads((folder / "out" / "run.json").read_text())["runs"][0]["epoch_s"]
     first_s = read_tables(folder / "out")["heartbeats"].groupby("node")["t"].min()
     return epoch_s + float(first_s.max())
 
 
 def idle_cluster(folder: Path, seconds: float, nodes: int, heartbeat_s: float = HEARTBEAT_S) -> AtRest:
-    """Measure the cluster of `idle_command` for that long."""
+    """Start the cluster of `idle_command`, let it settle, and measure it for `seconds`."""
     command, ready = idle_command(folder, nodes, heartbeat_s)
     began_s = time.time()
     with started(command, folder / "log", ready, within_s=300) as process:
@@ -132,7 +146,7 @@ def idle_cluster(folder: Path, seconds: float, nodes: int, heartbeat_s: float = 
 
 
 def fork_ms() -> float:
-    """Milliseconds of a fork whose child ends at once, until it has been waited for."""
+    """Return the milliseconds from a fork until the parent has waited for the child, which ends at once."""
     began_s = time.perf_counter()
     for _ in range(FORKS):
         child = os.fork()
@@ -143,15 +157,15 @@ def fork_ms() -> float:
 
 
 class Nothing:
-    """An actor that does nothing, asynchronous as ours are."""
+    """An asynchronous actor without any work, which stands for one of schedbed's actors."""
 
     async def ready(self) -> bool:
-        """Answers once it is up."""
+        """Return True once the actor is up."""
         return True
 
 
 class EmptyRay(RayCluster):
-    """The Ray of a run with actors that do nothing: two masters and a host's TaskTrackers."""
+    """The Ray cluster of a run, in which idle actors replace the two masters and a host's TaskTrackers."""
 
     def _start_actors(self) -> None:
         import ray
@@ -163,7 +177,7 @@ class EmptyRay(RayCluster):
 
 
 def ray_floor(seconds: float) -> float:
-    """Percent of one core that Ray and its idle actors take."""
+    """Return the CPU use of Ray with idle actors, in percent of one core."""
     with scratch() as base, EmptyRay((), base):
         time.sleep(SETTLE_S)
         found = rest(psutil.Process(), seconds)
@@ -172,7 +186,7 @@ def ray_floor(seconds: float) -> float:
 
 
 def at_rest(repeats: int, seconds: float, sizes: Sequence[int]) -> list[Figure]:
-    """The cluster, its parts, what is ours of it, and a heartbeat."""
+    """Return figures of idle clusters of each of `sizes`, of Ray with idle actors, and of a heartbeat."""
     found: dict[str, list[float]] = {}
 
     def keep(name: str, value: float) -> None:
@@ -232,7 +246,7 @@ def at_rest(repeats: int, seconds: float, sizes: Sequence[int]) -> list[Figure]:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Run the benchmark, print its figures, and save them if `--out` is given."""
     options = parser(__doc__)
     options.add_argument("--seconds", type=float, default=20.0, help="of rest (default 20)")
     options.add_argument("--nodes", default=SIZES, help=f"at rest, the first in detail (default {SIZES})")

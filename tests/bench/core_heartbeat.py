@@ -1,12 +1,14 @@
-"""What a heartbeat and a tick cost the core alone under each policy of the registry, on a full cluster.
+"""Measure what a heartbeat and a tick cost the core alone under each policy of the registry, on a full
+cluster.
 
     python tests/bench/core_heartbeat.py [--repeats 5] [--beats 4000] [--policies fifo,fair] [--out FOLDER]
 
-500 jobs of 20 users in 10 queues, with deadlines and profiles, run on 66 nodes and on 1,000 nodes. Each heartbeat ends
-the oldest map of its node. Trackers are kept by hand, so that only `Core.heartbeat` and `Core.tick` are timed, in CPU
-time of the thread. A tick comes every emulated half second; solvers and placements work on ticks, beside heartbeats.
-The maps that a heartbeat starts are counted, since refusing costs less than starting. `first round` places maps on all
-empty nodes once (verma2011, section 7.3: under a second).
+500 jobs of 20 users in 10 queues, with deadlines and profiles, run on 66 nodes and on 1,000 nodes. Each
+heartbeat ends the oldest map of its node. A minimal model replaces the trackers, so that only
+`Core.heartbeat` and `Core.tick` are timed, in CPU time of the thread. A tick comes every emulated half
+second; policies with a solver or a placement compute it in ticks. The maps that a heartbeat starts are also
+reported, since a heartbeat that starts none costs less. `first round` is the time of the first heartbeats of
+all nodes, which are empty before (verma2011, section 7.3: under a second).
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ OLDER_US, NEWER_US, FIRST_ROUND_MS, FLAT = 200, 1000, 1000, 1.5
 
 @dataclass(slots=True)
 class Costs:
-    """CPU seconds of heartbeats and ticks of a full cluster, and of the first heartbeats of all nodes together."""
+    """CPU seconds of heartbeats and ticks on a full cluster, and of the first heartbeats of all nodes
+    together.
+    """
 
     first_round_s: float = 0.0
     heartbeats_s: list[float] = field(default_factory=list[float])
@@ -70,7 +74,10 @@ class Costs:
 
 
 def make_core(policy: str, nodes: int, maps: int) -> Core:
-    """Return a cluster in four racks with all jobs submitted; a job's maps have three replicas each, at random."""
+    """Return the core of a cluster in four racks with all jobs submitted.
+
+    Each job has `maps` maps, whose inputs have three replicas on random nodes.
+    """
     built = build_policy({policy: dict(ARGUMENTS.get(policy, {}))} if policy in POLICIES else policy)
     core = Core(CoreConfig(slowstart=0.0), built, NoSink())
     names = [f"n{number}" for number in range(nodes)]
@@ -87,13 +94,15 @@ def make_core(policy: str, nodes: int, maps: int) -> Core:
 
 
 def node_of(name: str, rack: str) -> NodeSpec:
-    """Return a node with eight map slots and four reduce slots, a core for each, and one that `fgcs` reserves."""
+    """Return a node with eight map slots and four reduce slots, and one core more than slots, which the
+    policy FGCS reserves.
+    """
     slots = {"map_slots": MAP_SLOTS, "reduce_slots": REDUCE_SLOTS}
     return replace(make_node(name, rack), cores=SLOTS + 1, memory_bytes=16 * GIB, **slots)
 
 
 def job_of(number: int, splits: tuple[Split, ...], deadline_s: float) -> JobSpec:
-    """Return a job of one of the profiled applications, whose users and queues take turns."""
+    """Return job `number`, an application with a profile. Users and queues take turns."""
     app = list(TABLE_2)[number % len(TABLE_2)]
     job = replace(make_job(number, splits), name=app, app=app, submit_s=0.0, reduces=4)
     return replace(job, queue=f"q{number % QUEUES}", deadline_s=deadline_s)
@@ -132,7 +141,10 @@ def run(policy: str, nodes: int, maps: int, heartbeats: int) -> Costs:
 def _heartbeat(
     count: int, nodes: int, now_s: float, held: list[tuple[str, TaskKind]], luck: Any, *, ends: bool
 ) -> Heartbeat:
-    """Return a node's next heartbeat, in which its oldest map has ended; reduces stay, as they do while maps run."""
+    """Return the next heartbeat of a node. With `ends` it reports that the node's oldest map has ended.
+
+    `held` lists the node's running attempts. Reduces never end, as they wait while maps run.
+    """
     oldest = next((entry for entry in held if entry[1] is TaskKind.MAP), None) if ends else None
     finished: tuple[AttemptReport, ...] = ()
     if oldest is not None:
@@ -154,7 +166,7 @@ def _heartbeat(
 
 
 def measured(policy: str, repeats: int, heartbeats: int) -> list[Figure]:
-    """Return the figures of a policy, named `POLICY | COLUMN`; a value a repeat."""
+    """Return the figures of a policy, named `POLICY | COLUMN`, with a value for each repeat."""
     figures: list[Figure] = []
     medians: list[list[float]] = []
     for case, (nodes, maps) in CASES.items():
@@ -183,7 +195,7 @@ def measured(policy: str, repeats: int, heartbeats: int) -> list[Figure]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print."""
+    """Run the benchmark, print its figures, and save them if `--out` is given."""
     options = parser(__doc__)
     options.add_argument("--beats", type=int, default=4000, help="heartbeats timed in a run (default 4000)")
     options.add_argument("--policies", help="only these names (default: all of the registry)")

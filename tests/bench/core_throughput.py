@@ -1,9 +1,10 @@
-"""Tasks a second of the whole scheduling loop in virtual time: python -m tests.bench.core_throughput [--nodes N]
+"""Tasks a second of the whole scheduling loop in virtual time: python -m tests.bench.core_throughput [--nodes
+N]
 
-A lean event loop plays nodes whose tasks take a given time: trackers, heartbeats, replies, policy, core and rows.
-A task that ends makes a heartbeat; a node without room sends no others, one with room beats every interval.
-The time counts while there are more jobs to come, so that the cluster is full.
-Prints tasks a second by the process's CPU time and by the wall, and memory, medians of `--repeats` runs.
+A lean event loop simulates nodes whose tasks last a given time. It covers trackers, heartbeats, replies,
+policy, core and rows. The end of a task causes a heartbeat; besides, a node with free slots sends one every
+interval. Only the time while more jobs wait for submission counts, so that the cluster is full. The script
+prints tasks a second by the process's CPU time and by elapsed time, and memory: medians of `--repeats` runs.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ AIMS = {"fifo": 60_000, "fair": 40_000, "delay": 40_000}
 
 
 class Columns:
-    """A sink that turns rows into columns, a chunk at a time, as a table's writer would; then they are gone."""
+    """A sink that turns rows into columns in chunks, as a table's writer does, and then discards them."""
 
     def __init__(self) -> None:
         self.decisions: list[DecisionRow] = []
@@ -46,19 +47,19 @@ class Columns:
         self.written = 0
 
     def decision(self, row: DecisionRow) -> None:
-        """An offer and its answer."""
+        """Keep the row of an offer and its answer."""
         self.decisions.append(row)
 
     def attempt(self, row: AttemptRow) -> None:
-        """An attempt that ended."""
+        """Keep the row of an attempt that ended."""
         self.attempts.append(row)
 
     def job(self, row: JobRow) -> None:
-        """A job that ended."""
+        """Keep the row of a job that ended."""
         self.jobs.append(row)
 
     def flush(self) -> None:
-        """Writes what has come together."""
+        """Convert to columns, and discard, the rows of each table that has a full chunk of them."""
         for rows in (self.decisions, self.attempts, self.jobs):
             if len(rows) >= CHUNK_ROWS:
                 self.written += sum(len(column) for column in zip(*rows, strict=True))
@@ -67,7 +68,9 @@ class Columns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is played: jobs of 400 to 600 maps and 5 reduces, `active` of them at any time."""
+    """A workload to simulate: jobs of 400 to 600 maps and 5 reduces with `tasks` tasks in all, `active` jobs
+    at a time.
+    """
 
     policy: str
     nodes: int
@@ -77,7 +80,10 @@ class Case:
 
 @dataclass(slots=True, kw_only=True)
 class Loop:
-    """The nodes, what runs on them and what will happen. Times in seconds."""
+    """An event loop that simulates the nodes: trackers, running attempts, and future events.
+
+    Times are in seconds.
+    """
 
     core: Core
     trackers: list[Tracker]
@@ -92,12 +98,14 @@ class Loop:
     times_s: list[float] = field(default_factory=list)
 
     def push(self, delay_s: float, place: int, attempt: str) -> None:
-        """The attempt ends then; without one the node beats."""
+        """Schedule an event of node number `place` in `delay_s`: the end of `attempt`, or a heartbeat if
+        `attempt` is empty.
+        """
         self.count += 1
         heapq.heappush(self.events, (self.now_s + delay_s, self.count, place, attempt, self.now_s))
 
     def run(self, *, full: bool) -> None:
-        """Until nothing is left to happen; with `full` only while there are more jobs to come."""
+        """Process events until none is left. With `full`, stop when the last job has been submitted."""
         trackers, events, pop, push = self.trackers, self.events, heapq.heappop, self.push
         while events and (self.specs or not full):
             self.now_s, _, place, attempt, began_s = pop(events)
@@ -121,7 +129,9 @@ class Loop:
                 push(HEARTBEAT_S, place, "")
 
     def heartbeat(self, place: int, tracker: Tracker) -> None:
-        """A heartbeat, its reply and what the core wants done."""
+        """Send the heartbeat of node number `place` to the core, carry out the core's effects, and start what
+        the reply says.
+        """
         core = self.core
         reply = core.heartbeat(self.now_s, tracker.heartbeat())
         for effect in core.take_effects():
@@ -142,13 +152,13 @@ class Loop:
                     self.push(5.0, place, attempt)
 
     def submit(self) -> None:
-        """The next job, if there is one."""
+        """Submit the next job, if there is one."""
         if self.specs:
             self.core.submit(self.now_s, self.specs.pop())
 
 
 def make_loop(case: Case) -> tuple[Loop, int]:
-    """A cluster in racks of 40, and the jobs; also returns how many tasks they have."""
+    """Return the loop of a cluster in racks of 40 nodes with its jobs, and the number of all tasks."""
     sink = Columns()
     config = CoreConfig(heartbeat_s=HEARTBEAT_S, expiry_s=1e9)
     core = Core(config, build_policy(case.policy), sink)
@@ -180,7 +190,7 @@ def make_loop(case: Case) -> tuple[Loop, int]:
 
 
 def make_node(name: str, rack: str) -> NodeSpec:
-    """A node with slots for six tasks."""
+    """Return a node with four map slots and two reduce slots."""
     return NodeSpec(
         node=name,
         rack=rack,
@@ -195,7 +205,10 @@ def make_node(name: str, rack: str) -> NodeSpec:
 
 
 def make_job(number: int, splits: tuple[Split, ...]) -> JobSpec:
-    """One of twenty users'."""
+    """Return job `number` with a map for each split and five reduces.
+
+    Twenty users and all priorities take turns.
+    """
     return JobSpec(
         job=f"job_{number:04d}",
         name="bench",
@@ -211,7 +224,10 @@ def make_job(number: int, splits: tuple[Split, ...]) -> JobSpec:
 
 
 def run(case: Case, *, profile: bool) -> tuple[float, float]:
-    """Tasks a second, by CPU time and by the wall."""
+    """Simulate `case`. Return tasks per second of CPU time and per second of elapsed time.
+
+    With `profile`, also print the functions that took the most time.
+    """
     gc.unfreeze()
     loop, tasks = make_loop(case)
     gc.collect()
@@ -232,7 +248,7 @@ def run(case: Case, *, profile: bool) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Run the benchmark and print its table."""
     options = parser(__doc__)
     options.add_argument("--nodes", type=int, default=1000)
     options.add_argument("--tasks", type=int, default=200_000)

@@ -1,11 +1,13 @@
-"""Wordcount and sort of real files, schedbed against PySpark on the same bytes: CPU and time, outputs identical.
+"""Wordcount and sort of real files, schedbed against PySpark on the same bytes: CPU and time, outputs
+identical.
 
     python tests/bench/datapath.py [--repeats 5] [--size 256MiB]
 
-schedbed: two nodes with one map and one reduce slot each, limits off, blocks of 64 MiB replicated once. PySpark:
-RDDs on `local-cluster[2,1,1024]`. CPU is that of the whole command with all its processes, from start to end, Ray's
-and the JVMs' start, schedbed's loading of its block store and its report included. Time is that of the job alone:
-schedbed's from submission to finish, Spark's action. Then sort again with two and three replicas.
+schedbed runs two nodes with one map and one reduce slot each, without limits, with unreplicated blocks of 64
+MiB. PySpark uses RDDs on `local-cluster[2,1,1024]`. CPU time is that of the whole command with all its
+processes, from start to end. It includes the start of Ray and of the JVMs, and schedbed's loading of the
+block store and its report. Time is that of the job alone: from submission to finish for schedbed, the action
+for Spark. Then schedbed sorts again with two and three replicas.
 """
 
 from __future__ import annotations
@@ -36,7 +38,11 @@ SPARK = (sys.executable, str(Path(__file__).with_name("spark_job.py")))
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A job on one system. `attempts_cpu_s` is what schedbed's attempts used of `cpu_s`."""
+    """Measurements of a job on one system.
+
+    `cpu_s` is the CPU time of the whole command, `job_s` the time of the job alone. `attempts_cpu_s` is the
+    part of `cpu_s` that schedbed's attempts used.
+    """
 
     cpu_s: float
     job_s: float
@@ -45,13 +51,18 @@ class Measured:
 
 
 def write_input(path: Path, kind: str, size: int) -> None:
-    """Generated text or records, as `input: {generate: ...}` would make them."""
+    """Write `size` bytes of text or records into `path`, as a scenario's `input: {generate: KIND}` generates
+    them.
+    """
     with path.open("wb") as out:
         out.writelines(generate(kind, size, 1))
 
 
 def checksum(app: str, folder: Path) -> str:
-    """Of all parts one after the other; of wordcount's lines in order, since partitions differ between systems."""
+    """Return the SHA-256 of all parts of an output in order.
+
+    Lines of wordcount are sorted first, since the two systems partition words differently.
+    """
     parts = [path.read_bytes() for path in sorted(folder.glob("part-*"))]
     if app == "wordcount":
         parts = sorted(line for part in parts for line in part.splitlines(keepends=True))
@@ -62,7 +73,10 @@ def checksum(app: str, folder: Path) -> str:
 
 
 def scenario(app: str, source: Path, replicas: int) -> dict[str, Any]:
-    """A job on two working nodes; a third replica needs a third node, which only stores."""
+    """Return a scenario with one job on two nodes with slots.
+
+    A third replica is stored on a third node without slots.
+    """
     slots = {"cores": 2, "core_speed": 1.0, "memory": "3GiB"}
     groups = [{"count": 2, "map_slots": 1, "reduce_slots": 1}]
     if replicas > 2:
@@ -84,7 +98,10 @@ def scenario(app: str, source: Path, replicas: int) -> dict[str, Any]:
 
 
 def schedbed(app: str, source: Path, folder: Path, replicas: int = 1) -> Measured:
-    """The whole command `schedbed run --keep-outputs`; the outputs are checked against PySpark's instead of by it."""
+    """Run the job with `schedbed run --keep-outputs` and measure the whole command.
+
+    The command does not check the outputs, as they are compared with PySpark's.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     (folder / "scenario.yaml").write_text(yaml.safe_dump(scenario(app, source, replicas)))
@@ -100,7 +117,7 @@ def schedbed(app: str, source: Path, folder: Path, replicas: int = 1) -> Measure
 
 
 def spark(app: str, source: Path, folder: Path) -> Measured:
-    """The whole of `spark_job.py`."""
+    """Run the job with `spark_job.py` and measure the whole script."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     usage = run_watched([*SPARK, app, str(source), str(folder / "out")], folder / "log")
@@ -111,7 +128,10 @@ def spark(app: str, source: Path, folder: Path) -> Measured:
 
 
 def compare(app: str, source: Path, folder: Path, repeats: int) -> list[Figure]:
-    """Both systems in turn, the second first in every other repeat."""
+    """Run the job on both systems in each repeat, and return figures that compare them.
+
+    Spark goes first in every second repeat. Fail if the outputs differ.
+    """
     pairs: list[tuple[Measured, Measured]] = []
     for repeat in range(repeats):
         theirs = spark(app, source, folder / "spark") if repeat % 2 else None
@@ -136,7 +156,7 @@ def compare(app: str, source: Path, folder: Path, repeats: int) -> list[Figure]:
 
 
 def replicas(source: Path, folder: Path, repeats: int) -> list[Figure]:
-    """Sort, whose output is as large as its input, with one, two and three replicas of both."""
+    """Return CPU time and duration of sort in schedbed with one, two and three replicas of all data."""
     figures = []
     for count in (1, 2, 3):
         found = [schedbed("sort", source, folder / "schedbed", count) for _ in range(repeats)]
@@ -150,14 +170,14 @@ def replicas(source: Path, folder: Path, repeats: int) -> list[Figure]:
 
 
 def without_spark() -> str:
-    """Why PySpark cannot run here; nothing when it can."""
+    """Return why PySpark cannot run here, or an empty text if it can."""
     if importlib.util.find_spec("pyspark") is None:
         return "pyspark is not installed (source deploy/setup.sh bench)"
     return "" if shutil.which("java") else "there is no java"
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Run the benchmark, print its figures, and save them if `--out` is given."""
     options = parser(__doc__)
     options.add_argument(
         "--size", type=parse_size, default=256 * 2**20, help="of each input (default 256MiB)"

@@ -1,9 +1,9 @@
-"""How far simulated runs are from live runs of scenarios that nobody chose: `schedbed validate --drawn`.
+"""Measure how far simulated runs are from live runs of random scenarios: `schedbed validate --drawn`.
 
     python tests/bench/drawn.py [--repeats 4] [--count 20] [--kept FOLDER]
 
-With `--kept` the runs stay in FOLDER, and scenarios that are there already are not run again. Needs a host without
-other work, for some four minutes a scenario.
+With `--kept` the runs stay in FOLDER, and scenarios that FOLDER has already are not run again. Needs a host
+without other work, for some four minutes a scenario.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from tests.bench.proctree import SCHEDBED
 
 
 def report(folder: Path, count: int, repeats: int) -> dict[str, Any]:
-    """Return what the command has found in the folder, run as far as it is not there."""
+    """Run `schedbed validate` on `count` drawn scenarios in `folder`, except those already validated.
+
+    Return the command's report.
+    """
     command = [*SCHEDBED, "validate", "--drawn", str(count), "--repeats", str(repeats), "--out", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode > 1:
@@ -34,7 +37,9 @@ def report(folder: Path, count: int, repeats: int) -> dict[str, Any]:
 
 
 def figures_of(found: dict[str, Any]) -> list[Figure]:
-    """Return the two figures that have bounds, and how many makespans are as near as `validate` asks for."""
+    """Return two figures that have bounds, and the share of makespans within the bound of `schedbed
+    validate`.
+    """
     made = [
         (f"scenario {number}, {policy}", 100 * errors["makespan_error"])
         for number, each in enumerate(found["each"], start=1)
@@ -73,7 +78,7 @@ def figures_of(found: dict[str, Any]) -> list[Figure]:
 
 
 def main() -> None:
-    """Validate drawn scenarios and publish what they come to together."""
+    """Compare simulated and live runs of drawn scenarios, and publish the figures over all of them."""
     options = parser(__doc__ or "")
     options.set_defaults(repeats=4)
     options.add_argument("--count", type=int, default=20)

@@ -1,4 +1,4 @@
-"""Measured quantities with their targets: printed as a table and kept in result files."""
+"""Measured quantities with their targets, which are printed as a table and kept in result files."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ PIVOT = " | "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A quantity: a value a repeat, and the range that the median must be in; without a range it only informs.
+    """A measured quantity: one value for each repeat, and the range in which their median must lie.
 
-    `unit` is written behind numbers; "%" and "x" join them without a space. `median_of` is the number of repeats
-    where only their median was kept, as the single value.
+    Without a range the figure only informs. `unit` is written after numbers; "%" and "x" follow them without
+    a space. `median_of` is the number of repeats if only their median was kept, as the single value.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Figure:
 
     @property
     def repeats(self) -> int:
-        """Return how many repeats the median is over."""
+        """Return the number of repeats whose median the figure shows."""
         return self.median_of or len(self.values)
 
     @property
@@ -52,7 +52,7 @@ class Figure:
 
     @property
     def verdict(self) -> str:
-        """Return "met" or "missed", or "" without a target."""
+        """Return "met" or "missed", or an empty text if the figure has no target."""
         if self.low is None and self.high is None:
             return ""
         above = self.low is None or self.median >= self.low
@@ -60,7 +60,7 @@ class Figure:
 
     @property
     def target(self) -> str:
-        """Return the range in words."""
+        """Return the range as text, such as "<= 3 s", or an empty text."""
         if self.low is not None and self.high is not None:
             return f"{show(self.low)} to {show(self.high)}{self._unit}"
         if self.high is not None:
@@ -69,7 +69,7 @@ class Figure:
 
     @property
     def measured(self) -> str:
-        """Return the median and, of several values, the least and the greatest."""
+        """Return the median as text, followed by the least and the greatest value if there are several."""
         median = f"{show(self.median)}{self._unit}"
         if len(self.values) == 1:
             return median
@@ -81,7 +81,10 @@ class Figure:
 
 
 def pivoted(figures: Sequence[Figure]) -> dict[str, dict[str, Figure]]:
-    """Return figures by the row and the column that `PIVOT` parts in their names."""
+    """Return a dictionary from rows to dictionaries from columns to figures.
+
+    Row and column are the parts of a figure's name before and after `PIVOT`.
+    """
     cells: dict[str, dict[str, Figure]] = {}
     for figure in figures:
         row, _, column = figure.name.partition(PIVOT)
@@ -90,7 +93,7 @@ def pivoted(figures: Sequence[Figure]) -> dict[str, dict[str, Figure]]:
 
 
 def rounded(value: Any, digits: int) -> Any:
-    """Return floats with that many digits, within lists and mappings as well."""
+    """Return `value` with floats rounded to `digits` digits, also within lists and mappings."""
     if isinstance(value, float):
         return float(f"{value:.{digits}g}")
     if isinstance(value, Mapping):
@@ -100,9 +103,10 @@ def rounded(value: Any, digits: int) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultFile:
-    """The figures of one benchmark with the host, day and command that they were measured with.
+    """The figures of one benchmark, with the host, date and command of the measurement.
 
-    `carried_over` names the place that older figures were copied from; they were not measured by `command` on `date`.
+    `carried_over` names the place that older figures were copied from; `command` did not measure them on
+    `date`.
     """
 
     title: str
@@ -127,12 +131,12 @@ class ResultFile:
 
     @classmethod
     def load(cls, path: Path) -> ResultFile:
-        """Read a result file; TypeError when a key is missing or unknown."""
+        """Read a result file. Raise TypeError if a key is missing or unknown."""
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return cls(**{**content, "figures": [Figure(**figure) for figure in content["figures"]]})
 
     def save(self, path: Path) -> None:
-        """Write the file, a figure a line, so that a new measurement is a readable difference."""
+        """Write the file with one figure a line, so that diffs of measurements are readable."""
         content = asdict(self)
         figures = ",\n".join(f"  {json.dumps(_said(figure))}" for figure in content.pop("figures"))
         head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in content.items())
@@ -141,7 +145,7 @@ class ResultFile:
 
 
 def _said(figure: dict[str, Any]) -> dict[str, Any]:
-    """Return a figure's fields without those that say nothing."""
+    """Return the fields of a figure without those that are empty."""
     return {key: value for key, value in figure.items() if value not in (None, "")}
 
 
@@ -152,19 +156,22 @@ def host_line() -> str:
 
 
 def today() -> str:
-    """Return the date in UTC."""
+    """Return the present date in UTC."""
     return datetime.now(UTC).strftime("%Y-%m-%d")
 
 
 def show(value: float) -> str:
-    """Return the number with about three digits."""
+    """Return the number as text with about three digits."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
 
 def publish(name: str, title: str, figures: Sequence[Figure], out: Path | None) -> None:
-    """Print the table; with `out`, write the result file `out`/`name`.json in place of an older one."""
+    """Print the figures as a table.
+
+    With `out`, also write the result file `out`/`name`.json, replacing an older one.
+    """
     table = Table("figure", "target", "median (min..max)", "", title=title, title_justify="left")
     for figure in figures:
         label = f"{figure.name}\n  {figure.note}" if figure.note else figure.name
@@ -175,7 +182,10 @@ def publish(name: str, title: str, figures: Sequence[Figure], out: Path | None) 
 
 
 def parser(about: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the options that all benchmarks have."""
+    """Return a parser for command lines with the options that all benchmarks have.
+
+    `about` is its description.
+    """
     made = argparse.ArgumentParser(description=about, formatter_class=argparse.RawTextHelpFormatter)
     made.add_argument("--repeats", type=_positive, default=5, help="runs that a median is over (default 5)")
     made.add_argument("--out", type=Path, help="folder for the result file, such as docs/results/figures")
@@ -189,5 +199,5 @@ def _positive(text: str) -> int:
 
 
 def say(text: str) -> None:
-    """Print a line that says how far the benchmark is."""
+    """Print a line about the progress of the benchmark."""
     print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)

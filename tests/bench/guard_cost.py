@@ -1,9 +1,11 @@
-"""What the guard of users' policies costs: the same policy class with the core's own objects and behind the guard.
+"""Measure what the guard of users' policies costs: the same policy with and without it.
 
     python -m tests.bench.guard_cost [--repeats 5] [--nodes 200] [--tasks 20000] [--only NAME] [--out FILE]
 
-The loop of objects simulates both with all heartbeats, in turns, each in a fork that has the mark of calls and the
-refusal of harmful acts, as the process of a user's policy has. Counted is CPU time, without the placing of inputs.
+The simulator's loop of objects (not the compiled one) runs the policy in turns with the core's own objects
+and behind the guard. All heartbeats are simulated. Each simulation runs in a forked process that records
+calls and refuses harmful operations, as the process of a user's policy does. Measured is CPU time, without
+the placing of inputs.
 """
 
 from __future__ import annotations
@@ -29,10 +31,10 @@ TARGET = 1.1
 
 
 class FirstCome:
-    """The policy of docs/your-policy.md."""
+    """The example policy of docs/your-policy.md: the first job that has a task, with local maps first."""
 
     def decide(self, view: Any, node: Any, kind: TaskKind) -> Proposal | None:
-        """As in `Policy`."""
+        """Implement `Policy.decide`: propose a task of the first job that has one."""
         for job in view.jobs.values():
             task = job.any_reduce() if kind is TaskKind.REDUCE else job.local_map(node.node) or job.any_map()
             if task is not None:
@@ -41,10 +43,10 @@ class FirstCome:
 
 
 class ShortestFirst:
-    """The policy of the README."""
+    """The example policy of the README: the job with the fewest unstarted tasks."""
 
     def decide(self, view: Any, node: Any, kind: TaskKind) -> Proposal | None:
-        """As in `Policy`."""
+        """Implement `Policy.decide`: propose a task of the job with the fewest unstarted tasks."""
         ready = [job for job in view.jobs.values() if job.stage(kind).ready]
         job = min(ready, key=lambda job: (job.stage(kind).unstarted, job.serial), default=None)
         if job is None:
@@ -54,28 +56,30 @@ class ShortestFirst:
 
 
 class PoorestUser:
-    """The order of examples/policies/axes.py."""
+    """The order axis of examples/policies/axes.py: jobs of users with few running tasks first."""
 
     def jobs(self, view: Any, node: Any, kind: TaskKind) -> Iterable[Any]:
-        """As in `Order`."""
+        """Implement `Order.jobs`: return jobs that have a task to start, those of users with few running
+        tasks first.
+        """
         ready = [job for job in view.jobs.values() if job.stage(kind).ready]
         return sorted(ready, key=lambda job: (job.stage(kind).user.running, job.serial))
 
 
 def poorest() -> Any:
-    """Return the policy of examples/policies/axes.py."""
+    """Return the policy of examples/policies/axes.py: the order `PoorestUser` with delay scheduling."""
     return Composed(PoorestUser(), shipped_axis("locality", "delay"), shipped_axis("admission", "slots"))
 
 
 def fifo() -> Any:
-    """Return FIFO, put together from shipped axes as a user may."""
+    """Return FIFO, composed from shipped axes as a user could do it."""
     return Composed(
         shipped_axis("order", "fifo"), shipped_axis("locality", "greedy"), shipped_axis("admission", "slots")
     )
 
 
 def fair() -> Any:
-    """Return Fair with delay scheduling, put together from shipped axes as a user may."""
+    """Return Fair with delay scheduling, composed from shipped axes as a user could do it."""
     return Composed(
         shipped_axis("order", "fair"), shipped_axis("locality", "delay"), shipped_axis("admission", "slots")
     )
@@ -91,7 +95,9 @@ MADE: Mapping[str, Callable[[], Any]] = {
 
 
 def simulate(make: Callable[[], Any], nodes: int, tasks: int, *, behind: bool) -> float:
-    """Return the CPU seconds of one simulation."""
+    """Return the CPU seconds of one simulation with the policy that `make` builds, with `behind` inside the
+    guard.
+    """
     own = type(make())
     setup = replace(
         make_setup("fifo", nodes, tasks, fluid=False, inputs=True, process_all_heartbeats=True),
@@ -112,7 +118,7 @@ def _answer(pipe: Connection, name: str, nodes: int, tasks: int, behind: bool) -
 
 
 def in_a_fork(name: str, nodes: int, tasks: int, *, behind: bool) -> float:
-    """Return the CPU seconds of one simulation in a process of its own."""
+    """Simulate the policy `name` of `MADE` in a forked process. Return the CPU seconds."""
     there, here = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(
         target=_answer, args=(here, name, nodes, tasks, behind)
@@ -125,7 +131,7 @@ def in_a_fork(name: str, nodes: int, tasks: int, *, behind: bool) -> float:
 
 
 def main() -> int:
-    """Measure each policy; return 1 when the guard costs more than the target."""
+    """Measure each policy. Return 1 if the guard costs more than the target."""
     options = parser(__doc__)
     options.add_argument("--nodes", type=int, default=200)
     options.add_argument("--tasks", type=int, default=20_000)

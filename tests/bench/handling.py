@@ -1,9 +1,10 @@
-"""What moving data and being an attempt cost live: the figures of `deploy.simulated.task_costs.MovingCosts`.
+"""Measure what moving data and starting attempts cost live.
 
     python tests/bench/handling.py [--repeats 3]
 
-Synthetic tasks that compute nothing read, write, spill and fetch on four nodes of 0.1 of a core; each figure is a
-difference of medians of their CPU time. Needs a host without other work.
+The results are the figures of `deploy.simulated.task_costs.MovingCosts`. Synthetic tasks that compute nothing
+read, write, spill and fetch on four nodes of 0.1 of a core. Each figure is a difference between two medians
+of the tasks' CPU time. Needs a host without other work.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ SCENARIO = {
 
 
 def medians(folder: Path) -> dict[tuple[str, str], float]:
-    """Run once; return the CPU seconds of a task by job and kind."""
+    """Run the workload once.
+
+    Return the median CPU seconds of a task for each pair of job and kind of task.
+    """
     scenario = folder / "handling.yaml"
     scenario.write_text(yaml.safe_dump(SCENARIO))
     options = ["--no-live", "--out", str(folder / "out")]
@@ -64,7 +68,7 @@ def medians(folder: Path) -> dict[tuple[str, str], float]:
 
 
 def figures_of(cpu_s: dict[tuple[str, str], float]) -> dict[str, float]:
-    """Return milliseconds and nanoseconds a byte by the names of `MovingCosts`."""
+    """Return the costs by their names in `MovingCosts`, in milliseconds, or in nanoseconds a byte."""
     few, still = cpu_s["few", "reduce"], cpu_s["still", "map"]
     return {
         "attempt, ms": still * 1e3,
@@ -77,7 +81,7 @@ def figures_of(cpu_s: dict[tuple[str, str], float]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure and print, beside what the simulator takes."""
+    """Run the benchmark, and print its figures beside the values that the simulator uses."""
     given = parser(__doc__).parse_args()
     found: dict[str, list[float]] = {}
     for repeat in range(given.repeats):

@@ -1,10 +1,10 @@
-"""Where the CPU time of a heartbeat is, in the JobTracker's process and in that of a host's TaskTrackers.
+"""Measure where the CPU time of a heartbeat goes, in the processes of JobTracker and TaskTrackers.
 
     python tests/bench/heartbeat_hops.py [--repeats 3] [--nodes 200] [--seconds 20]
 
-Idle nodes, as in control_plane.py. In both processes the functions below take the time of their thread's CPU clock as
-they begin and end, what they call among these left out. The rest of a process's CPU time is the event loop's with its
-system calls, the agents' websockets, and whatever does not hang on heartbeats.
+The nodes are idle, as in control_plane.py. In both processes, the functions named in `POINTS` measure their
+CPU time without that of other such functions that they call. The rest of a process's CPU time belongs to the
+event loop with its system calls, to the agents' websockets, and to work that does not depend on heartbeats.
 """
 
 from __future__ import annotations
@@ -98,7 +98,10 @@ REST = "the event loop with its system calls, websockets, and the rest"
 
 
 def shares(nodes: int, seconds: float) -> dict[str, float]:
-    """Run idle nodes once; return milliseconds of CPU a heartbeat by end and part."""
+    """Run idle nodes once.
+
+    Return milliseconds of CPU a heartbeat, for each part of the JobTracker and of the TaskTrackers.
+    """
     with tempfile.TemporaryDirectory(prefix="schedbed-bench-") as name:
         base = Path(name)
         watch = PassWatch.begin(base, POINTS)
@@ -133,12 +136,12 @@ def _cpu_s(process: psutil.Process) -> float:
 
 
 def _counted(watch: PassWatch, pid: int) -> dict[str, float]:
-    """Return the CPU time of each part in a process so far."""
+    """Return the CPU seconds of each part of the process `pid` so far."""
     return json.loads([what for point, what, _ in watch.passes(pid) if point == "used"][-1])
 
 
 def main() -> None:
-    """Measure and publish milliseconds a heartbeat."""
+    """Measure and publish the milliseconds of CPU that each part of a heartbeat takes."""
     options = parser(__doc__)
     options.add_argument("--nodes", type=int, default=200)
     options.add_argument("--seconds", type=float, default=20.0, help="of rest (default 20)")

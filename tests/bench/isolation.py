@@ -1,11 +1,12 @@
-"""How well nodes are held to what they were declared: CPU, memory, disk and network, one node busy and six at once.
+"""Measure how well nodes are limited to their declared CPU, memory, disk and network.
 
     python tests/bench/isolation.py [--repeats 5] [--limits software cgroup docker] [--seconds 6]
 
-Starts machines without Ray, processes under either kind of limit or containers, and runs attempts of `synthetic` on
-them, as `schedbed doctor --measure` does. Every figure is achieved / declared; of several nodes the one that is
-furthest off counts. CPU is measured twice: an attempt alone against one emulated core (its own rusage over its time),
-and a node with twice as many attempts as cores (the CPU clocks of its attempts).
+The benchmark starts machines without Ray: processes under either kind of limit, or containers. It runs
+attempts of `synthetic` on one node and on six at once, as `schedbed doctor --measure` does. Every figure is
+achieved / declared, for six nodes that of the node furthest from 1. CPU is measured in two ways. For an
+attempt alone, its own CPU time over its elapsed time is compared with one emulated core. A node with twice as
+many attempts as cores is measured by the CPU clocks of its attempts.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ Load = Callable[[Sequence[LoadedNode]], Awaitable[Ratios]]
 
 
 def worst(ratios: Sequence[float]) -> float:
-    """The ratio that is furthest from 1."""
+    """Return the ratio that is furthest from 1."""
     return max(ratios, key=lambda ratio: abs(ratio - 1))
 
 
 def cluster(limits: str) -> ClusterSpec:
-    """Six nodes in a rack."""
+    """Return a cluster of six nodes in one rack whose limits are enforced by `limits`."""
     names = [f"n{number + 1}" for number in range(NODES)]
     nodes = tuple(NodeSpec(node=name, rack="r1", map_slots=2, reduce_slots=1, **NODE) for name in names)
     return ClusterSpec(nodes=nodes, limits=limits, heartbeat_s=0.2)
 
 
 async def measure(mode: str, repeats: int, seconds: float) -> list[Figure]:
-    """All figures of one mode."""
+    """Return all figures of `mode`: software limits, cgroups, or containers. Each load lasts `seconds`."""
     machines, limits = ("docker", "auto") if mode == "docker" else ("process", mode)
     with nodes_alone(cluster(limits), machines) as config:
         async with loads_on(config, seconds) as loads:
@@ -83,7 +84,9 @@ async def _measure(loads: Loads, mode: str, repeats: int) -> list[Figure]:
 
 
 def overload() -> Figure:
-    """A cluster declared three times as large as the host's CPU must be reported as not trusted."""
+    """Run a cluster declared with three times the host's CPU, and return whether the run is reported as not
+    trusted.
+    """
     cores = os.cpu_count() or 1
     node = {"cores": cores, "core_speed": 0.5, "map_slots": cores, "reduce_slots": 1}
     burn = {"app": "synthetic", "maps": 6 * cores, "map": {"cpu": "5s"}, "user": "ana"}
@@ -95,7 +98,7 @@ def overload() -> Figure:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Run the benchmark, print its figures, and save them if `--out` is given."""
     options = parser(__doc__)
     options.add_argument("--limits", nargs="+", choices=list(MODES), default=list(MODES))
     options.add_argument("--seconds", type=float, default=6.0, help="how long each load lasts (default 6)")

@@ -1,9 +1,9 @@
-"""Where the milliseconds of a launch are: each hop from the JobTracker's answer to task code, and back from its end.
+"""Measure the hops of a launch: from the JobTracker's answer to task code, and back after its end.
 
     python tests/bench/launch_hops.py [--repeats 3] [--limits cgroup] [--tasks 300]
 
-The run is that of overhead.py: tasks of 1 s on six process nodes. Each process of the run writes when an attempt passes
-it (see pass_watch.py); `assigned`, `start` and `end` are those of the attempts table.
+The run is that of overhead.py: tasks of 1 s on six process nodes. Each process of the run writes a line when
+an attempt passes it (see pass_watch.py). `assigned`, `start` and `end` are those of the attempts table.
 """
 
 from __future__ import annotations
@@ -90,7 +90,10 @@ NEXT = "TaskTracker's heartbeat to the next assignment"
 
 
 def hops(limits: str, tasks: int) -> dict[str, np.ndarray]:
-    """Run once; return the milliseconds of each hop, an attempt each."""
+    """Run the workload once.
+
+    Return a dictionary from hops to their milliseconds, one value for each attempt.
+    """
     with tempfile.TemporaryDirectory(prefix="schedbed-bench-") as name:
         base = Path(name)
         watch = PassWatch.begin(base, POINTS)
@@ -123,7 +126,10 @@ def _between(times: dict[str, dict[str, float]], begin: str, end: str) -> np.nda
 
 
 def _to_next(times: dict[str, dict[str, float]], nodes: dict[str, str]) -> np.ndarray:
-    """Return, of each end, the milliseconds to the next assignment on its node."""
+    """Return, for each attempt that ended, the milliseconds until the next attempt was assigned to its node.
+
+    `times` has the times at which each attempt passed each point, `nodes` the node of each attempt.
+    """
     gaps: list[float] = []
     for node in sorted(set(nodes.values())):
         mine = [each for attempt, each in times.items() if nodes.get(attempt) == node]
@@ -137,7 +143,7 @@ def _to_next(times: dict[str, dict[str, float]], nodes: dict[str, str]) -> np.nd
 
 
 def main() -> None:
-    """Measure and publish p50 and p99 of each hop."""
+    """Measure and publish the median and the 99th percentile of each hop."""
     options = parser(__doc__)
     options.add_argument("--limits", default="cgroup", choices=("software", "cgroup"))
     options.add_argument("--tasks", type=int, default=SHORT_TASKS, help=f"short ones (default {SHORT_TASKS})")

@@ -1,4 +1,6 @@
-"""Tables of what limits give to cooperating and to hostile code, from files of `schedbed doctor --hostile --save`."""
+"""Tables of the resources that cooperating and hostile code get under limits, from `schedbed doctor --hostile
+--save`.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,15 @@ RESOURCES = ("cpu", "memory", "disk", "network", "processes")
 
 
 def load_all(folder: Path) -> Mapping[str, LimitsFile]:
-    """Return the files of a folder by their names, which are those of the tables' places."""
+    """Return a dictionary from the names of the result files in `folder` to their contents.
+
+    A name is also that of the table's place in the page.
+    """
     return {path.stem: LimitsFile.load(path) for path in sorted(folder.glob("*.json"))}
 
 
 def table(kept: LimitsFile) -> str:
-    """Return a file as markdown: how it was measured, a row a limit and kind of code."""
+    """Return a result file as Markdown: how it was measured, and a row for each limit and kind of code."""
     lines = [
         f"Measured on {kept.date}. Host: {kept.host}. Command: `{kept.command}`.\n",
         "| limit | an attempt that | declared | gets | by | counted by | |",
@@ -33,7 +38,10 @@ def table(kept: LimitsFile) -> str:
 
 
 def short_table(files: Mapping[str, LimitsFile]) -> str:
-    """Return a row a resource, with the worst of each kind of machine and of code as a share of what is declared."""
+    """Return a Markdown table with a row for each resource.
+
+    A cell has the worst result for a kind of machines and a kind of code, as a share of the declared amount.
+    """
     heads = [f"{name}: cooperating | {name}: hostile, at most" for name in files]
     lines = ["| limit | " + " | ".join(heads) + " |", "|---" * (1 + 2 * len(files)) + "|"]
     for resource in RESOURCES[:4]:
@@ -46,7 +54,9 @@ def short_table(files: Mapping[str, LimitsFile]) -> str:
 
 
 def _cell(rows: list[LimitRow]) -> str:
-    """Return the row that is worst by its verdict, and among equals the furthest off what was declared."""
+    """Return the table cell of the worst row: the row with the worst verdict, and among these the furthest
+    from its limit.
+    """
     judged = [row for row in rows if row.verdict in WORST_FIRST]
     if not judged:
         return "not measured"
@@ -56,7 +66,7 @@ def _cell(rows: list[LimitRow]) -> str:
 
 
 def _distance(row: LimitRow) -> float:
-    """How far it is off; of hostile code only what is too much counts."""
+    """Return how far a result is from its declaration. For hostile code, only an excess counts."""
     return _share(row) if row.hostile else abs(_share(row) - 1)
 
 

@@ -2,9 +2,10 @@
 
     python -m tests.bench.live_page [--repeats 3] [--seconds 20] [--nodes 24] [--events 10] [--out DIR]
 
-The page's server runs in this process, fed as a driver feeds it: a status every half second. At rest nothing changes
-in them, and a page is open; the CPU time of this process is compared with that of the same loop without a page. Under
-load each node ends `--events` attempts a second, and headless Chromium notes the time between two frames.
+The page's server runs in this process and receives a status every half second, as from a driver. At rest
+nothing changes in the statuses, and one page is open. This process's CPU time is measured with and without
+that page. Under load `--events` attempts end each second on each node, and headless Chromium notes the times
+between frames.
 """
 
 from __future__ import annotations
@@ -46,14 +47,17 @@ DRAWN = (
 
 
 def cpu_percent(seconds: float) -> float:
-    """Return the CPU time of this process over that time, in percent of a core."""
+    """Return the CPU use of this process over the next `seconds`, in percent of a core."""
     before_s, began_s = time.process_time(), time.monotonic()
     time.sleep(seconds)
     return 100 * (time.process_time() - before_s) / (time.monotonic() - began_s)
 
 
 def idle_percent(nodes: int, seconds: float) -> float:
-    """Return what an open page at rest adds: percent of a core beyond the same loop without the page."""
+    """Return the CPU use of this process while one idle page is open, in percent of a core.
+
+    Also print the use without a page.
+    """
     with fed(BusyRun(nodes, 0), idle=True) as url:
         alone = cpu_percent(seconds)
         host, _, query = url.removeprefix("http://").partition("/")
@@ -74,7 +78,9 @@ def _read_all(answer: http.client.HTTPResponse) -> None:
 
 
 def frame_gaps_ms(nodes: int, events: int, seconds: float) -> tuple[np.ndarray, float]:
-    """Return the times between frames under load, and the server's percent of a core meanwhile."""
+    """Return the milliseconds between frames under load, and the server's CPU use meanwhile in percent of a
+    core.
+    """
     with fed(BusyRun(nodes, events), idle=False) as url:
         before_s, began_s = time.process_time(), time.monotonic()
         gaps, (rows_shown, _) = look(url, 1280, [FRAMES % (1000 * seconds), DRAWN])
@@ -85,7 +91,7 @@ def frame_gaps_ms(nodes: int, events: int, seconds: float) -> tuple[np.ndarray, 
 
 
 def main() -> None:
-    """Measure, print and keep."""
+    """Run the benchmark, print its figures, and save them if `--out` is given."""
     options = parser(__doc__)
     options.add_argument("--seconds", type=float, default=20.0, help="of each measurement")
     options.add_argument("--nodes", type=int, default=24)

@@ -1,12 +1,13 @@
-"""What the testbed adds to tasks: from a heartbeat's answer to task code, between two tasks, and to a whole job.
+"""Measure what the testbed adds to the start of a task, between two tasks, and to a whole job.
 
     python tests/bench/overhead.py [--repeats 5] [--limits cgroup docker]
 
-Live runs on six nodes with two map slots each. The first job has many short tasks, which together ask for 0.6 host
-cores (a host without a free core measures its own queue): `assigned` to `start` of the attempts table is the launch,
-and the k-th end on a node is paired with the start that its slot was freed for. The second job, at 0.1 of a core each,
-has four waves of equal tasks of 5 s: its time from submission to finish against four times 5 s. Beside each run stands
-the time of a bare fork and exit in the same minute.
+Live runs on six nodes with two map slots each. The first job has many short tasks, which together ask for 0.6
+host cores, as a host without a free core would measure its own queue. The launch is the time from `assigned`
+to `start` in the attempts table. The time between tasks is that from the k-th end on a node to the start for
+which its slot was freed. The second job has four waves of equal tasks of 5 s, at 0.1 of a core each. Its time
+from submission to finish is compared with four times 5 s. Each run is accompanied by the time of a bare fork
+and exit in the same minute.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ LONG_S, LONG_SPEED, WAVES = 5.0, 0.1, 4
 
 
 def scenario(task_s: float, core_speed: float, tasks: int, limits: str) -> dict[str, Any]:
-    """A synthetic job of equal tasks that only compute."""
+    """Return a scenario with one job of equal maps that need `task_s` seconds of CPU and nothing else."""
     return {
         "name": "overhead",
         "seed": 1,
@@ -46,12 +47,15 @@ def scenario(task_s: float, core_speed: float, tasks: int, limits: str) -> dict[
 
 
 def launch_gaps(attempts: pd.DataFrame) -> np.ndarray:
-    """Seconds from the answer that assigned an attempt to the first line of its code."""
+    """Return the seconds from each attempt's assignment by the JobTracker to the first line of its code."""
     return (attempts["start"] - attempts["assigned"]).dropna().to_numpy(float)
 
 
 def slot_gaps(attempts: pd.DataFrame, slots: int) -> np.ndarray:
-    """Seconds that freed slots stood empty: on each node, from the k-th end to the start number k + `slots`."""
+    """Return the seconds for which freed slots stayed empty.
+
+    On each node, that is the time from the k-th end to start number k + `slots`.
+    """
     gaps: list[float] = []
     for _, rows in attempts.dropna(subset=["start", "end"]).groupby("node", sort=True):
         starts, ends = np.sort(rows["start"].to_numpy(float)), np.sort(rows["end"].to_numpy(float))
@@ -60,20 +64,20 @@ def slot_gaps(attempts: pd.DataFrame, slots: int) -> np.ndarray:
 
 
 def stretch(jobs: pd.DataFrame, ideal_s: float) -> float:
-    """The job's time over the ideal."""
+    """Return the job's time from submission to finish, divided by `ideal_s`."""
     row = jobs.iloc[0]
     return float(row["finish"] - row["submit"]) / ideal_s
 
 
 def fifo_run(task_s: float, core_speed: float, tasks: int, limits: str) -> Result:
-    """Run such a job live under FIFO, without checking its output, which would take CPU."""
+    """Run a job of equal maps live under FIFO. The output is not checked, as that would use CPU."""
     kind = "docker" if limits == "docker" else "process"
     values = scenario(task_s, core_speed, tasks, "auto" if limits == "docker" else limits)
     return run(values, policies=["fifo"], machines=kind, check=False)
 
 
 def measured(limits: str, tasks: int, repeats: int) -> list[Figure]:
-    """Return the figures of one kind of limits."""
+    """Return the figures with limits of the kind `limits`."""
     p50s, p99s, gaps, ratios, saturated, forks = [], [], [], [], [], []
     for repeat in range(repeats):
         short = fifo_run(SHORT_S, SHORT_SPEED, tasks, limits)
@@ -102,7 +106,7 @@ def measured(limits: str, tasks: int, repeats: int) -> list[Figure]:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Run the benchmark, print its figures, and save them if `--out` is given."""
     options = parser(__doc__)
     options.add_argument("--limits", nargs="+", default=["cgroup", "docker"], choices=LIMITS)
     options.add_argument("--tasks", type=int, default=SHORT_TASKS, help=f"short ones (default {SHORT_TASKS})")

@@ -77,7 +77,7 @@ def policies(results: Path = RESULTS) -> str:
 def fill(template: str, tables: Mapping[str, str]) -> str:
     """Return the template with each table in its place.
 
-    ValueError when a table has no place or a place has no table, so that no result is lost silently.
+    Raise ValueError if a table has no place or a place has no table, so that no result is lost silently.
     """
     places = PLACE.findall(template)
     if sorted(places) != sorted(tables):
@@ -88,7 +88,7 @@ def fill(template: str, tables: Mapping[str, str]) -> str:
 
 
 def table(kept: ResultFile) -> str:
-    """Return a result file as markdown: a heading, how the figures were measured, a row a figure."""
+    """Return a result file as Markdown: a heading, how the figures were measured, and a row per figure."""
     when = f"Carried over from {kept.carried_over}." if kept.carried_over else f"Measured on {kept.date}."
     how = "To measure again" if kept.carried_over else "Command"
     head = [f"### {kept.title}\n", f"{when} Host: {kept.host}. {how}: `{kept.command}`.\n"]
@@ -108,9 +108,10 @@ def table(kept: ResultFile) -> str:
 
 
 def pivot_lines(kept: ResultFile) -> list[str]:
-    """Return the lines of a table with a row for each name before `PIVOT` and a column for each name behind it.
+    """Return the lines of a table with a row for each name before `PIVOT` and a column for each name after
+    it.
 
-    A cell is a median, with the target beside it where it is missed.
+    A cell is a median, followed by the target if the median misses it.
     """
     cells = pivoted(kept.figures)
     columns = list(dict.fromkeys(column for row in cells.values() for column in row))
@@ -142,7 +143,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def main() -> None:
-    """Write all pages."""
+    """Keep new claims and draws if the options ask for it, then write all pages."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--claims", type=Path, help="folder that `schedbed reproduce` wrote")
     options.add_argument("--posterior", type=Path, help="folder that `schedbed reproduce --posterior` wrote")

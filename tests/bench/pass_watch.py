@@ -1,8 +1,10 @@
-"""Lets each process of a run write down when something passes it, without a line for that in the product.
+"""Let each process of a run record when something passes a point in the code, without any code for that in
+the product.
 
-Python code names the points: functions `patch(module)` in a dictionary PATCHES by the module's name, called right after
-the module's import. There, `before(owner, name, point, what)` writes a line for each of `what(*arguments)` whenever the
-function is called, and `passed(point, what)` writes one at once.
+Python code names the points. Its dictionary PATCHES maps module names to functions `patch(module)`, which are
+called right after the import of the module. In such a function, `before(owner, name, point, what)` patches a
+function: each call writes a line for each element of `what(*arguments)`. `passed(point, what)` writes one
+line at once.
 """
 
 from __future__ import annotations
@@ -58,14 +60,18 @@ if "{FOLDER}" in os.environ:
 
 @dataclass(frozen=True, slots=True)
 class PassWatch:
-    """The lines written by the processes that were started with `environment`."""
+    """The lines written by processes that were started with the variables `environment`."""
 
     said: Path
     environment: dict[str, str]
 
     @classmethod
     def begin(cls, base: Path, points: str) -> PassWatch:
-        """Prepare a folder for it; attempts, which are users of their own, may write there."""
+        """Prepare the folder `base` for the lines and the patches.
+
+        The code `points` names the points to watch. Attempts, which may run as other users, may write into
+        the folder.
+        """
         base.chmod(0o755)
         said, custom = base / "said", base / "custom"
         said.mkdir()
@@ -76,7 +82,10 @@ class PassWatch:
         return cls(said, {**os.environ, "PYTHONPATH": path, FOLDER: str(said)})
 
     def passes(self, pid: int | None = None) -> Iterator[tuple[str, str, float]]:
-        """Yield point, what passed it, and when, in seconds since 1970, of one process or all; of each in order."""
+        """Yield the lines of the process `pid`, or of all processes, in order for each.
+
+        A line is a point, what passed it, and the time in seconds since 1970.
+        """
         for file in sorted(self.said.iterdir()) if pid is None else [self.said / str(pid)]:
             for line in file.read_text().splitlines():
                 point, what, at_s = line.split("\t")

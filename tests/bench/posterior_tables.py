@@ -1,4 +1,4 @@
-"""Keep the draws of `schedbed reproduce --posterior` as result files, and render them as markdown with plots."""
+"""Keep the draws of `schedbed reproduce --posterior` as result files, and render them as Markdown."""
 
 from __future__ import annotations
 
@@ -43,19 +43,23 @@ def keep(simulated: Path, folder: Path) -> None:
 
 
 def load(folder: Path) -> list[Content]:
-    """Return the result files in the order of the papers."""
+    """Return the contents of the result files in `folder`, in the order of the papers."""
     paths = [folder / f"{paper}.json" for paper in PAPERS]
     return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
 
 
 def tables(folder: Path) -> dict[str, str]:
-    """Return the markdown by place: an overview, and a section for each paper."""
+    """Return a dictionary from places in docs/posterior.md to Markdown: an overview, and a section for each
+    paper.
+    """
     kept = load(folder)
     return {"overview": overview(kept), "papers": "\n".join(_section(content) for content in kept)}
 
 
 def overview(kept: Sequence[Content]) -> str:
-    """Return a table with a row a paper: how many clusters fit, and the time that all draws took."""
+    """Return a table with a row for each paper: how many drawn clusters fit its figures, and the time of all
+    draws.
+    """
     rows = [
         (
             content["paper"],
@@ -68,7 +72,7 @@ def overview(kept: Sequence[Content]) -> str:
 
 
 def draw(kept: Sequence[Content], folder: Path) -> None:
-    """Write the plots of each paper as PAPER.svg."""
+    """Write the plots of each paper as PAPER.svg into `folder`."""
     for content in kept:
         claim_plots.draw(
             folder / f"{content['paper']}.svg", shares_of_claims(content["paper"], content["draws"])

@@ -1,4 +1,4 @@
-"""What a command and everything below it uses: CPU and memory of the whole tree of processes, from /proc."""
+"""CPU time and memory of a command with all its descendants, read from /proc."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """A line of /proc/PID/stat: `cpu_s` is the process's own, not that of children it has waited for."""
+    """A line of /proc/PID/stat.
+
+    `cpu_s` is the process's own CPU time, without that of children it has waited for.
+    """
 
     pid: int
     parent: int
@@ -32,7 +35,10 @@ class Stat:
 
 
 def parse_stat(text: str) -> Stat:
-    """Reads a line; a name may hold spaces and brackets. ValueError or IndexError on anything else."""
+    """Parse a line, in which the process's name may contain spaces and brackets.
+
+    Raise ValueError or IndexError if the line is malformed.
+    """
     fields = text.rpartition(")")[2].split()
     return Stat(
         int(text.split()[0]), int(fields[1]), (int(fields[11]) + int(fields[12])) * _TICK_S, int(fields[19])
@@ -40,7 +46,7 @@ def parse_stat(text: str) -> Stat:
 
 
 def read_stat(pid: int) -> Stat | None:
-    """The process's line, None when it is gone."""
+    """Return the parsed /proc line of the process `pid`, or None if the process has ended."""
     try:
         return parse_stat(Path(f"/proc/{pid}/stat").read_text())
     except (OSError, ValueError, IndexError):
@@ -48,14 +54,14 @@ def read_stat(pid: int) -> Stat | None:
 
 
 def adopt_orphans() -> None:
-    """Processes below this one whose parent ends come to this one, so that they stay in sight."""
+    """Make this process the parent of descendants whose own parent ends, so that they stay below it."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 class TreeWatch:
-    """Looks at all processes below this one every 50 ms and remembers what each has used.
+    """A record of the CPU time of all descendants of this process, which `look` updates.
 
-    Misses at most the last 50 ms of a process. Call `adopt_orphans` before.
+    A process's CPU time after the last look is lost. Call `adopt_orphans` before.
     """
 
     def __init__(self) -> None:
@@ -67,7 +73,7 @@ class TreeWatch:
         self._before = dict(self._used)
 
     def look(self) -> None:
-        """Takes one look."""
+        """Read the CPU time of all descendants that run now."""
         present = {int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()}
         self._foreign &= present
         self._ours &= present
@@ -82,21 +88,23 @@ class TreeWatch:
                 self._used[stat.pid, stat.began] = stat.cpu_s
 
     def pids(self) -> list[int]:
-        """Those below this process that ran at the last look."""
+        """Return the descendants that ran at the last look."""
         return sorted(self._ours - {self._root})
 
     @property
     def cpu_s(self) -> float:
-        """CPU time of all that was below this process, since the watch began."""
+        """Return the CPU seconds that all descendants have used since the watch was created."""
         return sum(used - self._before.get(name, 0.0) for name, used in self._used.items())
 
     def memory_bytes(self) -> int:
-        """Proportional set size of all at the last look: what they share counts once."""
+        """Return the proportional set size of the descendants of the last look: memory that they share counts
+        once.
+        """
         return sum(map(pss_bytes, self.pids()))
 
 
 def pss_bytes(pid: int) -> int:
-    """Proportional set size of a process; 0 when it is gone."""
+    """Return the proportional set size of the process `pid`, or 0 if the process has gone."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
@@ -106,7 +114,7 @@ def pss_bytes(pid: int) -> int:
 
 @contextlib.contextmanager
 def watched() -> Iterator[TreeWatch]:
-    """A TreeWatch that looks by itself until the block is left."""
+    """Yield a TreeWatch that looks every `POLL_S` seconds until the block ends."""
     watch, over = TreeWatch(), threading.Event()
 
     def keep_looking() -> None:
@@ -124,7 +132,7 @@ def watched() -> Iterator[TreeWatch]:
 
 @dataclass(slots=True)
 class Usage:
-    """What a command took."""
+    """The elapsed and CPU seconds that a command used. `text` is its output."""
 
     wall_s: float
     cpu_s: float
@@ -132,7 +140,10 @@ class Usage:
 
 
 def run_watched(command: list[str], log: Path) -> Usage:
-    """Runs a command to its end, its output in `log`; raises RuntimeError with the output's end when it fails."""
+    """Run a command to its end and measure it with its descendants. Its output goes to the file `log`.
+
+    Raise RuntimeError with the end of the output if the command fails.
+    """
     with watched() as watch, log.open("wb") as out:
         began_s = time.monotonic()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
@@ -146,7 +157,7 @@ def run_watched(command: list[str], log: Path) -> Usage:
 
 
 def reap() -> None:
-    """Forgets the orphans that have ended here."""
+    """Collect the exit codes of children that have ended, so that no zombies stay."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -160,7 +171,11 @@ def started(
     within_s: float,
     environment: dict[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A command that runs during the block, which begins when `ready`; interrupted as by Ctrl-C at its end."""
+    """Run a command during the block, which begins when `ready` returns True.
+
+    Interrupt the command at the block's end. Raise RuntimeError if the command is not ready within `within_s`
+    seconds.
+    """
     with log.open("wb") as out:
         process = subprocess.Popen(
             command,
@@ -191,5 +206,5 @@ def started(
 
 
 def _heed_interrupts() -> None:
-    """A shell's background jobs ignore SIGINT, and so would what they start."""
+    """Restore the default action of SIGINT, which background jobs of a shell would ignore."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

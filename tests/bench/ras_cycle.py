@@ -1,7 +1,8 @@
-"""What a control cycle of RAS costs: python -m tests.bench.ras_cycle [--runs N]
+"""Measure what a control cycle of the policy RAS costs: python -m tests.bench.ras_cycle [--runs N]
 
-Prints CPU milliseconds of a whole cycle and of the longest of its ticks (medians and most of the runs), on an empty
-cluster and on a full one to which a tenth of the jobs is new. 20 nodes x 9 jobs is polo2011's experiment.
+The script prints CPU milliseconds of a whole cycle, as median and maximum of the runs, and of the cycle's
+longest tick. One cycle is on an empty cluster, the other on a full one, where a tenth of the jobs is new. 20
+nodes x 9 jobs is polo2011's experiment.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ CASES = {"20 nodes x 9 jobs": (20, 9), "200 nodes x 100 jobs": (200, 100)}
 
 
 class Timed(Ras):
-    """Notes the CPU seconds of each tick, a list for each cycle."""
+    """The policy RAS, with a list of the CPU seconds of its ticks for each cycle."""
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
         self.cycles: list[list[float]] = []
 
     def tick(self, view: View) -> None:
-        """As in `Ras`."""
+        """Call `Ras.tick` and record its CPU time."""
         begins = self._cycle is None
         start_s = time.thread_time()
         super().tick(view)
@@ -44,7 +45,7 @@ class Timed(Ras):
 
 
 def make_core(policy: Ras, nodes: int) -> Core:
-    """A cluster without jobs."""
+    """Return the core of a cluster of `nodes` nodes without jobs."""
     core = Core(CoreConfig(slowstart=0.0, expiry_s=1e9), policy, NoSink())
     for number in range(nodes):
         core.register(
@@ -66,7 +67,10 @@ def make_core(policy: Ras, nodes: int) -> Core:
 
 
 def submit(core: Core, numbers: range) -> None:
-    """Jobs of Table 2's applications in turn, every other one with a goal."""
+    """Submit the jobs `numbers`.
+
+    The applications of Table 2 take turns, and every second job has a deadline.
+    """
     demand = Demand(memory_bytes=2**28)
     for number in numbers:
         luck = chance(1, "bench", number)
@@ -89,7 +93,7 @@ def submit(core: Core, numbers: range) -> None:
 
 
 def fill(policy: Ras, view: CoreTables) -> None:
-    """Starts what the placement says, as heartbeats of all nodes would."""
+    """Start all tasks that the policy proposes, as heartbeats of all nodes would."""
     for node in view.nodes.values():
         for kind in TaskKind:
             while (proposal := policy.decide(view, node, kind)) is not None:
@@ -97,7 +101,7 @@ def fill(policy: Ras, view: CoreTables) -> None:
 
 
 def run(nodes: int, jobs: int) -> list[list[float]]:
-    """The CPU seconds of the ticks of the cycle on the empty cluster, and of that on the full one."""
+    """Run two cycles, on an empty and on a full cluster. Return the CPU seconds of the ticks of each."""
     policy = Timed(profiles={"resources": {name: read_profile(raw) for name, raw in TABLE_2.items()}})
     core = make_core(policy, nodes)
     now_s, early = 0.0, jobs - max(1, jobs // 10)
@@ -113,7 +117,7 @@ def run(nodes: int, jobs: int) -> list[list[float]]:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Run the benchmark and print its table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()

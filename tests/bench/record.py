@@ -1,6 +1,8 @@
-"""Damage folders of a run, seeded, and count the commands that say nothing: `python -m tests.bench.record`.
+"""Damage copies of a run's folder, and count the commands that do not report it: `python -m
+tests.bench.record`.
 
-`--live` also runs the long live check: 3,000 jobs of which one fails must exit with 1 and have 2,999 outputs checked.
+The damage is drawn from a seed. `--live` instead runs a long live check: of 3,000 jobs one fails, so that the
+run must exit with 1 and have the outputs of 2,999 jobs checked.
 """
 
 from __future__ import annotations
@@ -41,7 +43,10 @@ Damage = Callable[[Path, Path, Random], None]
 
 
 def make_run(folder: Path, seconds: str) -> Path:
-    """Simulate a small run, and return its folder."""
+    """Simulate a small run whose first job's maps take `seconds` (such as "3s") of CPU.
+
+    Return the run's folder.
+    """
     file = folder / f"{seconds}.yaml"
     file.write_text(SCENARIO.replace("SECONDS", seconds))
     made = folder / f"run-{seconds}"
@@ -52,7 +57,7 @@ def make_run(folder: Path, seconds: str) -> Path:
 
 
 def call(*arguments: object) -> tuple[int, str]:
-    """Return the exit code of a command, and all that the command wrote."""
+    """Call a command of schedbed in this process. Return its exit code and all that it printed."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         try:
@@ -63,7 +68,7 @@ def call(*arguments: object) -> tuple[int, str]:
 
 
 def commands(folder: Path, out: Path) -> dict[str, tuple[object, ...]]:
-    """Return the commands that read a run's folder, by name."""
+    """Return the commands that read the run in `folder`, by name. They write below `out`."""
     return {
         "report": ("report", folder),
         "explain": ("explain", folder, "job_0001_m_000000"),
@@ -115,13 +120,13 @@ def _emptied(folder: Path, _: Path, chance: Random) -> None:
 
 
 def _older(folder: Path, other: Path, chance: Random) -> None:
-    """Take a table of another run of the same scenario, whose rows differ."""
+    """Replace a table in `folder` by that of another run of the same scenario, whose rows differ."""
     name = f"{chance.choice(['jobs', 'attempts', 'decisions'])}.parquet"
     shutil.copy(other / name, folder / name)
 
 
 def _other_rows(folder: Path, _: Path, chance: Random) -> None:
-    """Write a readable table with one row less."""
+    """Replace a table in `folder` by a readable one with one row less."""
     import fastparquet
 
     path = folder / f"{chance.choice(['jobs', 'attempts', 'decisions', 'heartbeats'])}.parquet"
@@ -193,7 +198,11 @@ DAMAGES: Sequence[Damage] = (
 
 
 def silent_successes(work: Path, count: int, seed: int, *, only: Sequence[str] = ()) -> list[str]:
-    """Damage `count` copies of a run, and return the commands that took one without a word or with a traceback."""
+    """Try commands on `count` damaged copies of a run.
+
+    Return a line for each that did not report the damage properly. A command must exit with 2, name the
+    folder, and show no traceback. `only` names the commands to try.
+    """
     good, other = make_run(work, "3s"), make_run(work, "5s")
     found: list[str] = []
     for number in range(count):
@@ -215,7 +224,10 @@ def silent_successes(work: Path, count: int, seed: int, *, only: Sequence[str] =
 
 
 def run_live(work: Path) -> bool:
-    """Run 3,000 live jobs of which the first fails; print the exit code and how many jobs have which state."""
+    """Run 3,000 live jobs of which the first fails.
+
+    Return whether the exit code, states and outputs are as expected.
+    """
     from schedbed.scheduler.history import read_table
 
     file = work / "many.yaml"
@@ -229,7 +241,7 @@ def run_live(work: Path) -> bool:
 
 
 def main() -> int:
-    """Print how many commands were silent; exit with 1 when there was any."""
+    """Print each command that failed to report damage. Return 1 if there is one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,10 +1,12 @@
-"""Fit the framework profile hadoop1 on half of the recorded traces, and judge the simulator on the other half.
+"""Fit the framework profile hadoop1 on half of the recorded traces, and judge the simulator on the other
+half.
 
     python -m tests.bench.recorded_traces [--out docs/results/figures]
 
-The recordings are the Rumen traces of Gridmix and Mumak beside the project (../shared/traces, or the folder that
-SCHEDBED_TRACES names), sorted by name; the first, third and fifth are fitted on, the others judged on. Each number of
-the profile is a median over the attempts of the first half: nothing is searched for by the errors of jobs.
+The recordings are Rumen traces of Gridmix and Mumak in ../shared/traces, or in the folder that
+SCHEDBED_TRACES names. In the order of their names, the first, third and fifth are used to fit the profile,
+the others to judge. Each number of the profile is a median over the attempts of the first half; no number is
+tuned to reduce the errors of jobs.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ VARIANTS: Mapping[str, Any] = {
 
 @dataclass(slots=True)
 class Sample:
-    """What the attempts of recordings say of the framework, in seconds."""
+    """Delays of the framework in recorded attempts, in seconds, as lists for each number of a framework
+    profile.
+    """
 
     setup_s: list[float] = field(default_factory=list)
     cleanup_s: list[float] = field(default_factory=list)
@@ -65,7 +69,10 @@ class Sample:
     init_s: list[float] = field(default_factory=list)  # submission to initialization, without a poller
 
     def take(self, job: Mapping[str, Any], polled: bool) -> None:
-        """Add what one job's attempts say."""
+        """Add the delays of one job.
+
+        `polled` means that the recorded scheduler initialized jobs by polling.
+        """
         if not polled:
             self.init_s.append((job["launchTime"] - job["submitTime"]) / 1000)
         for task, attempt in _succeeded(job, "otherTasks"):
@@ -87,7 +94,7 @@ class Sample:
                 self.start_s.append((attempt["shuffleFinished"] - attempt["startTime"]) / 1000)
 
     def numbers(self) -> dict[str, float]:
-        """Return the numbers of a profile, to a tenth of a second."""
+        """Return the numbers of a framework profile: medians, rounded to a tenth of a second."""
         start_s = round(median(self.start_s), 1)
         return {
             "init_s": round(median(self.init_s), 1),
@@ -100,7 +107,7 @@ class Sample:
 
 
 def fit(paths: Iterable[Path]) -> dict[str, float]:
-    """Return the numbers that recordings give for the profile."""
+    """Return the numbers of a framework profile that the recordings `paths` give."""
     sample = Sample()
     for path in paths:
         polled = read_recording(path).scheduler == "CapacityTaskScheduler"
@@ -110,7 +117,9 @@ def fit(paths: Iterable[Path]) -> dict[str, float]:
 
 
 def starts_of_a_reply(paths: Iterable[Path], kind: str) -> list[int]:
-    """Return how many tasks of a kind each heartbeat's reply started: launches on a host within 50 ms."""
+    """Return how many tasks of a kind each heartbeat's reply started, taking launches on a host within 50 ms
+    as one reply.
+    """
     found: list[int] = []
     for path in paths:
         launched: dict[str, list[int]] = defaultdict(list)
@@ -129,7 +138,11 @@ def starts_of_a_reply(paths: Iterable[Path], kind: str) -> list[int]:
 
 
 def disturbed(path: Path) -> dict[str, set[int]]:
-    """Return the places of jobs, in order of submission, that were held up by what no profile has, by what that was."""
+    """Return the jobs that were delayed by causes outside any profile, as a dictionary from causes to sets of
+    jobs.
+
+    A job is its position in the order of submission.
+    """
     jobs = sorted((job for _, job in objects(path) if job.get("mapTasks")), key=lambda job: job["submitTime"])
     found: dict[str, set[int]] = {STALLS: set(), RETRIES: set()}
     for place, job in enumerate(jobs):
@@ -143,7 +156,10 @@ def disturbed(path: Path) -> dict[str, set[int]]:
 
 
 def agreement(path: Path, variant: Mapping[str, Any] | None) -> RecordedAgreement:
-    """Simulate a recording under FIFO on its own slots, and hold the simulation against the recording."""
+    """Simulate a recording under FIFO with its recorded slots, and compare the simulation with the recording.
+
+    `variant` has settings of the framework profile hadoop1, or is None for no framework profile.
+    """
     trace, recording = read_trace(path), read_recording(path)
     framework = "none" if variant is None else framework_for("hadoop1", recording, **variant)
     with TemporaryDirectory() as folder:
@@ -154,7 +170,7 @@ def agreement(path: Path, variant: Mapping[str, Any] | None) -> RecordedAgreemen
 
 
 def figures(names: Sequence[str], half: str) -> Iterator[Figure]:
-    """Yield the errors of each trace under each variant, and the mean over all jobs of the half."""
+    """Yield the errors of each trace under each variant of the profile, and the mean over all jobs."""
     pooled: dict[str, list[float]] = defaultdict(list)
     for name in names:
         found: RecordedAgreement | None = None
@@ -182,7 +198,9 @@ def figures(names: Sequence[str], half: str) -> Iterator[Figure]:
 
 
 def _misses(name: str, half: str, found: RecordedAgreement) -> Iterator[Figure]:
-    """Yield how many jobs of a recording were held up, and the error of the others in the last variant."""
+    """Yield the number of jobs of a recording that were delayed by outside causes, and the error of the other
+    jobs.
+    """
     left = set(range(len(found.jobs)))
     for what, places in disturbed(TRACES / name).items():
         left -= places
@@ -197,7 +215,7 @@ def _misses(name: str, half: str, found: RecordedAgreement) -> Iterator[Figure]:
 
 
 def main() -> None:
-    """Fit, judge, print, and keep the figures."""
+    """Compute the profile's numbers, judge the simulator with them, and publish the figures."""
     asked = parser(__doc__).parse_args()
     if not TRACES.is_dir():
         raise SystemExit(f"{TRACES}: no such folder, expected the recorded traces (SCHEDBED_TRACES=FOLDER)")
@@ -215,7 +233,7 @@ def main() -> None:
 
 
 def _succeeded(job: Mapping[str, Any], kind: str) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Return the tasks of a kind that succeeded at the first attempt, each with that attempt."""
+    """Return the tasks of a kind that succeeded at their first attempt, each with that attempt."""
     tasks = [task for task in job.get(kind) or [] if len(task["attempts"]) == 1]
     return [(task, task["attempts"][0]) for task in tasks if task["attempts"][0]["result"] == "SUCCESS"]
 
@@ -229,13 +247,13 @@ def _stem(name: str) -> str:
 
 
 def _stalled(task: Mapping[str, Any]) -> bool:
-    """Return whether the only attempt of a task started over a minute after its launch."""
+    """Return whether a task has one attempt, which started more than a minute after its launch."""
     lag_ms = task["attempts"][0]["startTime"] - task["startTime"] if len(task["attempts"]) == 1 else 0
     return lag_ms > 1000 * STALLED_S
 
 
 def _waited(job: Mapping[str, Any]) -> bool:
-    """Return whether a job's set-up began, or a shuffle ended, over a minute after it could have."""
+    """Return whether a job's set-up began, or a shuffle ended, more than a minute later than possible."""
     mapped = max((attempt["finishTime"] for _, attempt in _succeeded(job, "mapTasks")), default=0)
     shuffles = (
         attempt["shuffleFinished"] - max(mapped, attempt["startTime"])

@@ -1,12 +1,13 @@
-"""What faults cost, and that no output byte changes: seeded runs, a JobTracker that dies thrice, a lost node.
+"""Measure what faults cost, and check that no output byte changes: random faults, crashes, a lost node.
 
     python -m tests.bench.recovery [--machines process|docker|sim] [--runs 20] [--scale 0.2]
 
-An undisturbed run gives the outputs and the makespan to compare with. Then come `--runs` runs with three faults each,
-drawn from the run's number (simulated ones compare what each job has written, in bytes); as many as `--repeats` in
-which the JobTracker is killed at a fifth, two and three fifths of the makespan; and one that loses a node at a
-quarter of it for good, whose replicas the others must have again at the end. The workload must not be too short for
-that: neither the second or so that a killed process takes to be back nor the speed of copies is scaled.
+An undisturbed run gives the outputs and the makespan to compare with. In `--repeats` runs the JobTracker is
+killed at a fifth, two fifths and three fifths of that makespan. One run loses a node at a quarter of it, and
+the node never returns. At its end, the other nodes must again hold all replicas of the lost blocks. `--runs`
+runs have three faults each, drawn from the run's number. For simulated runs, the bytes that each job has
+written are compared. The workload must not be too short, since the second that a killed process needs to
+restart and the speed of copies are not scaled.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ LOST = "n3"
 
 
 class Bench:
-    """Runs of one scenario under one policy on one kind of machine."""
+    """A runner of one scenario under one policy on one kind of machine."""
 
     def __init__(self, scenario: Path, scale: float, policy: str, machines: str, folder: Path) -> None:
         options = ["--scale", str(scale), "--policy", policy, "--machines", machines]
@@ -43,7 +44,10 @@ class Bench:
         self.machines = machines
 
     def run(self, name: str, faults: Any = ()) -> Path:
-        """The folder of a run with these faults; RuntimeError when it fails."""
+        """Run the scenario with `faults`, and return the results folder `name`.
+
+        Raise RuntimeError if the run fails.
+        """
         out = self._folder / name
         asked = ["--set", f"faults={json.dumps(faults)}", "--repeats", "1", "--out", str(out), "--no-live"]
         command = [*self._command, *asked, *([] if self.machines == "sim" else ["--keep-outputs"])]
@@ -54,7 +58,10 @@ class Bench:
 
 
 def outputs(out: Path) -> dict[str, Any]:
-    """What the jobs have written: every part's bytes, or (simulated) every job's count of bytes."""
+    """Return what the jobs of the run in `out` wrote: a dictionary from part files to bytes.
+
+    For a simulated run, return a dictionary from jobs to numbers of bytes.
+    """
     parts = {
         str(path.relative_to(out)): path.read_bytes() for path in sorted(out.glob("outputs/*/*/*/part-*"))
     }
@@ -65,14 +72,17 @@ def outputs(out: Path) -> dict[str, Any]:
 
 
 def makespan_s(out: Path) -> float:
-    """From the first submission to the last finish."""
+    """Return the seconds from the first submission to the last finish of the run in `out`."""
     jobs = read_tables(out)["jobs"]
     return float(jobs["finish"].max() - jobs["submit"].min())
 
 
 def restored(blocks: pd.DataFrame, node: str, lost_s: float, replication: int) -> tuple[float, float]:
-    """Of the inputs' blocks with a replica on a node lost for good, the share that has all its replicas at the end, and
-    how long after the loss the last of them came."""
+    """Return how far replicas were restored after `node` was lost at `lost_s` and never came back.
+
+    The first value is the share of input blocks with a replica on the node that have `replication` replicas
+    on other nodes at the end. The second is the seconds from the loss to the last new replica, or 0.
+    """
     inputs = blocks[blocks["file"].str.startswith("/in/")]
     held = inputs[(inputs["node"] == node) & (inputs["added"] <= lost_s)]["block"].unique()
     living = inputs[inputs["removed"].isna() & (inputs["node"] != node) & inputs["block"].isin(held)]
@@ -83,7 +93,11 @@ def restored(blocks: pd.DataFrame, node: str, lost_s: float, replication: int) -
 
 
 def seeded(bench: Bench, first: int, runs: int, calm: Path, calm_s: float) -> list[Figure]:
-    """Runs with faults drawn from `first` on: how many have the calm run's outputs, and what they cost."""
+    """Run `runs` runs with random faults, whose seeds begin with `first`, and compare them with the
+    undisturbed run `calm`.
+
+    Return whether all outputs are equal (in percent, the worst run), and the makespans divided by `calm_s`.
+    """
     expected, same, stretches = outputs(calm), [], []
     for seed in range(first, first + runs):
         until = f"{0.8 * calm_s / bench.scale:.3f}s"
@@ -106,7 +120,10 @@ def seeded(bench: Bench, first: int, runs: int, calm: Path, calm_s: float) -> li
 
 
 def crashes(bench: Bench, repeats: int, calm_s: float) -> Figure:
-    """The JobTracker dies three times: the makespan over the undisturbed run's."""
+    """Run with three crashes of the JobTracker.
+
+    Return the makespans divided by that of the undisturbed run, `calm_s`.
+    """
     at = [f"{share * calm_s / bench.scale:.3f}s" for share in (0.2, 0.4, 0.6)]
     faults = [{"at": when, "crash": "jobtracker"} for when in at]
     stretches = []
@@ -122,7 +139,10 @@ def crashes(bench: Bench, repeats: int, calm_s: float) -> Figure:
 
 
 def lost_node(bench: Bench, calm_s: float) -> list[Figure]:
-    """A node is gone for good: the share of its blocks that have all their replicas again."""
+    """Run with one node that dies and never returns.
+
+    Return the share of its blocks that have all replicas again, and how long that took.
+    """
     out = bench.run("lost", [{"at": f"{0.25 * calm_s / bench.scale:.3f}s", "kill": LOST}])
     tables = read_tables(out)
     replication = json.loads((out / "run.json").read_text())["scenario"]["cluster"]["blocks"]["replication"]
@@ -140,7 +160,7 @@ def lost_node(bench: Bench, calm_s: float) -> list[Figure]:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Run the benchmark, print its figures, and save them if `--out` is given."""
     options = parser(__doc__)
     options.add_argument("--machines", default="process", choices=["process", "docker", "sim"])
     options.add_argument("--runs", type=int, default=20, help="seeded runs (default 20)")

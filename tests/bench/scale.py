@@ -1,10 +1,10 @@
-"""How many nodes one host holds: until all send heartbeats, then a synthetic workload to its end.
+"""Measure how many nodes one host can run: the time until all send heartbeats, then a workload.
 
     python tests/bench/scale.py [--repeats 5] [--machines process|docker] [--nodes 24, containers: 50]
 
-Time counts from the command's start to the first heartbeat of the last node. Memory is looked at every 3 s: of process
-nodes the largest proportional set size of all processes of the command together (what they share counts once), of
-containers by how much the host's available memory has sunk at most.
+Time counts from the command's start to the first heartbeat of the last node. Memory is read every 3 s. For
+process nodes it is the largest proportional set size of all processes of the command together, in which
+shared memory counts once. For containers it is the largest decrease of the host's available memory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ UP_S = {"process": 60, "docker": 90}
 
 
 def scenario(nodes: int) -> dict[str, Any]:
-    """Two jobs of three waves in all; together the nodes are declared 60% of the host's cores."""
+    """Return a scenario with two jobs, whose maps together fill the map slots of all nodes three times.
+
+    The nodes together are declared with 60% of the host's cores.
+    """
     speed = round(0.6 * (os.cpu_count() or 1) / nodes, 3)
     node = {"cores": 1, "core_speed": speed, "memory": "512MiB", "map_slots": 1, "reduce_slots": 1}
     map_cost = {"cpu": "4s", "read": "8MiB", "write": "8MiB"}
@@ -54,13 +57,16 @@ def scenario(nodes: int) -> dict[str, Any]:
 
 
 def available_bytes() -> int:
-    """The host's memory that is to be had."""
+    """Return the memory of the host that is available to new processes."""
     return psutil.virtual_memory().available
 
 
 def run_once(machines: str, nodes: int, folder: Path) -> dict[str, float]:
-    """A command: seconds until all nodes are up, seconds of the workload, memory, share of jobs that succeeded, and
-    whether the run calls itself trusted."""
+    """Run the workload once.
+
+    Return the seconds until all nodes are up, the seconds of the workload, the memory in GiB, the share of
+    jobs that succeeded, and whether the run is trusted (1 or 0).
+    """
     (folder / "scale.yaml").write_text(yaml.safe_dump(scenario(nodes)))
     out, memory = folder / "out", 0
     options = ["--out", str(out), "--no-live", "--machines", machines]
@@ -94,7 +100,7 @@ def run_once(machines: str, nodes: int, folder: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Run the benchmark, print its figures, and save them if `--out` is given."""
     options = parser(__doc__)
     options.add_argument("--machines", choices=list(NODES), default="process", help="what nodes are made of")
     options.add_argument("--nodes", type=int, help="how many (default 24 of processes, 50 containers)")

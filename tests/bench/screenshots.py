@@ -1,9 +1,10 @@
-"""Take the pictures of docs/pictures.md: the report, the live page and the arena's page, wide and narrow.
+"""Take the pictures of docs/pictures.md: the report, the live page and the arena's page, in two widths.
 
     python -m tests.bench.screenshots [--only report,live,arena] [--report DIR] [--out docs]
 
-The report is that of a simulated run, or of a run's folder given by `--report`; the live page that of a live run,
-which is stopped afterwards; the arena's page that of docs/results/arena. Needs a headless Chromium.
+The report is that of a simulated run, or of the run whose folder `--report` names. The live page is that of a
+live run, which is stopped afterwards. The arena's page is that of docs/results/arena. Needs a headless
+Chromium.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ new Promise((done) => {
 
 
 def take(page: Path | str, name: str, out: Path, script: str = "0") -> None:
-    """Take both pictures of a page."""
+    """Take a wide and a narrow picture of `page`, and save them in `out`.
+
+    The page runs `script` before each.
+    """
     for end, (width, high) in WIDTHS.items():
         path = out / f"{name}{end}.png"
         look(page, width, [script], picture=Picture(path=path, high=high))
@@ -47,7 +51,9 @@ def take(page: Path | str, name: str, out: Path, script: str = "0") -> None:
 
 
 def report(out: Path, folder: Path | None) -> None:
-    """Take the report of a folder, made again, or of a run that is simulated now."""
+    """Take pictures of the report of the run in `folder`, rebuilt for this, or of a run that is simulated
+    now.
+    """
     with tempfile.TemporaryDirectory() as made:
         if folder is None:
             folder = Path(made) / "out"
@@ -60,14 +66,14 @@ def report(out: Path, folder: Path | None) -> None:
 
 
 def live(out: Path) -> None:
-    """Take the page of a live run while it goes on."""
+    """Take pictures of the page of a live run in progress."""
     with tempfile.TemporaryDirectory() as made, running(Path(made) / "out") as url:
         take(url, "live", out, BUSY)
 
 
 @contextmanager
 def running(folder: Path) -> Iterator[str]:
-    """Run `LIVE` within the block, and yield the address of its page."""
+    """Run the command `LIVE` during the block, and yield the address of its live page."""
     process = subprocess.Popen([*SCHEDBED, *LIVE, "--out", str(folder)], stdout=subprocess.DEVNULL)
     try:
         address, until_s = folder / "web-url", time.monotonic() + UP_S
@@ -83,12 +89,12 @@ def running(folder: Path) -> Iterator[str]:
 
 
 def arena(out: Path) -> None:
-    """Take the page of the arena's kept run."""
+    """Take pictures of the page of the arena in docs/results."""
     take(ROOT / "docs" / "results" / "arena" / "arena.html", "arena", out)
 
 
 def main() -> None:
-    """Take the pictures."""
+    """Take the pictures that `--only` names."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--only", default="report,live,arena", help="which pages, with commas between")
     options.add_argument("--report", type=Path, help="the folder of a run; without it one is simulated")

@@ -1,4 +1,4 @@
-"""A plugin for pytest: every request of a client's own tests shows the token, which these tests know nothing of."""
+"""A plugin for pytest that adds the WebHDFS token to every request of a client's own tests."""
 
 from __future__ import annotations
 

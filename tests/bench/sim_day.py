@@ -1,9 +1,11 @@
-"""Measure whole simulating commands, from the command line to the files: a day of Facebook's, and small ones.
+"""Measure whole commands that simulate: a day of Facebook's trace, and small runs.
 
-    python -m tests.bench.sim_day --trace FB-2010_samples_24_times_1hr_0.tsv [--repeats 3] [--only WORD] [--out FOLDER]
+    python -m tests.bench.sim_day --trace FB-2010_samples_24_times_1hr_0.tsv [--repeats 3] [--only WORD]
+        [--out FOLDER]
 
-Each command runs in a process of its own on a host without other work. Wall-clock time, CPU time and peak memory are
-those of the command and its children. A bare heapq loop runs in the same minute as a yardstick.
+Each command is measured from the command line to the written files, in its own process on a host without
+other work. Elapsed time, CPU time and peak memory are those of the command and its children. A bare heapq
+loop runs in the same minute as a yardstick.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """The wall-clock time, the CPU time (s) and the peak memory of the largest process (GiB) of a command."""
+    """Elapsed seconds and CPU seconds of a command, and the peak memory of its largest process in GiB."""
 
     wall_s: float
     cpu_s: float
@@ -39,7 +41,10 @@ class Took:
 
 
 def take(folder: Path, *arguments: str) -> Took:
-    """Run `schedbed run ARGUMENTS --machines sim` and return what it took. CalledProcessError if it fails."""
+    """Run `schedbed run ARGUMENTS --machines sim`, and return what it used.
+
+    Raise CalledProcessError if it fails.
+    """
     out = folder / f"out{len(list(folder.iterdir()))}"
     began_s = time.perf_counter()
     child = subprocess.Popen(
@@ -57,12 +62,14 @@ def take(folder: Path, *arguments: str) -> Took:
 
 
 def of_policies(names: Sequence[str]) -> list[str]:
-    """Return the options that choose the policies."""
+    """Return the command-line options that choose the policies `names`."""
     return [word for name in names for word in ("--policy", name)]
 
 
 def the_day(folder: Path, repeats: int, trace: Path) -> list[Figure]:
-    """Measure FB-2010's day under each policy alone, and under all three."""
+    """Measure the day of the trace FB-2010 under each of three policies alone, and under all three in one
+    command.
+    """
     day = ["fb2010", "--set", f"workload.trace={trace}"]
     alone = {name: [take(folder, *day, *of_policies([name])) for _ in range(repeats)] for name in POLICIES}
     three = [take(folder, *day, *of_policies(POLICIES)) for _ in range(repeats)]
@@ -83,7 +90,7 @@ def the_day(folder: Path, repeats: int, trace: Path) -> list[Figure]:
 
 
 def lone_jobs(folder: Path, repeats: int, trace: Path) -> list[Figure]:
-    """Measure a trace of jobs that have one map each and no reduce, spread over a day."""
+    """Measure a generated trace of jobs with one map each and no reduce, spread over a day."""
     path = folder / "lone.tsv"
     gap_s = DAY_S / LONE_JOBS
     path.write_text("".join(f"job{i}\t{int(i * gap_s)}\t0\t{MIB}\t0\t0\n" for i in range(LONE_JOBS)))
@@ -93,7 +100,7 @@ def lone_jobs(folder: Path, repeats: int, trace: Path) -> list[Figure]:
 
 
 def six_nodes(folder: Path, repeats: int, trace: Path) -> list[Figure]:
-    """Measure a run of the kind with which a person begins."""
+    """Measure the quickstart, as an example of a first run: under Fair, and under its own three policies."""
     return [
         _seconds(
             "quickstart (6 nodes), fair",
@@ -124,7 +131,7 @@ PARTS: dict[str, Callable[[Path, int, Path], list[Figure]]] = {
 
 
 def main() -> None:
-    """Measure all parts, or one."""
+    """Measure all parts, or the one that `--only` names, and publish the figures."""
     made = parser(__doc__)
     made.add_argument("--trace", type=Path, required=True, help="SWIM's file of FB-2010's day")
     made.add_argument("--only", choices=tuple(PARTS))

@@ -1,10 +1,11 @@
-"""What the simulator's nodes cost alone: python -m tests.bench.sim_fluid [--tasks N] [--nodes N]
+"""Measure what the simulator's nodes cost: python -m tests.bench.sim_fluid [--tasks N] [--nodes N]
 
-Prints CPU microseconds a task (median of 5 runs) of the exact and the fluid emulation, without core or heartbeats.
-Every slot is refilled when its attempt ends. Cases: maps that read locally, compute and spill; every tenth of them
-reading from another node; jobs of 40 maps and 2 reduces that shuffle and write two replicas; as many reduces that
-each fetch from everywhere at once (`all to all`). About 8 us of each are the bench's own. The cyclic garbage
-collector is off, as a driver should have it: walking over everything that lives costs another 20 us a task.
+The script prints CPU microseconds a task (median of 5 runs) of the exact and the fluid emulation, without
+core or heartbeats. When an attempt ends, its slot gets a new one at once. The cases are: maps that read
+locally, compute and spill; the same with every tenth map reading from another node; jobs of 40 maps and 2
+reduces that shuffle and write two replicas; and the same with 20 reduces that each fetch from everywhere at
+once (`all to all`). About 8 us of each are the benchmark's own. The cyclic garbage collector is off, as a
+driver should have it: visiting all objects costs another 20 us a task.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ CASES = {  # reduces a job, share of remote reads, known durations
 
 
 class Blocks:
-    """A block lies where its name says; a second replica of output goes to the next node."""
+    """A stand-in for the NameNode: a block's name is its node, and the second replica of an output goes to
+    the next node.
+    """
 
     def __init__(self, nodes: Sequence[NodeId]) -> None:
         self._nodes = nodes
@@ -52,7 +55,7 @@ class Blocks:
 
 
 class Load:
-    """Fills all slots again and again, in the order in which they become free."""
+    """A workload of `tasks` tasks that refills each slot as soon as it is free."""
 
     def __init__(
         self, emulation: Emulation, nodes: Sequence[NodeId], tasks: int, case: tuple[int, float, bool]
@@ -69,7 +72,7 @@ class Load:
         self._outputs: dict[str, list[MapOutput]] = {}
 
     def launch(self, now_s: float, node: NodeId) -> None:
-        """The next task on that node."""
+        """Start the next task of the workload on `node`."""
         job, index = divmod(self._number, MAPS + self._reduces)
         self._number += 1
         name, luck = f"job_{job}", self._luck
@@ -109,7 +112,7 @@ class Load:
             )
 
     def ended(self, now_s: float, node: NodeId, report: AttemptReport) -> None:
-        """Tell the job's reduces, and refill the slot."""
+        """Send a finished map's output to the reduces of its job, and refill the slot."""
         assert report.state == "succeeded", report
         if self._reduces and "_m_" in report.attempt:
             job, index = report.attempt.split("_m_")
@@ -122,7 +125,10 @@ class Load:
             self.launch(now_s, node)
 
     def run(self, slots: int) -> int:
-        """How many tasks have ended when nothing happens any more."""
+        """Fill `slots` slots on each node, and run until nothing happens any more.
+
+        Return the number of tasks that ended.
+        """
         ended = 0
         for slot in range(slots):
             for number, node in enumerate(self._nodes):
@@ -137,7 +143,7 @@ class Load:
 
 
 def measure(case: str, nodes: int, tasks: int) -> float:
-    """CPU microseconds a task."""
+    """Run a case of `CASES`, and return the CPU microseconds that a task takes."""
     names = [f"n{number}" for number in range(nodes)]
     store = Blocks(names)
     known = CASES[case][2]
@@ -155,7 +161,7 @@ def measure(case: str, nodes: int, tasks: int) -> float:
 
 
 def node_spec(name: NodeId, rack: str) -> NodeSpec:
-    """Four cores, four slots."""
+    """Return a node with four cores, three map slots and one reduce slot."""
     return NodeSpec(
         node=name,
         rack=rack,

@@ -1,4 +1,7 @@
-"""A simulation to be timed: jobs of 500 maps and 10 reduces keep the slots busy; maps have three replicas."""
+"""A simulation to be timed: jobs of 500 maps and 10 reduces keep the slots busy.
+
+The maps' inputs have three replicas.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ grows with the length of the run."""
 
 
 class Columns:
-    """Keeps rows as a writer would get them and lets go of them in batches."""
+    """A sink that keeps rows in batches, as the writer of a table does, then discards and counts them."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -29,7 +32,7 @@ class Columns:
         self.decision = self.attempt = self.job = self.heartbeat = self.block = self.fault = self._take
 
     def columns(self, table: str, data: Any) -> None:
-        """Many rows at once, of the compiled loop."""
+        """Count rows that the compiled loop delivers as whole columns. `table` is their table's name."""
         self.count += len(data)
 
     def _take(self, row: Any) -> None:
@@ -41,7 +44,11 @@ class Columns:
 
 
 class Costs:
-    """Durations of about 30 s, drawn once; with `fluid` the same as CPU, and bytes to read, shuffle and write."""
+    """The costs of tasks, of about 30 s each, drawn once.
+
+    With `fluid` they are CPU seconds, and bytes to read, shuffle and write. Otherwise they are fixed
+    durations.
+    """
 
     def __init__(self, *, fluid: bool) -> None:
         luck = chance(1, "bench")
@@ -66,7 +73,12 @@ class Costs:
 def make_setup(
     policy: str, nodes: int, tasks: int, *, fluid: bool, inputs: bool, load: float = LOAD, **changes: Any
 ) -> Setup:
-    """A cluster of 20-node racks with jobs that arrive as fast as it can run them."""
+    """Return the setup of a simulation: a cluster with racks of 20 nodes, and jobs that arrive as fast as it
+    can run them.
+
+    `load` is the work that arrives for each second of a map slot. With `inputs` the maps read blocks;
+    `changes` are other fields of the setup.
+    """
     costs = Costs(fluid=fluid)
     specs = tuple(
         NodeSpec(

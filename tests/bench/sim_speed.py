@@ -1,12 +1,14 @@
-"""How fast the simulator is: all its figures, or one run.
+"""Measure how fast the simulator is: all its figures, or one run.
 
     python tests/bench/sim_speed.py [--repeats 5] [--out FILE]
-    python -m tests.bench.sim_speed --nodes N [--tasks N] [--policy P]... [--mode exact|fluid] [--engine auto|objects]
+    python -m tests.bench.sim_speed --nodes N [--tasks N] [--policy P]... [--mode exact|fluid]
+        [--engine auto|objects]
 
-The second prints for each policy tasks/s and events/s (as SimMR counts them) by wall clock and by CPU time, the
-heartbeats played and spared, and the peak memory; and, in the same process, a bare heapq loop over as many tasks as
-a yardstick. The first plays each of its runs in a process of its own and takes wall clock, but for what a task costs
-on few and on many nodes: there it takes CPU time. Times are without the placing of inputs.
+The second form prints for each policy tasks/s and events/s (counted as by the simulator SimMR) by elapsed and
+by CPU time, the numbers of processed and skipped heartbeats, and the peak memory. It also times a bare heapq
+loop over as many tasks in the same process as a yardstick. The first form runs each simulation in its own
+process. It reports elapsed time, except for the cost of a task on few and on many nodes, which is CPU time.
+Rates exclude the placing of inputs.
 """
 
 from __future__ import annotations
@@ -40,7 +42,10 @@ NAMES = {"exact": "no contention", "fluid": "fluid model with transfers"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRun:
-    """What a run took. `start_s` is the placing of inputs."""
+    """Measurements of one simulation.
+
+    `start_s` is the time to place the inputs, `wall_s` and `cpu_s` that of the loop.
+    """
 
     tasks: int
     events: int
@@ -55,7 +60,9 @@ class MeasuredRun:
 
 
 def bare_loop(nodes: int, tasks: int) -> float:
-    """Tasks/s of a heap alone: each pop starts the next task of a slot."""
+    """Return the tasks per second of a heap alone, in which each step ends one task and starts the slot's
+    next.
+    """
     began_s = time.perf_counter()
     heap = [(float(slot), slot) for slot in range(nodes * MAP_SLOTS)]
     for _ in range(tasks):
@@ -65,7 +72,7 @@ def bare_loop(nodes: int, tasks: int) -> float:
 
 
 def compile_loop() -> None:
-    """So that no compiling is timed."""
+    """Run a tiny simulation, so that later measurements do not include compilation."""
     run(Simulation(make_setup("fifo", 3, 1, fluid=False, inputs=False), Columns()))
 
 
@@ -80,7 +87,11 @@ def simulate(
     inputs: bool = True,
     skips: bool = True,
 ) -> MeasuredRun:
-    """Plays it in this process."""
+    """Simulate the workload of `make_setup` in this process. Return the measurements.
+
+    `mode` is "exact" or "fluid", `engine` is "auto" or "objects" (no compiled loop). With `skips` the
+    decisions table has rows of jobs that did not take a node.
+    """
     setup = make_setup(policy, nodes, tasks, fluid=mode == "fluid", inputs=inputs, load=load, skip_rows=skips)
     if engine == "auto":
         compile_loop()
@@ -111,7 +122,7 @@ def simulate(
 
 
 def show(policy: str, run: MeasuredRun) -> None:
-    """A line."""
+    """Print a line with the measurements of a run."""
     if run.note:
         print(f"{policy}: {run.note}")
     print(
@@ -124,7 +135,7 @@ def show(policy: str, run: MeasuredRun) -> None:
 
 
 def alone(policy: str, nodes: int, tasks: int, mode: str) -> MeasuredRun:
-    """Plays it in a process of its own, so that memory is this run's."""
+    """Simulate in a new process, so that the measured memory is that of this run only."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         finished = pool.submit(simulate, policy, nodes, tasks, mode).result()
@@ -133,7 +144,7 @@ def alone(policy: str, nodes: int, tasks: int, mode: str) -> MeasuredRun:
 
 
 def rates(repeats: int) -> list[Figure]:
-    """Tasks/s on 1,000 nodes."""
+    """Return tasks per second on 1,000 nodes for each mode and policy."""
     return [
         Figure(
             name=f"{MILLION:,} tasks on 1,000 nodes, {NAMES[mode]}: {policy}",
@@ -149,7 +160,7 @@ def rates(repeats: int) -> list[Figure]:
 
 
 def long_run(repeats: int) -> list[Figure]:
-    """1,000,000 tasks on 10,000 nodes."""
+    """Return the seconds of a simulation of 1,000,000 tasks on 10,000 nodes."""
     runs = [alone(FAIR_DELAY, 10_000, MILLION, "exact") for _ in range(repeats)]
     return [
         Figure(
@@ -163,9 +174,10 @@ def long_run(repeats: int) -> list[Figure]:
 
 
 def growth(repeats: int) -> list[Figure]:
-    """What a task costs on few and on many nodes, at the same load on each.
+    """Return the CPU time of a task on 100, 1,000 and 10,000 nodes at the same load a node.
 
-    Under delay the rows of jobs that decline a node grow with the jobs that run, and these with the nodes.
+    Under delay scheduling, a table's rows of jobs that decline a node become more with the number of running
+    jobs, and thus with the number of nodes.
     """
     figures: list[Figure] = []
     for policy in ("fair", FAIR_DELAY):
@@ -183,7 +195,7 @@ def growth(repeats: int) -> list[Figure]:
 
 
 def main() -> None:
-    """All figures, or a line for each policy."""
+    """Publish all figures, or print a line for each policy if the options describe one run."""
     made = parser(__doc__)
     made.add_argument("--nodes", type=int)
     made.add_argument("--tasks", type=int)

@@ -2,7 +2,8 @@
 
     python tests/bench/spark_job.py wordcount|sort INPUT OUTPUT_FOLDER
 
-Prints the seconds of the action alone. The output has the form of schedbed's, one file a partition.
+The script prints the seconds of the action alone. The output has the format of schedbed's, with one file for
+each partition.
 """
 
 from __future__ import annotations
@@ -22,19 +23,22 @@ PARTS = 2
 
 
 def words(lines: Any) -> Any:
-    """RDD of lines of output, one a word."""
+    """Return an RDD of output lines, each a word and its count."""
     counts = lines.flatMap(str.split).map(lambda word: (word, 1)).reduceByKey(add, PARTS)
     return counts.map(lambda pair: f"{pair[0]}\t{pair[1]}\n".encode())
 
 
 def ordered(records: Any) -> Any:
-    """RDD of the records in the order of their keys."""
+    """Return an RDD of the records, sorted by key."""
     pairs = records.map(lambda record: (bytes(record[:KEY_BYTES]), record))
     return pairs.sortByKey(numPartitions=PARTS).values()
 
 
 def run(context: Any, app: str, source: str, out: Path) -> float:
-    """Seconds from the first call on the data to the last part written."""
+    """Run `app` on the file `source` and write its parts.
+
+    Return the seconds from the first call to the last part.
+    """
 
     def save(number: int, rows: Iterable[bytes]) -> Iterator[int]:
         with (out / f"part-{number:05}").open("wb") as file:
@@ -51,7 +55,7 @@ def run(context: Any, app: str, source: str, out: Path) -> float:
 
 
 def main() -> None:
-    """Runs one job."""
+    """Run the job that the command line names, and print its seconds."""
     app, source, out = sys.argv[1], str(Path(sys.argv[2]).resolve()), Path(sys.argv[3]).resolve()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -1,8 +1,9 @@
-"""Where the seconds of a start are: from the command to the last node's first heartbeat.
+"""Measure the stages of a start: from the command to the last node's first heartbeat.
 
     python tests/bench/start_hops.py [--repeats 5] [--nodes 6]
 
-The run has one job that is submitted in an hour. The command writes when it passes each stage (see pass_watch.py).
+The run has one job that is submitted in an hour. The command records when it reaches each stage (see
+pass_watch.py).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ STAGES = (
 
 
 def stages(nodes: int) -> dict[str, float]:
-    """Start once; return the seconds of each stage."""
+    """Start a run once. Return the seconds of each stage."""
     with tempfile.TemporaryDirectory(prefix="schedbed-bench-") as name:
         base = Path(name)
         watch = PassWatch.begin(base, POINTS)

@@ -1,10 +1,11 @@
-"""What streaming costs: word count of 64 MiB by two commands, beside `mapper | sort | reducer` in a shell.
+"""Measure what streaming costs: word count of 64 MiB by two commands, compared with a pipeline in a shell.
 
     python tests/bench/streaming.py [--repeats 3]
 
-CPU-seconds of all attempts, as their table says (attempts with all that their commands use), over those of the shell
-pipeline with its `sort` in the C locale, which is the cheapest. Both use the same `awk` programs on the same text. The
-live run has one node of one whole host core; nothing of the testbed itself (Ray, agents) is counted.
+A ratio is the CPU seconds of all attempts in the attempts table, their commands included, divided by those of
+`mapper | sort | reducer` in a shell. The pipeline's `sort` uses the C locale, which is the cheapest. Both
+sides run the same `awk` programs on the same text. The live run has one node of one whole host core. The
+testbed itself (Ray, agents) does not count.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ REDUCER = (
 
 
 def streamed() -> Result:
-    """Run the job live, its outputs kept."""
+    """Run the streaming job live with its outputs kept."""
     values = {
         "name": "streaming",
         "cluster": {
@@ -55,7 +56,7 @@ def streamed() -> Result:
 
 
 def piped(folder: Path) -> float:
-    """Run the shell pipeline on the text in a folder; returns its CPU-seconds."""
+    """Run the shell pipeline on the file `text` in `folder`. Return its CPU seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         ["sh", "-c", f"{MAPPER} < text | sort | {REDUCER} > counts"],
@@ -68,7 +69,7 @@ def piped(folder: Path) -> float:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Run the benchmark, print its figures, and save them if `--out` is given."""
     asked = parser(__doc__).parse_args()
     ours, theirs, ratios = [], [], []
     with tempfile.TemporaryDirectory(prefix="schedbed-bench-") as name:

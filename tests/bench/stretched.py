@@ -1,9 +1,10 @@
-"""Whether results stay the same when emulated seconds last longer: the quickstart at several values of `stretch`.
+"""Measure whether results stay the same when emulated seconds last longer, at several `stretch` values.
 
     python tests/bench/stretched.py [--repeats 3] [--stretches 1,2,4,8] [--scale 0.05] [--policy fifo]
 
-Each repeat runs all of them one after another. A ratio is of emulated seconds, to the first value in the same repeat.
-What remains above 1 at the first value is the emulation's own work, which does not slow down: the last rows show it.
+Each repeat runs the quickstart at all values in turn. A ratio divides emulated seconds by those at the first
+value in the same repeat. The emulation's own work does not slow down with `stretch`, and so adds most at the
+first value. The last rows show that work.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ LOW, HIGH = 0.97, 1.03
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A run: its makespan, mean completion, and the median from a heartbeat's reply to an attempt's first line."""
+    """Measurements of a run: makespan, mean completion, and the median time from a heartbeat's reply to an
+    attempt's first line.
+    """
 
     makespan_s: float
     completion_s: float
@@ -36,7 +39,7 @@ class Seen:
 
 
 def one_run(stretch: float, scale: float, policy: str) -> Seen:
-    """Run the quickstart and read what came of it."""
+    """Run the quickstart live and return its measurements."""
     with tempfile.TemporaryDirectory(prefix="schedbed-bench-") as name:
         out = Path(name) / "out"
         command = [*SCHEDBED, "run", "quickstart", "--no-live", "--no-check", "--out", str(out)]
@@ -53,7 +56,9 @@ def one_run(stretch: float, scale: float, policy: str) -> Seen:
 
 
 def measure(stretches: Sequence[float], repeats: int, scale: float, policy: str) -> list[Figure]:
-    """Return ratios to the first stretch, and what each run took of emulated time itself."""
+    """Return the ratios of makespan and completion to the first of `stretches`, and the median launch time at
+    each.
+    """
     runs: dict[float, list[Seen]] = {stretch: [] for stretch in stretches}
     for repeat in range(repeats):
         for stretch in stretches:
@@ -83,7 +88,7 @@ def measure(stretches: Sequence[float], repeats: int, scale: float, policy: str)
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark, print its figures, and save them if `--out` is given."""
     options = parser(__doc__)
     options.set_defaults(repeats=3)
     options.add_argument(

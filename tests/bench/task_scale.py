@@ -1,11 +1,12 @@
-"""Whether limits are right at the scale of a task: transfers of 1 to 16 MB after a pause, and tasks of one second.
+"""Measure whether limits are right for short work: transfers of 1 to 16 MB, and tasks of one second.
 
     python tests/bench/task_scale.py [--repeats 5] [--limits software cgroup docker]
 
-Starts two nodes without Ray, as `schedbed doctor --measure` does, and runs one attempt at a time, so that disk and NIC
-are idle. Transfers run at half a host core, where their CPU time does not decide; the task of one emulated second runs
-at a twentieth of a core. Every figure is the time from an attempt's start to its end over size / rate (or one second);
-of a transfer 3 ms are subtracted, which an attempt takes that does nothing.
+The benchmark starts two nodes without Ray, as `schedbed doctor --measure` does, and runs one attempt at a
+time, so that disk and NIC are idle before. Transfers run at half a host core, so that their CPU time does not
+matter. The task of one emulated second runs at a twentieth of a core. Every figure is the attempt's time
+divided by size / rate (or by one second). From a transfer's time 3 ms are subtracted, the time of an attempt
+that does nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FAST, SLOW = 0.5, 0.05  # host cores
 
 
 def cluster(limits: str, core_speed: float) -> ClusterSpec:
-    """Two nodes in a rack."""
+    """Return a cluster of two nodes in one rack."""
     nodes = tuple(
         NodeSpec(
             node=name,
@@ -48,7 +49,7 @@ def cluster(limits: str, core_speed: float) -> ClusterSpec:
 
 
 async def took(loads: Loads, work: Work, repeats: int) -> list[float]:
-    """Seconds of the attempt, alone and after a pause, each time."""
+    """Run an attempt of `work` several times, each after a pause, and return its times in seconds."""
     found: list[float] = []
     for _ in range(repeats):
         await asyncio.sleep(PAUSE_S)
@@ -58,7 +59,9 @@ async def took(loads: Loads, work: Work, repeats: int) -> list[float]:
 
 
 async def transfers(mode: str, repeats: int) -> list[Figure]:
-    """Each kind and size."""
+    """Return figures of transfers of each kind and size under `mode`: software limits, cgroups, or
+    containers.
+    """
     machines, limits = ("docker", "auto") if mode == "docker" else ("process", mode)
     figures: list[Figure] = []
     with nodes_alone(cluster(limits, FAST), machines) as config:
@@ -77,7 +80,7 @@ async def transfers(mode: str, repeats: int) -> list[Figure]:
 
 
 async def task(mode: str, repeats: int) -> Figure:
-    """One emulated second of CPU time."""
+    """Return the figure of a task that needs one emulated second of CPU."""
     machines, limits = ("docker", "auto") if mode == "docker" else ("process", mode)
     with nodes_alone(cluster(limits, SLOW), machines) as config:
         async with loads_on(config, 8.0) as loads:
@@ -89,7 +92,7 @@ async def task(mode: str, repeats: int) -> Figure:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Run the benchmark, print its figures, and save them if `--out` is given."""
     options = parser(__doc__)
     options.add_argument("--limits", nargs="+", choices=MODES, default=list(MODES))
     asked = options.parse_args()

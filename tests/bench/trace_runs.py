@@ -1,9 +1,9 @@
-"""Traces at work: python -m tests.bench.trace_runs [--traces DIR] [--limit-tasks N] [--jobs N]
+"""Run recorded traces: python -m tests.bench.trace_runs [--traces DIR] [--limit-tasks N] [--jobs N]
 
-Simulates each trace of a folder on the cluster that is proposed for it, under fifo, fair and delay, and prints a line
-each: what ended, or the one line that it was refused with. Then `trace convert` on a made workload of 187,520 jobs, its
-seconds of CPU and its memory. The folder is ../shared/traces unless given; a trace with more tasks than the limit runs
-its first jobs only.
+The script simulates each trace of a folder under fifo, fair and delay, on the cluster that schedbed proposes
+for it. It prints a line for each: how the jobs ended, or the one line with which the trace was refused. Then
+it runs `trace convert` on a generated workload of 187,520 jobs, and prints CPU seconds and memory. The folder
+is ../shared/traces by default. Of a trace with more tasks than the limit, only the first jobs run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MADE_JOBS = 187_520
 
 
 class _Ends(NoSink):
-    """Counts how jobs end."""
+    """A sink that counts the states in which jobs end."""
 
     def __init__(self) -> None:
         self.states: Counter[str] = Counter()
@@ -54,7 +54,7 @@ class _Ends(NoSink):
 
 
 def main() -> int:
-    """Return 0 when every trace ran to its end or was refused in one line."""
+    """Return 0 if every trace ran to its end or was refused in one line, and 1 otherwise."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def _outcomes(path: Path, limit: int) -> Iterator[tuple[str, bool]]:
-    """Yield a line for each policy and whether it is as it must be."""
+    """Yield for each policy a line with the outcome of the trace, and whether the outcome is acceptable."""
     try:
         trace = read_trace(path)
     except BadInput as error:

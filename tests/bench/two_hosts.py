@@ -1,10 +1,11 @@
-"""Two hosts that differ: what is left of a wrong clock and of slower cores in the tables of a run.
+"""Two hosts that differ: how far a wrong clock and slower cores still show in the tables of a run.
 
     python tests/bench/two_hosts.py [--repeats 5] [--slower 2] [--ahead -0.08]
 
-Both hosts are namespaces of this machine (root is needed). On one of them every Python has a clock that is off and uses
-more CPU time for the work of the core trial. A node is pinned to each; equal maps of that work run on both. CPU is held
-in software: such hosts share the kernel's control groups, and each would remove those of the other as leftovers.
+Both hosts are namespaces of this machine (root is needed). On the second host, the clock of every Python
+process is wrong, and the work of the core trial takes more CPU time. Each host runs one node, and equal maps
+of that work run on both nodes. CPU is limited in software: such hosts share the kernel's control groups, and
+each would remove those of the other as leftovers.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class FixedWork:
 
 
 def measure(head: LanHost, name: str) -> tuple[dict[str, object], pd.DataFrame]:
-    """A run from the head: its run.json and its attempts that succeeded."""
+    """Start a run from the head host. Return its run.json and the attempts that succeeded."""
     (head.folder / "fixed_work.py").write_text(FIXED_WORK)
     (head.folder / "two.yaml").write_text(yaml.safe_dump(SCENARIO))
     command = [*CLI, "run", "/tmp/two.yaml", "--address", "auto", "--no-live"]
@@ -75,7 +76,7 @@ def measure(head: LanHost, name: str) -> tuple[dict[str, object], pd.DataFrame]:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Run the benchmark, print its figures, and save them if `--out` is given."""
     options = parser(__doc__)
     options.add_argument("--slower", type=float, default=2.0)
     options.add_argument("--ahead", type=float, default=-0.08)
@@ -104,7 +105,7 @@ def main() -> None:
 
 
 def figures_of(run: dict, attempts: pd.DataFrame, ahead_s: float) -> dict[str, float]:
-    """The figures of one run by name."""
+    """Return the figures of one run by name. The second host's clock is ahead by `ahead_s` seconds."""
     readings = [reading for record in run["runs"] for reading in record["hosts"]["left"]["clock"]]
     maps = attempts[attempts["kind"] == "map"].assign(took=lambda rows: rows["end"] - rows["start"])
     found = {
@@ -121,7 +122,7 @@ def figures_of(run: dict, attempts: pd.DataFrame, ahead_s: float) -> dict[str, f
 
 
 def read_jobs(run: dict) -> list[dict]:
-    """The jobs of the resolved scenario."""
+    """Return the jobs of the scenario in run.json."""
     return run["scenario"]["jobs"]
 
 

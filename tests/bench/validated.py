@@ -1,10 +1,11 @@
-"""How far simulated runs are from live runs of the same scenario: `schedbed validate` of the shipped scenarios.
+"""Measure how far simulated runs are from live runs of the shipped scenarios: `schedbed validate`.
 
-    python tests/bench/validated.py [--repeats 5] [--scenarios io_heavy,quickstart] [--kept FOLDER] [--name validate]
+    python tests/bench/validated.py [--repeats 5] [--scenarios io_heavy,quickstart] [--kept FOLDER]
+        [--name validate]
 
-`unseen` is a scenario here that nothing was fitted to. With `--kept` each validation stays in FOLDER/SCENARIO,
-and one that is there already is read instead of made again.
-Simulated minus live, in percent of the live median. Needs a host without other work.
+`unseen` is a scenario in this folder that no model was fitted to. With `--kept` each validation stays in
+FOLDER/SCENARIO, and an existing one is read instead of repeated. An error is simulated minus live, in percent
+of the live median. Needs a host without other work.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ CLOSE_MAX = {"io_heavy": 0.03, "shuffle_heavy": 0.03}
 
 
 def validation(scenario: str, folder: Path, repeats: int) -> dict[str, Any]:
-    """Return the report of a scenario's validation, made now unless it is in the folder."""
+    """Return the report of a scenario's validation, which runs now unless `folder` has the report."""
     report = folder / NAME
     if not report.exists():
         places = (ROOT / "deploy" / "scenarios", ROOT / "tests" / "bench")
@@ -43,7 +44,7 @@ def validation(scenario: str, folder: Path, repeats: int) -> dict[str, Any]:
 
 
 def figures_of(scenario: str, report: dict[str, Any]) -> list[Figure]:
-    """Return three figures a policy: makespan, mean completion, and node-local maps."""
+    """Return the errors of makespan, mean completion, and node-local maps for each policy."""
     found: list[Figure] = []
     for line in report["left_out"]:
         say(f"{scenario}: left out: {line}")
@@ -82,7 +83,7 @@ def figures_of(scenario: str, report: dict[str, Any]) -> list[Figure]:
 
 
 def main() -> None:
-    """Validate each scenario and publish the errors."""
+    """Compare simulated and live runs of each scenario, and publish the errors."""
     options = parser(__doc__ or "")
     options.add_argument("--scenarios", default=SCENARIOS)
     options.add_argument("--kept", type=Path)

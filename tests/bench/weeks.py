@@ -1,9 +1,11 @@
-"""A JobTracker that is up for weeks: python -m tests.bench.weeks [--events 10000000] [--jobs 100000] [--no-snapshots]
+"""Measure a JobTracker that is up for weeks: its CPU time, memory, journal, and restart.
 
-The live JobTracker with its journal on disk, without Ray and without nodes: heartbeats of six nodes are made up, the
-NameNode says yes to everything, and the rows are fetched as the driver of a run fetches them. Half of the events are
-those of jobs (two maps with an input of their own each), the others are idle heartbeats. Then the process dies, and
-another one goes on from the journal.
+    python -m tests.bench.weeks [--events 10000000] [--jobs 100000] [--no-snapshots]
+
+The benchmark runs the live JobTracker with its journal on disk, without Ray and without nodes. Heartbeats of
+six nodes are generated, the NameNode agrees to everything, and the rows are fetched as by the driver of a
+run. Half of the events belong to jobs (two maps with an input of their own each), the others are idle
+heartbeats. Then the process dies, and a new one continues from the journal.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ DEMAND = Demand(memory_bytes=2**28)
 
 
 def make_tracker(folder: Path, policy: str) -> JobTracker:
-    """Return the JobTracker of that folder, recovered if it was there before."""
+    """Return the JobTracker of `folder`, recovered from its journal if there is one."""
     nodes = tuple(
         NodeSpec(
             node=f"n{number}",
@@ -72,7 +74,7 @@ def _epoch_s(folder: Path) -> float:
 
 
 def made_job(number: int) -> Plan:
-    """Return a job of two maps with a file of its own."""
+    """Return a plan with job `number`, whose two maps read a file of their own."""
     name, file = f"job_{number:06d}", f"/in/made_{number}"
     blocks = tuple(
         BlockRange(block=f"b{number}_{index}", offset=index * 1000, length=1000, nodes=("n1", "n2", "n3"))
@@ -89,7 +91,7 @@ def made_job(number: int) -> Plan:
 
 
 class Life:
-    """A JobTracker's life: `events` are counted by its journal."""
+    """A JobTracker from its start to its death, with six simulated nodes."""
 
     def __init__(self, folder: Path, policy: str) -> None:
         self.folder = folder
@@ -102,11 +104,14 @@ class Life:
 
     @property
     def events(self) -> int:
-        """Return the number of events so far."""
+        """Return the number of events in the journal so far."""
         return self.tracker._journal._number
 
     async def heartbeat(self, name: str) -> None:
-        """Send one heartbeat; what is launched has succeeded by the next."""
+        """Send a heartbeat of the node `name`.
+
+        Report what the answer launches as succeeded in the next heartbeat.
+        """
         node = self.nodes[name]
         answer = await self.tracker.heartbeat(node.heartbeat())
         node.on_reply(answer.reply)
@@ -124,14 +129,14 @@ class Life:
             self.journal_bytes = max(self.journal_bytes, held)
 
     async def fetch(self) -> bool:
-        """Fetch what is new, as the driver of a run does; return whether all jobs have ended."""
+        """Fetch new rows, as the driver of a run does. Return whether all jobs have ended."""
         answer = await self.tracker.poll(self.cursors)
         for table, fetched in answer["rows"].items():
             self.cursors[table] = self.cursors.get(table, 0) + len(fetched)
         return answer["ended"]
 
     async def live(self, events: int, jobs: int) -> None:
-        """Play jobs evenly among that many events."""
+        """Send heartbeats until the journal has `events` events, and submit `jobs` jobs evenly among them."""
         await self.tracker.start(Plan(jobs=(), files={}))
         for node in self.tracker._cluster.nodes:
             await self.tracker.register(node, 1)
@@ -149,13 +154,13 @@ class Life:
 
 
 def memory_mib(key: str) -> float:
-    """Return a memory figure of this process: VmRSS or VmHWM."""
+    """Return a memory figure of this process in MiB: VmRSS (present) or VmHWM (peak)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(key)) / 1024
 
 
 def live(folder: Path, asked: Any) -> None:
-    """Live, say what that took, and die."""
+    """Run a JobTracker with the numbers of events and jobs in `asked`, print what that took, and die."""
     before_mib = memory_mib("VmRSS")
     life, begun_s = Life(folder, asked.policy), time.process_time()
     asyncio.run(life.live(asked.events, asked.jobs))
@@ -172,7 +177,7 @@ def live(folder: Path, asked: Any) -> None:
 
 
 def restart(folder: Path, asked: Any) -> None:
-    """Go on from the journal, and say how long that took."""
+    """Restore the JobTracker from its journal, and print how long that took."""
     begun_s, begun_cpu_s = time.monotonic(), time.process_time()
     tracker = make_tracker(folder, asked.policy)
     took_s, cpu_s = time.monotonic() - begun_s, time.process_time() - begun_cpu_s
@@ -183,7 +188,7 @@ def restart(folder: Path, asked: Any) -> None:
 
 
 def child(what: str, folder: Path, arguments: Sequence[str]) -> dict[str, Any]:
-    """Run a part in a process of its own, and return what it says."""
+    """Run `live` or `restart` in a new process, and return the JSON that it prints."""
     command = [
         sys.executable,
         "-m",
@@ -201,7 +206,7 @@ def child(what: str, folder: Path, arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark, print its figures, and save them if `--out` is given."""
     options = parser(__doc__)
     options.add_argument("--events", type=int, default=10_000_000)
     options.add_argument("--jobs", type=int, default=100_000)

@@ -36,9 +36,10 @@ MADE = "additional replicas"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A scenario, the policies that are its columns, and the rows of its table.
+    """A scenario to simulate, the policies that are the columns of its table, and the table's rows.
 
-    With `schemes`, values of `blocks.dynamic` by name, these are the columns instead, under one policy.
+    With `schemes`, a dictionary from names to values of `blocks.dynamic`, the schemes are the columns, under
+    one policy.
     """
 
     scenario: str
@@ -136,14 +137,14 @@ def _values(found: Mapping[str, Any], row: str) -> list[float]:
 
 
 def _additional(result: schedbed.Result, repeats: int) -> list[float]:
-    """Return how many replicas of inputs each repeat made while jobs ran."""
+    """Return for each repeat how many additional replicas of inputs were made while jobs ran."""
     blocks = result.blocks
     made = blocks[blocks["cause"].isin(["dare", "scarlett", "cdrm"])]
     return [float((made["repeat"] == repeat).sum()) for repeat in range(repeats)]
 
 
 def table(kept: ResultFile) -> str:
-    """Return a kept case as Markdown: its command, and means with 95% intervals."""
+    """Return the kept figures of a case as Markdown: the command, and means with 95% intervals."""
     cells = pivoted(kept.figures)
     columns = list(next(iter(cells.values())))
     lines = [
@@ -168,12 +169,12 @@ def _cell(values: Sequence[float]) -> str:
 
 
 def tables(kept: Path = KEPT) -> dict[str, str]:
-    """Return the table of each case by its name."""
+    """Return a dictionary from the names of cases to their tables."""
     return {name: table(ResultFile.load(kept / f"{name}.json")) for name in CASES}
 
 
 def main() -> None:
-    """Simulate the cases and keep them."""
+    """Simulate the cases that the command line names, by default all, and keep their figures."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("cases", nargs="*", default=list(CASES), help="names of cases (default: all)")
     options.add_argument("--out", type=Path, default=KEPT, help="folder of the result files")

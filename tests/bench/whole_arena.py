@@ -3,10 +3,12 @@
     python -m tests.bench.whole_arena FOLDER [--keep docs/results/arena] [-- ARENA'S OPTIONS]
     python -m tests.bench.whole_arena FOLDER --keep docs/results/arena --live SEEDS
 
-The arena's own results stay in FOLDER. The same command goes on after Ctrl-C, and `took` then adds up over the
-commands: elapsed seconds, and CPU seconds of all processes of the arena, which depend less on what else the host does.
+The arena's own results stay in FOLDER. After Ctrl-C, the same command continues, and the times of both add
+up: elapsed seconds, and CPU seconds of all processes of the arena, which depend less on other work of the
+host.
 
-With `--live` only the leaders of the kept arena run, live and simulated, on a host that does nothing else meanwhile.
+With `--live` only the leading policies of the kept arena run, live and simulated, on a host without other
+work.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ SHOWN: Mapping[str, str] = {
 
 @dataclass(slots=True)
 class Took:
-    """What an arena took so far, in seconds, on which host, and its command."""
+    """The seconds that an arena has taken so far, over all its commands, with host, date and command."""
 
     elapsed_s: float = 0.0
     cpu_s: float = 0.0
@@ -52,7 +54,7 @@ class Took:
 
 
 def run(folder: Path, options: Sequence[str]) -> int:
-    """Run the arena in `folder`, add to its `took.json`, and return its exit code."""
+    """Run the arena in `folder`, add its times to the folder's `took.json`, and return its exit code."""
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / TOOK
     took = Took(**json.loads(kept.read_text(encoding="utf-8"))) if kept.is_file() else Took()
@@ -73,7 +75,7 @@ def run(folder: Path, options: Sequence[str]) -> int:
 
 
 def keep(folder: Path, target: Path) -> None:
-    """Copy the page of an arena, and write the figures that docs/arena.md shows."""
+    """Copy the page of the arena in `folder` to `target`, and write the figures that docs/arena.md shows."""
     summary: dict[str, Any] = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     shown = ("ranked_by", "seeds", "rank", "policies", "front", "leaders", "live")
     took = json.loads((folder / TOOK).read_text(encoding="utf-8"))
@@ -84,7 +86,10 @@ def keep(folder: Path, target: Path) -> None:
 
 
 def keep_live(folder: Path, target: Path, seeds: int) -> None:
-    """Run the leaders of a kept arena live, and keep how far their order agrees with the simulated one."""
+    """Run the leading policies of the kept arena live with `seeds` seeds.
+
+    Keep how far their order agrees with the simulated.
+    """
     path = target / KEPT
     kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     contest = live_contest(kept["leaders"], kept["rank"]["ranks"], seeds)
@@ -95,7 +100,9 @@ def keep_live(folder: Path, target: Path, seeds: int) -> None:
 
 
 def ranks(kept: Mapping[str, Any]) -> str:
-    """Return the ranks and means of a kept arena as markdown, with its command and what it took."""
+    """Return the mean ranks and figures of a kept arena's policies as Markdown, with its command and
+    duration.
+    """
     took, rank = kept["took"], kept["rank"]
     cells = kept["seeds"] * rank["blocks"] * len(rank["ranks"])
     lines = [
@@ -114,7 +121,7 @@ def ranks(kept: Mapping[str, Any]) -> str:
 
 
 def leaders(kept: Mapping[str, Any]) -> str:
-    """Return the live runs of a kept arena as markdown."""
+    """Return the live results of the leading policies of a kept arena as Markdown."""
     live = kept["live"]
     if live is None:
         return "The leaders were not run live.\n"
@@ -136,7 +143,7 @@ def _measured(live: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """Run, and keep what is asked for."""
+    """Run the arena or its leading policies live, and keep the results if `--keep` is given."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("folder", type=Path)
     options.add_argument("--keep", type=Path, help="folder for the page and the figures")

@@ -1,4 +1,6 @@
-"""CONTRIBUTING.md as what it says to do: by section, new files and edits, applied to a copy of the tree."""
+"""The checklists of CONTRIBUTING.md as data: each section's new files and edits, which are applied to a copy
+of the tree.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,21 @@ _BLOCK = re.compile(
 
 @dataclass(slots=True)
 class Checklist:
-    """A section: the text of each new file, and the edits of each file that is there."""
+    """A section of CONTRIBUTING.md: `new` maps new files to their texts, `edits` existing files to their
+    edits.
+    """
 
     new: dict[str, str] = field(default_factory=dict)
     edits: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def product_files(self) -> set[str]:
-        """Return the files of the product that the section touches."""
+        """Return the product's files that the section creates or edits."""
         return {name for name in (*self.new, *self.edits) if name.split("/")[0] in PRODUCT}
 
 
 def checklists() -> dict[str, Checklist]:
-    """Return the sections of CONTRIBUTING.md by title."""
+    """Return a dictionary from the titles of CONTRIBUTING.md's sections to their checklists."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     _, *sections = re.split(r"^## ", text, flags=re.M)
     return {section.split("\n")[0]: _read(section) for section in sections}
@@ -47,7 +51,7 @@ def _read(section: str) -> Checklist:
 
 
 def copy_product(target: Path) -> None:
-    """Copy the files of the product that git knows or would take, links as links."""
+    """Copy the product's files, except those that git ignores, to `target`. Copy links as links."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *PRODUCT]
     names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
     for name in names:
@@ -58,7 +62,10 @@ def copy_product(target: Path) -> None:
 
 
 def apply(checklist: Checklist, tree: Path) -> None:
-    """Do what a section says; raises ValueError when a new file is there already, or an edit has not one place."""
+    """Create the new files and make the edits of a checklist in the folder `tree`.
+
+    Raise ValueError if a new file exists already, or if the text of an edit is not in the file exactly once.
+    """
     for name, text in checklist.new.items():
         if (tree / name).exists():
             raise ValueError(f"{name} is there already")

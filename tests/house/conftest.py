@@ -1,4 +1,4 @@
-"""Prints the report of the structure at the end of `pytest tests/house`."""
+"""Print the report on the code's structure at the end of `pytest tests/house`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from tests.house.structure import report
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print what the tests of this folder have counted."""
+    """Print the figures that `test_rooms` asserts."""
     terminalreporter.section("structure")
     terminalreporter.write_line(report())

@@ -1,4 +1,4 @@
-"""Write the table of docs/faults.md from the rows of `cluster.faults`: `python -m tests.house.fault_table`."""
+"""Write the table of docs/faults.md from `cluster.faults`: `python -m tests.house.fault_table`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LASTS = {
 
 
 def rendered() -> str:
-    """Return the table, with a row for each kind."""
+    """Return the table as Markdown, with a row for each kind of fault."""
     head = ["| kind | an entry | what happens | lasts | drawn |", "|---|---|---|---|---|"]
     return "\n".join([*head, *(_row(kind) for kind in KINDS.values())])
 
@@ -33,12 +33,12 @@ def _row(kind: FaultKind) -> str:
 
 
 def on_page() -> str:
-    """Return the table as the page has it."""
+    """Return the table that docs/faults.md has now."""
     return PAGE.read_text().partition(f"{BEGIN}\n")[2].partition(f"\n{END}")[0]
 
 
 def write() -> None:
-    """Put the table into the page."""
+    """Replace the table in docs/faults.md."""
     before, _, rest = PAGE.read_text().partition(f"{BEGIN}\n")
     PAGE.write_text(f"{before}{BEGIN}\n{rendered()}\n{END}{rest.partition(END)[2]}")
 

@@ -1,7 +1,8 @@
 """Write the tables of docs/your-policy.md from the code: `python -m tests.house.policy_page`.
 
-Fields and hooks come from `scheduler/view.py` and `scheduler/policy.py`, a field's text from the comment behind it; who
-reads which sizes comes from the policies' source.
+Fields and hooks come from `scheduler/view.py` and `scheduler/policy.py`, the text of a field from the comment
+after it. The table of policies that read task costs, inputs or profiles comes from the source of the
+policies.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PLACE = "<!-- {}: begin -->\n{}\n<!-- {}: end -->"
 
 
 def tables() -> Mapping[str, str]:
-    """Return each table by its name on the page."""
+    """Return a dictionary from the names of tables on the page to their Markdown."""
     view, policy = _classes("view"), _classes("policy")
     made = {name: "\n".join(_fields(view[name], "view")) for name in VIEWS}
     made["Hooks"] = "\n".join(_hooks(policy["Hooks"]))
@@ -40,7 +41,10 @@ def _source(module: str) -> str:
 
 
 def _fields(view: ast.ClassDef, module: str) -> Iterator[str]:
-    """Yield a row for each property and each method. ValueError when a property says nothing of itself."""
+    """Yield the lines of a table with a row for each property and method of a view class.
+
+    Raise ValueError if a property has no comment.
+    """
     lines = _source(module).splitlines()
     yield "| field | type | |"
     yield "|---|---|---|"
@@ -82,7 +86,10 @@ def _sizes() -> Iterator[str]:
 
 
 def rendered(page: str) -> str:
-    """Return the page with all tables made again. ValueError when a table has no place."""
+    """Return the page with all tables replaced.
+
+    Raise ValueError if a table does not have exactly one place.
+    """
     for name, table in tables().items():
         pattern = re.compile(PLACE.format(name, "(.*?)", name), re.DOTALL)
         if len(pattern.findall(page)) != 1:

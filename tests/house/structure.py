@@ -1,6 +1,6 @@
-"""The structure of the production code as figures: `python -m tests.house.structure` prints the report.
+"""The structure of the production code in numbers: `python -m tests.house.structure` prints the report.
 
-`test_rooms` asserts what the report counts, so the two never disagree.
+`test_rooms` asserts on the same functions, so that the report and the tests agree.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ FOLDER_MODULES = 20
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Lines of one kind of thing: how many there are, the median and the longest with its name."""
+    """The sizes of files or functions in lines: their number, total and median, and the longest with its
+    name.
+    """
 
     count: int
     lines: int
@@ -32,12 +34,12 @@ class Sizes:
 
 @cache
 def modules() -> tuple[Path, ...]:
-    """Return the production modules, package files included, in order."""
+    """Return the paths of the production modules in order, `__init__` files included."""
     return tuple(sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py")))
 
 
 def name_of(path: Path) -> str:
-    """Return the path below the project's root."""
+    """Return the path relative to the project's root."""
     return str(path.relative_to(ROOT))
 
 
@@ -48,7 +50,9 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def crowded_folders() -> dict[str, int]:
-    """Return the folders with more than `FOLDER_MODULES` modules beside their `__init__`, with the count."""
+    """Return the folders that have more than `FOLDER_MODULES` modules besides `__init__`, with the number of
+    modules.
+    """
     counts: dict[str, int] = defaultdict(int)
     for path in modules():
         if path.name != "__init__.py":
@@ -57,7 +61,9 @@ def crowded_folders() -> dict[str, int]:
 
 
 def shared_prefixes() -> dict[str, list[str]]:
-    """Return siblings, three or more, whose names begin with the same word, by folder and word."""
+    """Return groups of three or more modules in one folder whose names begin with the same word, by
+    FOLDER/WORD.
+    """
     found: dict[str, list[str]] = defaultdict(list)
     for path in modules():
         if path.name != "__init__.py":
@@ -66,12 +72,12 @@ def shared_prefixes() -> dict[str, list[str]]:
 
 
 def repeated_modules() -> dict[str, list[str]]:
-    """Return the module names that stand for more than one module, with their places."""
+    """Return the names that several modules share, with the modules' paths."""
     return _repeated((path.stem, name_of(path)) for path in modules() if path.name != "__init__.py")
 
 
 def repeated_classes() -> dict[str, list[str]]:
-    """Return the names that more than one top-level class has, with their places."""
+    """Return the names that several top-level classes share, with the files that define them."""
     return _repeated(
         (node.name, name_of(path))
         for path in modules()
@@ -89,7 +95,7 @@ def _repeated(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 @cache
 def imported(path: Path) -> frozenset[Path]:
-    """Return the production files that a file imports, in functions and for type checking as well."""
+    """Return the production files that a file imports, also in functions and for type checking."""
     found: set[Path] = set()
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
@@ -113,7 +119,9 @@ def _files_of(root: Path, name: str) -> tuple[Path, ...]:
 
 
 def circles() -> list[list[str]]:
-    """Return the groups of files that import each other in a circle (strongly connected, more than one file)."""
+    """Return the groups of two or more files that import each other in a circle (strongly connected
+    components).
+    """
     left = set(modules())
     while free := {path for path in left if not imported(path) & left}:
         left -= free
@@ -140,7 +148,7 @@ def file_sizes() -> Sizes:
 
 
 def function_sizes() -> Sizes:
-    """Return the sizes of the functions and methods, nested ones included."""
+    """Return the sizes of the production functions and methods, including nested functions."""
     return _sizes(
         ((node.end_lineno or node.lineno) - node.lineno + 1, f"{name_of(path)}:{node.name}")
         for path in modules()
@@ -157,7 +165,7 @@ def _sizes(found: Iterable[tuple[int, str]]) -> Sizes:
 
 
 def report() -> str:
-    """Return the report as text, a figure a line."""
+    """Return the report as text, with one figure a line."""
     files, functions = file_sizes(), function_sizes()
     rows = [
         ("files", f"{files.count}, {files.lines} lines"),

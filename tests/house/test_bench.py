@@ -24,7 +24,7 @@ BENCH = Path(__file__).parents[1] / "bench"
 
 
 def attempts(*rows: tuple[str, float, float, float | None]) -> pd.DataFrame:
-    """Rows of (node, assigned, start, end)."""
+    """Return an attempts table with rows of (node, assigned, start, end)."""
     return pd.DataFrame(rows, columns=pd.Index(["node", "assigned", "start", "end"]))
 
 
@@ -85,7 +85,7 @@ def test_a_line_of_proc_is_read_whatever_the_process_is_called() -> None:
 
 
 def cpu_of_children_s() -> float:
-    """Return the CPU time of all children that have ended, as the kernel counts it."""
+    """Return the CPU seconds of all children of this process that have ended, as counted by the kernel."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,4 +1,6 @@
-"""The arithmetic of the recovery benchmark: which blocks have their replicas again, and outputs that are the same."""
+"""The arithmetic of the recovery benchmark: which blocks have their replicas again, and when outputs are
+equal.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from tests.bench.recovery import outputs, restored
 
 
 def blocks(*rows: tuple[str, str, str, float, float | None, str]) -> pd.DataFrame:
-    """Rows of (block, file, node, added, removed, cause)."""
+    """Return a blocks table with rows of (block, file, node, added, removed, cause)."""
     return pd.DataFrame(rows, columns=pd.Index(["block", "file", "node", "added", "removed", "cause"]))
 
 

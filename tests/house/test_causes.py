@@ -1,4 +1,7 @@
-"""A claim is refuted only with a cause that results show; everything else that does not hold counts as open."""
+"""A claim counts as refuted only with a cause that results show.
+
+All other claims that do not hold count as open.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,7 @@ def test_other_values_show_a_cause_when_all_of_their_interval_does(tmp_path: Pat
 
 
 def test_the_page_shows_a_cause_of_every_claim_that_is_not_counted_as_open() -> None:
-    """As the kept results are."""
+    """Exactly those kept claims count as refuted that do not hold and have a cause."""
     rows = claims.rows_of(claims.load(RESULTS / "reproduce" / "sim"))
     checked = causes.load(RESULTS / "reproduce", rows)
     counts = causes.tally(rows, rows, checked)

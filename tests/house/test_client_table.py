@@ -1,4 +1,4 @@
-"""The table of clients: each miss is named with its reason, and what no reason explains is found."""
+"""The table of clients: each failed or skipped test has a reason, and one without a reason is reported."""
 
 from __future__ import annotations
 

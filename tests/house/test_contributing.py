@@ -1,4 +1,6 @@
-"""CONTRIBUTING.md holds: each of its examples is added to a copy of the tree as the checklist says, and runs there."""
+"""CONTRIBUTING.md works: each of its examples is added to a copy of the tree as its checklist says, and runs
+in the copy.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ pytestmark = pytest.mark.long  # copies of the tree, and a dozen commands on the
 
 
 class Tree:
-    """A copy of the product with all examples in it, and a folder to work in."""
+    """A copy of the product with all examples of CONTRIBUTING.md in it, and a working folder."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.work = root / "tree", root / "work"
@@ -57,7 +59,7 @@ class Tree:
         (self.work / "toys.yaml").write_text(SCENARIO)
 
     def python(self, *arguments: str, **variables: str) -> str:
-        """Run Python on the copy; return what it prints."""
+        """Run Python on the copy. Return what it prints."""
         path = {"PYTHONPATH": str(self.root / "src"), "COLUMNS": "200"}
         done = subprocess.run(
             [sys.executable, *arguments],
@@ -71,7 +73,7 @@ class Tree:
         return done.stdout
 
     def schedbed(self, *arguments: str, **variables: str) -> str:
-        """Run a command of the copy; return what it prints."""
+        """Run a command of the copy. Return what it prints."""
         return self.python("-m", "schedbed", *arguments, **variables)
 
 
@@ -85,7 +87,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
 
 @pytest.fixture(scope="module")
 def run(tree: Tree) -> Path:
-    """The folder of a simulation with all toys in it."""
+    """Simulate a scenario that uses all examples of CONTRIBUTING.md. Return the results folder."""
     tree.schedbed("run", "toys.yaml", "--machines", "sim", "--no-live", "--out", "out")
     return tree.work / "out"
 
@@ -96,7 +98,7 @@ def test_an_addition_touches_no_more_files_than_wanted(title: str) -> None:
 
 
 def test_each_checklist_with_an_example_is_followed() -> None:
-    """An example that is not in WANTED would not be tried."""
+    """`WANTED` lists every checklist that has an example, since others would not be tested."""
     with_example = {title for title, found in checklists().items() if found.new or found.edits}
     assert with_example == set(WANTED)
 
@@ -180,7 +182,10 @@ print(set(zip(found["kind"], found["target"])), len(found))
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_the_column_is_in_the_table_whichever_loop_simulates(tree: Tree, compiled: bool) -> None:
-    """The compiled loop runs as plain Python here: compiling would take longer than all else."""
+    """Both loops write the example's column.
+
+    The compiled loop runs as plain Python, as compiling would take too long.
+    """
     (tree.work / "column.yaml").write_text(
         "policies: [fifo]\ncluster: {nodes: 3}\nsimulate: {contention: false}\nworkload:\n  jobs:\n"
         "    - {name: a, app: synthetic, maps: 9, map: {cpu: 20s}, priority: high}\n"

@@ -1,4 +1,6 @@
-"""The pages point to existing files and commands, and use the words of the glossary; `tests/pages` runs them."""
+"""The pages refer to existing files and commands, and use the words of the glossary; `tests/pages` runs their
+commands.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,10 @@ def test_a_page_uses_the_words_of_the_glossary(page: str) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_the_code_says_a_number_and_again(path: Path) -> None:
-    """Docstrings, comments and help speak as the pages do; names such as `alike` of a parameter stay."""
+    """Docstrings, comments and help avoid the words that pages avoid.
+
+    Names such as a parameter `alike` may stay.
+    """
     assert re.findall(f"{NOT_WRITTEN}|{BRITISH}", path.read_text(encoding="utf-8"), re.IGNORECASE) == []
 
 
@@ -76,7 +81,7 @@ def test_a_command_that_is_shown_is_there_with_its_options(page: str) -> None:
 
 
 def options_of(words: list[str]) -> tuple[set[str], list[str]]:
-    """Return the options of the command that the words begin with, and the words behind the command's name."""
+    """Return the options of the command that `words` begin with, and the words after the command's name."""
     command: Any = SCHEDBED
     while words and isinstance(command, TyperGroup) and not words[0].startswith("--"):
         assert words[0] in command.commands, f"schedbed has no command {' '.join(words)}"

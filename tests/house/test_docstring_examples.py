@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the public face and of the policy interface run and print what they show."""
+"""The examples in docstrings of the public API and the policy interface run and print what they show."""
 
 from __future__ import annotations
 

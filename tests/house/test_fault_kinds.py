@@ -1,4 +1,6 @@
-"""Every kind of fault has all that belongs to a kind: an entry, a live and a simulated effect, a row in the docs."""
+"""Every kind of fault has all parts of a kind: a scenario entry, a live and a simulated effect, a row in the
+docs.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from tests.house.fault_table import on_page, rendered
 
 
 def entry(example: str, **keys: Any) -> PlannedFault:
-    """The fault that an entry of a scenario of four nodes means."""
+    """Return the fault that a scenario's entry `example` describes, on a cluster of four nodes."""
     given = load_text(f"{{at: 1s, {example}}}", "example").value
     cluster = {"nodes": 4}
     workload = {"jobs": [{"app": "pi"}]}
@@ -66,7 +68,7 @@ def test_there_is_no_effect_of_a_kind_that_is_none() -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_random_plan_draws_the_kinds_that_say_how(name: str) -> None:
-    """Its parameters are drawn; a kind without draws is refused."""
+    """A random plan draws the parameters of a kind, and refuses a kind that cannot be drawn."""
     asked = {"random": {"count": 3, "kinds": [name], "spare": False, "until": "10h"}}
     given = {"cluster": {"nodes": 4}, "workload": {"jobs": [{"app": "pi"}]}, "faults": asked}
     kind = KINDS[name]

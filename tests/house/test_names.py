@@ -1,4 +1,4 @@
-"""No names as data: few things are chosen by `getattr` (`test_rooms` holds that names are unique)."""
+"""Production code rarely chooses attributes by computed names: the calls of `getattr` are counted."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CHOSEN_BY_NAME: dict[str, tuple[int, str]] = {
 
 
 def chosen_by_name(tree: ast.AST) -> Iterator[ast.Call]:
-    """Yield the calls of `getattr` whose name is not written there."""
+    """Yield the calls of `getattr` whose attribute name is not a literal."""
     for node in ast.walk(tree):
         called = node.func if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Call) and isinstance(called, ast.Name) and called.id == "getattr":

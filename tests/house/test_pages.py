@@ -89,7 +89,7 @@ def test_a_result_without_its_place_is_refused(template: str) -> None:
 
 @pytest.mark.parametrize("paper", SIMULATED)
 def test_kept_values_are_those_of_the_paper_file(paper: str) -> None:
-    """A value of an experiment that is not kept would be missing in the page."""
+    """All claimed values of simulated experiments are kept, since others would be missing on the page."""
     kept = {each["experiment"]: claims.judged(paper, each) for each in SIMULATED[paper]["experiments"]}
     simulated = [e.experiment.name for e in entries((paper,)).values() if e.experiment.runs_on("sim")]
     assert sorted(kept) == sorted(simulated)
@@ -101,7 +101,7 @@ def test_kept_values_are_those_of_the_paper_file(paper: str) -> None:
 
 @pytest.mark.parametrize("paper", SIMULATED)
 def test_no_outcome_is_computed_without_a_run(paper: str) -> None:
-    """An outcome has ten repeats, and these differ, or paper.yaml says why they do not."""
+    """An outcome has ten repeats with different values, or paper.yaml says why the values do not differ."""
     for each in SIMULATED[paper]["experiments"]:
         label = f"{paper}/{each['experiment']}"
         for row, kept in zip(claims.judged(paper, each), each["rows"], strict=True):
@@ -113,7 +113,7 @@ def test_no_outcome_is_computed_without_a_run(paper: str) -> None:
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_an_outcome_has_something_of_the_paper_to_hold_against(paper: str) -> None:
-    """Where the paper says nothing at all, the criterion is ours."""
+    """A value for which the paper says nothing has a criterion of this project's own."""
     for name, about in paper_file.load(paper).experiments.items():
         for key, value in about.values.items():
             assert value.kind in (None, "ours") or value.value is not None or value.no_task, (
@@ -131,7 +131,7 @@ def test_a_note_explains_each_experiment_whose_claims_mostly_fail() -> None:
 
 
 def test_kept_values_are_judged_by_the_present_criteria(tmp_path: Path) -> None:
-    """The verdict of results.json does not count, nor its words: only what was measured does."""
+    """The verdict and the texts in results.json are ignored; only the measurements count."""
     row = {
         "key": "gain_least",
         "mean": -20.512345678,

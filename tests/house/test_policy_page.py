@@ -1,4 +1,4 @@
-"""The page on policies of one's own says what the code says, and lists every hook, view and example."""
+"""The page about user policies agrees with the code, and lists every hook, view and example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Production code touches no other object's private names, and puts no function of its own into another object."""
+"""Production code does not use private names of other objects, and does not patch other objects."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ What a policy prints goes to the process's own streams, whose other users must n
 
 
 def is_private(name: str) -> bool:
-    """Say whether a name is private: it begins with one underscore and is no dunder."""
+    """Return whether a name is private: it begins with a single underscore and is not listed in `PUBLIC`."""
     return name.startswith("_") and not name.startswith("__") and name not in PUBLIC
 
 
 def faults(tree: ast.Module) -> Iterator[str]:
-    """Yield each reach into another object's private names and each patched method, with the line."""
+    """Yield each use of another object's private name and each patched method, with the line number."""
     nodes = list(ast.walk(tree))
     methods = {part for node in nodes if isinstance(node, ast.ClassDef) for part in node.body}
     functions = {
@@ -62,7 +62,9 @@ def faults(tree: ast.Module) -> Iterator[str]:
 
 
 def _names_of(node: ast.ClassDef) -> Iterator[str]:
-    """Yield what the class defines: methods, fields, slots, and attributes that its methods set on themselves."""
+    """Yield the names that a class defines: methods, fields, slots, and attributes that its methods set on
+    `self`.
+    """
     for part in ast.walk(node):
         if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
             yield part.name

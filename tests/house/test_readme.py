@@ -1,4 +1,6 @@
-"""The policy and the Python of the README work, and it is short; `tests/pages` runs its commands."""
+"""The policy and the Python code of the README work, and the README is short; `tests/pages` runs its
+commands.
+"""
 
 from __future__ import annotations
 

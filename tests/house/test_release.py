@@ -1,4 +1,4 @@
-"""What surrounds the code agrees with it: the version, the workflow, the hooks, the forms for issues."""
+"""The files around the code agree with it: the version, the workflow, the hooks, the forms for issues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A test that passes at its second try is written down with the cause of the first; too many fail the run."""
+"""A test that passes at its second try is recorded with the cause of its first failure.
+
+Too many of them fail the run.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ def test_flaky(number):
 
 
 def run_suite(folder: Path, flaky: int, *options: str) -> tuple[int, str, str]:
-    """Run a suite of its own with that many tests that fail once; return exit code, output and the file."""
+    """Run pytest in `folder` on a suite in which `flaky` tests fail once.
+
+    Return the exit code, the output, and the text of the file of retries.
+    """
     (folder / "pytest.ini").write_text(SETTINGS)
     (folder / "test_suite.py").write_text(SUITE.format(flaky=flaky))
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -63,7 +69,7 @@ def test_four_retries_among_few_tests_fail_the_run_of_two_workers(tmp_path: Path
 
 
 def report(nodeid: str, outcome: Literal["passed", "rerun"]) -> pytest.TestReport:
-    """Return what the session hears of one try."""
+    """Return the report that pytest sends to the session about one try of the test `nodeid`."""
     return pytest.TestReport(nodeid, ("", 0, ""), {}, cast(Any, outcome), "said", "call")
 
 

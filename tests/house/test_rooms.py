@@ -1,4 +1,6 @@
-"""The rooms stay rooms: no crowded folder, no circle of imports, one name for one thing."""
+"""The structure of the production code holds: no crowded folder, no circle of imports, one name for one
+thing.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def test_no_module_shadows_a_public_name() -> None:
 
 
 def test_the_report_counts_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tree with one of each fault is reported with each of them."""
+    """A tree with one fault of each kind is reported with each of them."""
     crowd = tmp_path / "tasks" / "crowd"
     crowd.mkdir(parents=True)
     for number in range(21):

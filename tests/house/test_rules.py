@@ -1,4 +1,4 @@
-"""The rules of the house as tests: which file may import what, and how large a file may grow."""
+"""The rules of this code base as tests: which file may import what, and how large files may be."""
 
 from __future__ import annotations
 
@@ -55,13 +55,15 @@ FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
 
 def name_of(path: Path) -> str:
-    """The path below the project's root."""
+    """Return the path relative to the project's root."""
     return str(path.relative_to(ROOT))
 
 
 @cache
 def imports(path: Path) -> frozenset[str]:
-    """Dotted names of all modules that the file imports at run time, in functions too."""
+    """Return the dotted names of all modules that the file imports at run time, including imports in
+    functions.
+    """
     tree = tree_of(path)
     found: set[str] = set()
     for node in _walk(tree):
@@ -74,7 +76,7 @@ def imports(path: Path) -> frozenset[str]:
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those under `if TYPE_CHECKING`."""
+    """Yield all nodes except those under `if TYPE_CHECKING`."""
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
         return
     yield node
@@ -83,7 +85,7 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def own_files(path: Path) -> set[Path]:
-    """Our own files that a file imports."""
+    """Return the files of schedbed that a file imports."""
     found = set()
     for module in imports(path):
         package, *parts = module.split(".")
@@ -94,7 +96,7 @@ def own_files(path: Path) -> set[Path]:
 
 
 def reach(path: Path) -> set[Path]:
-    """The file and all of ours that it imports, directly or not."""
+    """Return the file and all files of schedbed that it imports, directly or indirectly."""
     seen: set[Path] = set()
     todo = [path]
     while todo:
@@ -111,7 +113,7 @@ def roots(path: Path) -> set[str]:
 
 
 def rooms(path: Path) -> set[str]:
-    """Return the rooms of ours that a file imports from."""
+    """Return the rooms (top-level folders such as `scheduler`) that a file imports from."""
     return {room for module in imports(path) for room in module.split(".")[1:2] if room in ROOMS}
 
 
@@ -129,7 +131,7 @@ def test_pure_files_reach_nothing_impure() -> None:
 
 
 def test_imports_go_down_only() -> None:
-    """The rooms are imported as schedbed.ROOM."""
+    """A file imports only from rooms below its own, and by names of the form schedbed.ROOM."""
     wrong = [path for path in FILES if not rooms(path) <= BELOW[name_of(path).split("/")[0]]]
     wrong += [path for path in FILES if roots(path) & set(ROOMS)]
     assert _lists(map(name_of, wrong)) == []
@@ -239,8 +241,10 @@ def test_docstrings_have_no_old_turns() -> None:
 
 
 def _docstrings() -> Iterator[tuple[str, bool, str]]:
-    """Yield the place of each docstring of the product, the test harness and the examples of CONTRIBUTING.md, whether
-    of a function, and its text."""
+    """Yield each docstring as its place, whether it is a function's, and its text.
+
+    The docstrings are those of the product, the test harness and the examples of CONTRIBUTING.md.
+    """
     paths = (
         *FILES,
         *sorted((ROOT / "src").rglob("*.py")),
@@ -263,5 +267,8 @@ def _docstrings() -> Iterator[tuple[str, bool, str]]:
 
 
 def _lists(found: Iterable[str]) -> list[str]:
-    """Return each fault once, in order: one test looks at all files, since a test a file is half of all tests."""
+    """Return the faults without duplicates, sorted.
+
+    One test checks all files, since a test for each would double the tests.
+    """
     return sorted(set(found))

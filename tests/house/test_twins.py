@@ -1,4 +1,4 @@
-"""A compiled function and what it mirrors are edited together."""
+"""A compiled function and the function that it mirrors are edited together."""
 
 from __future__ import annotations
 

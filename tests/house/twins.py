@@ -1,10 +1,10 @@
-"""The twins of the compiled loop: what each compiled function says, and what the code says that it mirrors.
+"""Check that the functions of the compiled loop and the functions that they mirror are edited together.
 
     python -m tests.house.twins             what has changed at one end or both
-    python -m tests.house.twins --update    holds from now on what both say today; to be run when they agree again
+    python -m tests.house.twins --update    record both ends as they are now; run this when they agree again
 
-A decorator `twin_of` names the originals. `twins.txt` keeps a hash of both ends; comments, docstrings, decorators and
-layout are no part of that.
+The decorator `twin_of` names the originals. `twins.txt` keeps a hash of both ends, which ignores comments,
+docstrings, decorators and layout.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Pair(NamedTuple):
 
 
 class Hashes(NamedTuple):
-    """What both ends say."""
+    """The hashes of the code of a compiled function and of its original."""
 
     twin: str
     original: str
 
 
 def hash_of(node: ast.AST) -> str:
-    """Return a hash of what the code does: two that differ in words and layout only have the same."""
+    """Return a hash of a function's code without docstrings, comments, decorators and layout."""
     tree = ast.parse(ast.unparse(node))
     for part in ast.walk(tree):
         if isinstance(part, Function | ast.ClassDef):
@@ -52,7 +52,10 @@ def hash_of(node: ast.AST) -> str:
 
 
 def find(place: str) -> ast.AST | None:
-    """Return what `path:name` means, a method as `Class.method`; None when it is not there."""
+    """Return the syntax tree of the function or class at `path:name`, or None.
+
+    A method's name is `Class.method`.
+    """
     file, _, name = place.partition(":")
     path = ROOT / file
     node: ast.AST | None = tree_of(path) if path.is_file() else None
@@ -64,13 +67,13 @@ def find(place: str) -> ast.AST | None:
 
 
 def place_of(original: str) -> str:
-    """Return `path:name` of what a decorator names as `schedbed.module:name`."""
+    """Return `path:name` for a name in the decorator's form, `schedbed.module:name`."""
     module, _, name = original.partition(":")
     return f"{module.removeprefix('schedbed.').replace('.', '/')}.py:{name}"
 
 
 def functions() -> Iterator[tuple[str, Function]]:
-    """Yield the functions of the compiled loop, each with its place."""
+    """Yield the functions of the compiled loop, each after its `path:name`."""
     for path in sorted(COMPILED.rglob("*.py")):
         for node in tree_of(path).body:
             if isinstance(node, Function):
@@ -78,14 +81,14 @@ def functions() -> Iterator[tuple[str, Function]]:
 
 
 def originals_of(function: Function) -> list[str]:
-    """Return what the function's `twin_of` names."""
+    """Return the `path:name` of each original that the function's decorator `twin_of` names."""
     calls = [each for each in function.decorator_list if isinstance(each, ast.Call)]
     found = [call for call in calls if ast.unparse(call.func) == "twin_of"]
     return [place_of(ast.literal_eval(name)) for call in found for name in call.args]
 
 
 def pairs() -> dict[Pair, Hashes]:
-    """Return all twins with their originals as they are now; an original that is not there has an empty hash."""
+    """Return the present hashes of all pairs. The hash of an original that does not exist is empty."""
     found: dict[Pair, Hashes] = {}
     for twin, function in functions():
         for original in originals_of(function):
@@ -95,13 +98,16 @@ def pairs() -> dict[Pair, Hashes]:
 
 
 def kept() -> dict[Pair, Hashes]:
-    """Return what the file holds."""
+    """Return the hashes that twins.txt keeps."""
     lines = [line.split() for line in KEPT.read_text().splitlines() if line and not line.startswith("#")]
     return {Pair(twin, original): Hashes(one, other) for twin, one, original, other in lines}
 
 
 def faults(now: dict[Pair, Hashes], before: dict[Pair, Hashes]) -> list[str]:
-    """Say for each pair that does not stand as it was kept which end has changed, and what is to be done."""
+    """Return a line for each pair that differs from the kept hashes.
+
+    The line says which end has changed, and what to do.
+    """
     found: list[str] = []
     then = f"then: {UPDATE}"
     for pair, hashes in now.items():
@@ -134,7 +140,7 @@ def faults(now: dict[Pair, Hashes], before: dict[Pair, Hashes]) -> list[str]:
 
 
 def main() -> None:
-    """Say what has changed, or keep it."""
+    """Print the pairs that have changed, or with `--update` keep the present hashes."""
     now = pairs()
     if "--update" in sys.argv[1:]:
         lost = [pair for pair, hashes in now.items() if not hashes.original]

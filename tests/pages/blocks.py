@@ -1,8 +1,8 @@
-"""The code blocks of README and docs, what each says it is, and which commands no test of this folder runs.
+"""The code blocks of README and docs, their languages, and the commands that no test of this folder runs.
 
-`sh` and `console` hold commands, `console` with what they print; `python`, `yaml`, `json` and `diff` are what they say;
-`text` is for people. A class goes to the file that the page names as `FILE.py:Class`, a YAML block to the file that the
-sentence before it names.
+`sh` and `console` blocks hold commands, `console` also what they print. `python`, `yaml`, `json` and `diff`
+blocks hold code in these languages, `text` blocks are for people. A class goes to the file that the page
+names as `FILE.py:Class`, a YAML block to the file that the sentence before it names.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FRAGMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block with the page that it is on, the text before it, and its own text without indentation."""
+    """A code block with its page, the text before it on the page, and its own text without indentation."""
 
     page: Path
     language: str
@@ -57,7 +57,7 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """Return the commands of a shell block, comments left out."""
+        """Return the commands of a shell block without comments."""
         lines = self.text.splitlines()
         if self.language == "console":
             return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
@@ -67,7 +67,7 @@ class Block:
 
     @property
     def file(self) -> str | None:
-        """Return the name of the file that the page tells a reader to put the block into."""
+        """Return the name of the file in which the page tells a reader to save the block, or None."""
         if self.language == "yaml":
             named = re.findall(r"into `([\w-]+\.yaml)`", self.before.strip().rpartition("\n\n")[2])
             return named[-1] if named else None
@@ -88,5 +88,5 @@ def blocks_of(page: Path) -> Iterator[Block]:
 
 
 def why_not_run(command: str) -> str | None:
-    """Return the reason why a command is not run as it stands; None when it is."""
+    """Return why the tests do not run a command, or None if they do."""
     return next((reason for pattern, reason in NOT_RUN.items() if re.search(pattern, command)), None)

@@ -1,4 +1,4 @@
-"""docs/reference/cli.md: every command with its arguments, options and example, from the help."""
+"""docs/reference/cli.md: every command with its arguments, options and example, taken from the help."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ complete commands and options.
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the Markdown text of docs/reference/cli.md."""
     return "\n".join([HEAD, *_sections(typer.main.get_command(app), ())]) + "\n"
 
 
@@ -59,7 +59,7 @@ def _argument(argument: Any) -> str:
 
 
 def _row(parameter: Any, context: Any) -> str:
-    """Return what the help says of a parameter: names with their value, text, default."""
+    """Return the table row of an argument or option: its names, help text and default."""
     record = parameter.get_help_record(context)
     names, said = record if record else (parameter.metavar or parameter.name.upper(), parameter.help or "")
     text, ending = _without_default(said)
@@ -70,7 +70,7 @@ def _row(parameter: Any, context: Any) -> str:
 
 
 def _without_default(said: str) -> tuple[str, str]:
-    """Return a help text without what typer adds to it in brackets, and the default from there."""
+    """Return a help text without the brackets that typer adds, and the default that they contain, as code."""
     text = " ".join(said.split())
     added = re.search(r" ?\[((?:default|required|env var|0<=)[^\]]*)\]$", text)
     if added is None:

@@ -30,7 +30,7 @@ APPS_HEAD = """## Applications
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the Markdown text of docs/reference/names.md."""
     parts = [HEAD, "## Policies\n"]
     for name, each in POLICIES.items():
         axes = ", ".join(f"{axis}={choice}" for axis, choice in each.axes.items())
@@ -75,7 +75,7 @@ def _parameters(parameters: Iterable[Any]) -> Iterator[str]:
 
 
 def _default(parameter: Any) -> str:
-    """Return the default as `schedbed policies` prints it, as code where it is a value."""
+    """Return a parameter's default as `schedbed policies` prints it, in backquotes if it is a value."""
     shown = default_text(parameter)
     is_value = not getattr(parameter, "required", False) and parameter.default is not None
     return f"`{shown}`" if is_value else shown

@@ -1,6 +1,6 @@
-"""The notebooks of examples/: `python -m tests.pages.notebooks` runs their cells and writes the outputs.
+"""The notebooks of examples/: `python -m tests.pages.notebooks` runs their cells and saves the outputs.
 
-Cells run within a running event loop, as in a kernel of Jupyter. Cells use no magics, so that no kernel is needed.
+Cells run inside an event loop, as in Jupyter. They use no magics, so that no kernel is needed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ PICTURE = re.compile(r"data:image/png;base64,[\w+/=]+")
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return a notebook as JSON."""
+    """Return the JSON content of a notebook."""
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 def ran(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Return the notebook with the outputs that its code cells have now, in order and in one namespace."""
+    """Run the code cells of a notebook in order and in one namespace.
+
+    Return the notebook with their outputs.
+    """
     return {**notebook, "cells": asyncio.run(_cells(notebook["cells"]))}
 
 
@@ -43,7 +46,10 @@ async def _cells(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _outputs(source: str, namespace: dict[str, Any], number: int) -> list[dict[str, Any]]:
-    """Run a cell; return what it printed and the value of its last expression, as a kernel does."""
+    """Run cell `number`.
+
+    Return its printed text and the value of its last expression in the notebook format.
+    """
     tree = ast.parse(source)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     printed, value = io.StringIO(), None
@@ -61,19 +67,19 @@ def _outputs(source: str, namespace: dict[str, Any], number: int) -> list[dict[s
 
 
 def _shown(value: Any) -> dict[str, list[str]]:
-    """Return HTML where the value has it, which is all that a page shows, else the text."""
+    """Return the HTML of a value if it has any, and its text otherwise."""
     if hasattr(value, "_repr_html_"):
         return {"text/html": value._repr_html_().splitlines(keepends=True)}
     return {"text/plain": repr(value).splitlines(keepends=True)}
 
 
 def without_pictures(notebook: dict[str, Any]) -> str:
-    """Return the notebook as text; the bytes of a picture depend on libraries and fonts."""
+    """Return the notebook as text without the bytes of pictures, which depend on libraries and fonts."""
     return PICTURE.sub("picture", json.dumps(notebook, indent=1, ensure_ascii=False))
 
 
 def main() -> None:
-    """Write the outputs of all notebooks."""
+    """Run all notebooks and save their outputs."""
     for path in NOTEBOOKS:
         text = json.dumps(ran(read(path)), indent=1, ensure_ascii=False)
         path.write_text(text + "\n", encoding="utf-8")

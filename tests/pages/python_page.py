@@ -1,4 +1,6 @@
-"""docs/reference/python.md: what `schedbed` and `schedbed.policy` offer, from signatures and docstrings."""
+"""docs/reference/python.md: the API of `schedbed` and `schedbed.policy`, taken from signatures and
+docstrings.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ SHOWN_ELSEWHERE = {"View", "JobView", "TaskView", "AttemptView", "NodeView", "Ho
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the Markdown text of docs/reference/python.md."""
     parts = [HEAD, "## schedbed\n"]
     for name in schedbed.__all__:
         if name not in ("__version__", "policy"):
@@ -88,13 +90,13 @@ def _members(thing: type) -> Iterator[str]:
 
 
 def _signature(function: Any) -> str:
-    """Return the signature without `self` and without quotes around names of types."""
+    """Return a function's signature without `self`, and without quotes around types."""
     shown = str(inspect.signature(function)).replace("(self, ", "(").replace("(self)", "()")
     return re.sub(r"(: |-> )'([^']+)'", r"\1\2", shown)
 
 
 def _wrapped(name: str, function: Any) -> str:
-    """Return the call, a parameter a line where one line is too long."""
+    """Return a function's name and signature, with one parameter a line if they are longer than a line."""
     shown = name + _signature(function)
     if len(shown) <= 100:
         return shown
@@ -105,7 +107,10 @@ def _wrapped(name: str, function: Any) -> str:
 
 
 def _text(thing: Any) -> str:
-    """Return the docstring as Markdown: a paragraph of `name: what it is` becomes a list."""
+    """Return the docstring as Markdown.
+
+    A paragraph with lines of the form `name: description` becomes a list.
+    """
     text = textwrap.dedent(inspect.getdoc(thing) or "").strip()
     return "\n\n".join(map(_listed, text.split("\n\n")))
 
@@ -120,5 +125,5 @@ def _listed(paragraph: str) -> str:
 
 
 def _prose(thing: Any) -> str:
-    """Return the docstring in one line, with no `<` that Markdown would take for HTML."""
+    """Return the docstring in one line, with `<` escaped, which Markdown would take for HTML."""
     return cell(_text(thing)).replace("<", "&lt;")

@@ -1,4 +1,6 @@
-"""docs/reference/scenario.md: each key of a scenario file with its type, default and meaning, from the models."""
+"""docs/reference/scenario.md: each key of a scenario file with its type, default and meaning, taken from the
+models.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ STEPS: Mapping[str, tuple[tuple[float, str], ...]] = {
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the Markdown text of docs/reference/scenario.md."""
     schema = scenario_schema()
     titles = _titles(schema)
     parts = [HEAD, "## The file\n", *_table(schema, titles)]
@@ -49,7 +51,11 @@ def page() -> str:
 
 
 def _titles(schema: Mapping[str, Any]) -> dict[str, str]:
-    """Return the sections in the order in which a reader meets them, each with the keys that lead there."""
+    """Return a dictionary from the schema's sections to their titles, which are the keys that lead to a
+    section.
+
+    The order is that in which a reader meets the sections.
+    """
     found: dict[str, str] = {}
 
     def meet(section: Mapping[str, Any], path: str) -> None:
@@ -69,7 +75,7 @@ def _titles(schema: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _references(value: Any, listed: bool = False) -> Iterator[tuple[str, bool]]:
-    """Yield the sections that a value may be, and whether as items of a list."""
+    """Yield the names of the sections that a value may be, and whether the value is a list of them."""
     if isinstance(value, Mapping):
         if "$ref" in value:
             yield value["$ref"].rpartition("/")[2], listed
@@ -91,7 +97,7 @@ def _table(section: Mapping[str, Any], titles: Mapping[str, str]) -> Iterator[st
 
 
 def _kind(value: Mapping[str, Any], titles: Mapping[str, str]) -> str:
-    """Return what a value may be, in words, with links to its sections."""
+    """Return the type of a value in words, with links to the sections in `titles`."""
     if "$ref" in value:
         title = titles[value["$ref"].rpartition("/")[2]]
         anchor = re.sub(r"[^\w -]", "", title).lower().replace(" ", "-")
@@ -140,7 +146,7 @@ def _default(value: Mapping[str, Any]) -> str:
 
 
 def _unit(value: Any) -> str:
-    """Return the unit of the value, or of the first of its forms that has one."""
+    """Return the unit of a value, or of its first alternative with a unit, or an empty text."""
     if isinstance(value, Mapping):
         if "unit" in value:
             return str(value["unit"])
@@ -157,7 +163,7 @@ def _unit(value: Any) -> str:
 
 
 def _with_unit(number: float, steps: tuple[tuple[float, str], ...]) -> str:
-    """Return the number with the largest unit that leaves it short."""
+    """Return the number with the largest unit of `steps` that needs at most four characters before it."""
     for size, unit in steps:
         if number >= size and len(f"{number / size:g}") <= 4:
             return f"{number / size:g}{unit}"

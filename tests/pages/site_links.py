@@ -1,4 +1,4 @@
-"""A hook of mkdocs.yml: links that leave docs lead to the repository, on the site as well."""
+"""A hook of mkdocs.yml that makes links out of docs/ point to the repository on the site."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ LEFT_OUT = "results"
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Return the page's text with its links out of docs made absolute."""
+    """Return the text of a page in which links out of docs/ are absolute.
+
+    MkDocs calls this for each page.
+    """
     return outward(markdown, page.file.src_uri, config.repo_url)
 
 
 def outward(markdown: str, name: str, repository: str) -> str:
-    """Return the text of the page `name`, a path below docs, with links to the repository where they leave the site."""
+    """Return the text of the page `name`, a path below docs/, with links out of docs/ made links to
+    `repository`.
+    """
 
     def link(found: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(name), found["path"]))

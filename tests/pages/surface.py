@@ -1,9 +1,10 @@
-"""The public surface, which docs/stability.md promises: a line for each command, option, key, column and signature.
+"""The public surface, which docs/stability.md promises: a line for each command, option, key, column and
+signature.
 
     python -m tests.pages.surface             what differs from the recorded surface
-    python -m tests.pages.surface --update    records the surface of today, for a change that is meant
+    python -m tests.pages.surface --update    records the present surface, after an intended change
 
-`surface.txt` holds the lines. Words (help, descriptions, docstrings) are no part of the surface.
+`surface.txt` holds the recorded lines. Help texts, descriptions and docstrings are not part of the surface.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ WORDS = {"description", "examples", "$schema"}
 
 
 def surface() -> list[str]:
-    """Return the lines of the surface, in order and each once."""
+    """Return the lines of the present surface, sorted and without duplicates."""
     lines = [*_commands(typer.main.get_command(app), ()), *_schema(), *_tables(), *_names(), *_python()]
     return sorted(set(lines))
 
 
 def _commands(command: Any, path: tuple[str, ...]) -> Iterator[str]:
-    """Yield a line for each argument and option of the command and of those below it."""
+    """Yield a line for a command and each of its arguments and options, and the same for its subcommands."""
     called = " ".join(path) or "(all)"
     if not isinstance(command, TyperGroup):
         yield f"command {called}"
@@ -58,7 +59,7 @@ def _commands(command: Any, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _schema() -> Iterator[str]:
-    """Yield a line for each key of each mapping of a scenario, with its type, bounds and default."""
+    """Yield a line for each key of a scenario's mappings, with its type, bounds and default."""
     schema = scenario_schema()
     for name, section in {"Scenario": schema, **schema["$defs"]}.items():
         needed = section.get("required", [])
@@ -82,7 +83,9 @@ def _tables() -> Iterator[str]:
 
 
 def _names() -> Iterator[str]:
-    """Yield what a scenario or a SPEC may name, with parameters and defaults."""
+    """Yield a line for each policy, axis, application, trace format and kind of fault, and for each parameter
+    with default.
+    """
     axes = {f"{axis}={key}": choice for axis, choices in AXES.items() for key, choice in choices.items()}
     for name, declared in {**POLICIES, **axes}.items():
         yield f"policy {name}"
@@ -124,19 +127,21 @@ def _members(name: str, thing: Any) -> Iterator[str]:
 
 
 def kept() -> list[str]:
-    """Return the recorded lines."""
+    """Return the lines of surface.txt."""
     return KEPT.read_text(encoding="utf-8").splitlines()
 
 
 def differences(now: list[str], before: list[str]) -> list[str]:
-    """Return what was removed or changed, which is promised to stay, and what is new."""
+    """Return a message for each line of `before` that is missing now, which breaks the promise, and for each
+    new line.
+    """
     old, new = set(before), set(now)
     gone = [f"promised and gone, or changed: {line}" for line in before if line not in new]
     return [*gone, *(f"new: {line}" for line in now if line not in old)]
 
 
 def main() -> None:
-    """Say what differs, or record today's surface."""
+    """Exit with the differences from the recorded surface, or with `--update` record the present surface."""
     now = surface()
     if "--update" in sys.argv[1:]:
         KEPT.write_text("\n".join(now) + "\n", encoding="utf-8")

@@ -1,8 +1,8 @@
-"""Text in the cells of Markdown tables."""
+"""Convert text for cells of Markdown tables."""
 
 from __future__ import annotations
 
 
 def cell(text: str | None) -> str:
-    """Return the text in one line, with bars that do not end the cell."""
+    """Return the text in one line, with `|` escaped."""
     return " ".join((text or "").split()).replace("|", "\\|")

@@ -1,6 +1,6 @@
-"""docs/reference/tables.md: the files of a results folder and each column, from the record types.
+"""docs/reference/tables.md: the files of a results folder and each column, taken from the record types.
 
-A column's text is the comment behind it in `scheduler/core/rows.py` or `scheduler/history.py`.
+The text of a column is the comment after it in `scheduler/core/rows.py` or `scheduler/history.py`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TYPES = {"str": "text", "float64": "number", "int64": "whole number", "bool": "t
 
 
 def page() -> str:
-    """Return the page. ValueError when a column has no comment."""
+    """Return the Markdown text of docs/reference/tables.md. Raise ValueError if a column has no comment."""
     parts = [HEAD]
     for table, columns in COLUMNS.items():
         about, row = ROWS[table]
@@ -62,7 +62,9 @@ def page() -> str:
 
 
 def _comments(file: str, name: str) -> dict[str, str]:
-    """Return the comment behind each column of a row's class, or of a table of `COLUMNS`."""
+    """Return a dictionary from columns to the comments after them, for the row class or table `name` in
+    `file`.
+    """
     text = (ROOT / file).read_text(encoding="utf-8")
     lines = text.splitlines()
     return {column: lines[line - 1].partition("  # ")[2] for column, line in _places(ast.parse(text), name)}

@@ -1,4 +1,6 @@
-"""Every block of README and docs that can run is run, in its page's order and in one folder a page."""
+"""Every block of README and docs that can run is run, in the order of its page and in one folder for each
+page.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,10 @@ def test_each_reason_not_to_run_something_is_needed() -> None:
 @pytest.mark.long  # it runs some fifty simulations
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=name_of)
 def test_the_commands_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands of `console` blocks print the lines below them; those of `sh` blocks run simulated, and once."""
+    """Commands of `console` blocks print the lines below them.
+
+    Runs in `sh` blocks are simulated at a small scale.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCHEDBED_PROFILES", str(tmp_path / "profiles.sqlite"))
     monkeypatch.setattr(own_costs, "SAMPLE_BYTES", 100_000)
@@ -67,7 +72,7 @@ def test_the_commands_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pyt
 
 
 def _shorter(command: str) -> str:
-    """Return the command with its live run simulated, once, and at a fifth of the scale."""
+    """Return a `schedbed run` command that simulates, without its longer options and at a scale of 0.01."""
     if not command.startswith("schedbed run "):
         return command
     simulated = "" if "--machines" in command else " --machines sim"
@@ -75,7 +80,7 @@ def _shorter(command: str) -> str:
 
 
 def _run(command: str) -> str:
-    """Run a command; return what it prints."""
+    """Run a command. Return what it prints."""
     if not command.startswith("schedbed "):
         return subprocess.run(["bash", "-ec", command], check=True, capture_output=True, text=True).stdout
     words = shlex.split(command)[1:]
@@ -92,7 +97,9 @@ PYTHON = [block for block in BLOCKS if block.language == "python" and block.page
     "block", PYTHON, ids=lambda block: f"{block.page.name}-{block.text.split(maxsplit=2)[1]}"
 )
 def test_a_python_block_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A policy schedules two jobs, an application is read as a job's, a program runs as a reader would run it."""
+    """A policy schedules two jobs, an application is accepted in a job, and a program runs as a reader would
+    run it.
+    """
     code = compile(block.text, name_of(block.page), "exec")
     if any(part in block.text for part in FRAGMENTS):
         return

@@ -1,4 +1,4 @@
-"""The reference pages are those of the source."""
+"""The reference pages agree with the source from which they are generated."""
 
 from __future__ import annotations
 

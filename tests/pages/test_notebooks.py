@@ -1,4 +1,4 @@
-"""The notebooks of examples/ run, and the outputs that they are kept with are those of today's version."""
+"""The notebooks of examples/ run, and their saved outputs are those of the present version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MkDocs builds the documentation without a warning, and links that leave it lead to the repository."""
+"""MkDocs builds the documentation without a warning, and links out of docs/ point to the repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public surface is the recorded one."""
+"""The present public surface is the recorded one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of docs/policies.md are those that today's simulator gives."""
+"""The figures of docs/policies.md are those that the present simulator gives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from tests.bench.when_pays import CASES, KEPT, simulate, table
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_first_repeat_is_as_kept(name: str) -> None:
-    """Hold each value of the first repeat: a change of the simulator or a policy asks for a new table."""
+    """Each kept value of the first repeat is reproduced.
+
+    A change of the simulator or a policy requires a new table.
+    """
     case = CASES[name]
     missing = set(case.policies) - set(POLICIES)
     if missing:

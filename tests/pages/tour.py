@@ -1,8 +1,8 @@
 """docs/tour.md: the text of tour.template.md with excerpts from the source in it.
 
-A line `{{code path:name}}` becomes the function or method of that name without its docstring; `{{test path:name}}`
-within a line becomes a link to a test. ValueError when one of them is not there: the source has a new name for it, and
-the text has to follow.
+A line `{{code path:name}}` becomes the function or method of that name without its docstring. `{{test
+path:name}}` within a line becomes a link to a test. ValueError means that one of them does not exist, for
+instance after a renaming: correct the template.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ TEST = re.compile(r"\{\{test ([\w./]+):(\w+)\}\}")
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the Markdown text of docs/tour.md."""
     return rendered(TEMPLATE.read_text(encoding="utf-8"))
 
 
 def rendered(template: str) -> str:
-    """Return the text with its excerpts and links."""
+    """Return the template with its excerpts and links filled in."""
     text = CODE.sub(lambda found: _code(found[1]), template)
     text = TEST.sub(lambda found: _test(found[1], found[2]), text)
     if "{{" in text:
@@ -35,7 +35,7 @@ def rendered(template: str) -> str:
 
 
 def _code(place: str) -> str:
-    """Return a block with the source at `path:name`, and where that is."""
+    """Return a Markdown block with the source of the function at `path:name`, headed by its name and file."""
     node = find(place)
     path, _, name = place.partition(":")
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

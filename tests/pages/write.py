@@ -1,7 +1,7 @@
-"""Write every page that is made from the source or from result files: `python -m tests.pages.write`.
+"""Write every page that is generated from the source or from result files: `python -m tests.pages.write`.
 
-Result files: `tests.bench.pages` (performance, claims, limits). Source: docs/reference, docs/tour.md, and the tables of
-docs/your-policy.md and docs/faults.md.
+From result files: the pages of `tests.bench.pages` (performance, claims, limits). From the source:
+docs/reference, docs/tour.md, and the tables of docs/your-policy.md and docs/faults.md.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ OF_SOURCE: Mapping[str, Callable[[], str]] = {
 
 
 def rendered(name: str) -> str:
-    """Return the text of a page that is made from the source."""
+    """Return the text of a page that is generated from the source."""
     return DO_NOT_EDIT + OF_SOURCE[name]()
 
 
 def main() -> None:
-    """Write all of them."""
+    """Write all generated pages and tables."""
     for name, render in OF_RESULTS.items():
         (ROOT / name).write_text(render(), encoding="utf-8")
     for name in OF_SOURCE:

@@ -1,13 +1,14 @@
-"""Runs hostile policies, and says which of them hurt a run.
+"""Run hostile policies, and report which of them hurt a run.
 
     python -m tests.bench.hostile                  # all of them, simulated
     python -m tests.bench.hostile --live           # those that are refused in a run, live
     python -m tests.bench.hostile --only os._exit  # those whose name holds the text
     python -m tests.bench.hostile --recovery 20    # crashes of the JobTracker under two good policies
 
-A policy is `refused` when the command ends within 10 s with exit code 1 or 2 and one line that names the policy's
-file and line, `harmless` when the run's tables are those of an ordinary policy. Anything else: exit code 1. Live runs
-may take longer by what this host needs to start and stop an ordinary one.
+A policy is `refused` if the command ends within 10 s with exit code 1 or 2 and one line that names the
+policy's file and line. It is `harmless` if the run's tables are those of an ordinary policy. Any other
+outcome makes this command exit with 1. Live runs may take longer by the time that this host needs to start
+and stop an ordinary run.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tests.bench.hostile.trial import Trial, calm_tables, start_and_stop_s, try_
 
 
 def main() -> int:
-    """Run what was asked for; return the exit code."""
+    """Run the trials that the options ask for. Return the exit code."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--live", action="store_true", help="in processes, not simulated")
     options.add_argument("--only", default="", help="part of the names")
@@ -40,7 +41,7 @@ def main() -> int:
 
 
 def print_trials(folder: Path, chosen: list, *, live: bool) -> int:
-    """Try each policy, print a row each; return 1 when one hurt a run."""
+    """Try each of the policies `chosen` and print a row for it. Return 1 if one hurt a run."""
     calm = calm_tables(folder) if not live else None
     beside_s = start_and_stop_s(folder) if live else 0.0
     if live:

@@ -1,4 +1,4 @@
-"""Policies that do what a policy must not do, each as the lines that make it different from an ordinary one."""
+"""Policies that do what a policy must not do, each as the lines that differ from an ordinary policy."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Mine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """A hostile policy: what it does in `decide`, beside it in the class, and at the top of its file.
+    """A hostile policy: the code that it has in `decide`, elsewhere in the class, and at the top of its file.
 
-    `check`: a run goes on as with other policies, but `schedbed policy check` refuses the policy. `in_run`: the policy
-    is refused only after a run has begun, so that it can be tried live.
+    With `check`, `schedbed policy check` must refuse the policy, although a run works as with other policies.
+    With `in_run`, the policy is refused only after a run has begun, so that it can be tried live.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Attack:
     in_run: bool = True
 
     def text(self) -> str:
-        """Return the policy's file."""
+        """Return the source of the policy's file."""
         decide, more = self.decide.replace("\n", "\n        "), self.more.replace("\n", "\n    ")
         return FILE.format(decide=decide, more=more, top=self.top)
 
@@ -222,7 +222,7 @@ CHANCE = (
 
 
 def attacks() -> Iterator[Attack]:
-    """Yield all hostile policies; each has a name of its own."""
+    """Yield all hostile policies, with unique names."""
     for line in (*CHANGES, *RAISES, *ENDS, *HANGS, *ANSWERS, *REACHES, *HARMLESS):
         yield Attack(name=line.replace("\n", "; ")[:60], decide=line)
     for name, more in HOOKS.items():

@@ -1,4 +1,6 @@
-"""README's policy and one by chance, with the JobTracker killed three times: the calm run's outputs?"""
+"""Check that crashes of the JobTracker do not change outputs under two user policies: README's, and a random
+one.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ SCALE = 0.05
 
 
 def policies(folder: Path) -> dict[str, Path]:
-    """Return the files of both policies by SPEC: README's text as it stands, and the example by chance."""
+    """Return a dictionary from class names to files of two policies: README's, written into `folder`, and
+    `ByChance`.
+    """
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = [block.removeprefix("python\n") for block in text.split("```") if "class ShortestFirst" in block]
     (folder / "my_policy.py").write_text(blocks[0], encoding="utf-8")
@@ -44,7 +48,11 @@ def policies(folder: Path) -> dict[str, Path]:
 
 
 def print_recovery(repeats: int, folder: Path, *, live: bool) -> int:
-    """Run both policies with and without crashes, each time with another seed; print a row each."""
+    """Run both policies with and without three crashes of the JobTracker, for `repeats` seeds, and print a
+    row for each.
+
+    Return 1 if outputs differ.
+    """
     bad = 0
     for name, file in policies(folder).items():
         for seed in range(repeats):
@@ -64,7 +72,10 @@ def print_recovery(repeats: int, folder: Path, *, live: bool) -> int:
 def _outcome(
     folder: Path, policy: str, seed: int, faults: str, *, live: bool
 ) -> tuple[list[tuple[str, ...]], str]:
-    """Return what the jobs wrote, and what is wrong with the run, empty when nothing is."""
+    """Run the scenario once.
+
+    Return what the jobs wrote, and a description of what is wrong with the run, or an empty text.
+    """
     folder.mkdir(parents=True)
     file, _, name = policy.rpartition(":")
     shutil.copy(file, folder / "policy.py")

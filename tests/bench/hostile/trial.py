@@ -1,4 +1,4 @@
-"""A hostile policy against one run of the command, judged from outside."""
+"""Try a hostile policy in one run of the command, and judge the run by its exit code, messages and tables."""
 
 from __future__ import annotations
 
@@ -41,7 +41,11 @@ TABLES = ("jobs", "attempts", "heartbeats")
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of a policy: refused, harmless or HURT, the exit code, the time, and the line that was told."""
+    """The outcome of a hostile policy: refused, harmless or HURT.
+
+    `code` and `wall_s` are the command's exit code and duration, `said` is the line of its message that names
+    the policy.
+    """
 
     verdict: str
     code: int
@@ -53,7 +57,7 @@ Tables = Mapping[str, pd.DataFrame]
 
 
 def calm_tables(folder: Path) -> Tables:
-    """Return the tables of an ordinary policy of the same name."""
+    """Simulate an ordinary policy with the class name of the hostile ones. Return the run's tables."""
     code, _, text = _command(Attack(name="calm"), folder / "calm", live=False)
     if code:
         raise RuntimeError(f"the ordinary policy fails: {text}")
@@ -61,7 +65,9 @@ def calm_tables(folder: Path) -> Tables:
 
 
 def start_and_stop_s(folder: Path) -> float:
-    """Return the seconds that a live run of an ordinary policy takes on this host beside its makespan."""
+    """Return the seconds that a live run of an ordinary policy takes on this host in addition to its
+    makespan.
+    """
     code, wall_s, text = _command(Attack(name="calm"), folder / "calm-live", live=True)
     if code:
         raise RuntimeError(f"the ordinary policy fails: {text}")
@@ -72,7 +78,10 @@ def start_and_stop_s(folder: Path) -> float:
 def try_policy(
     attack: Attack, folder: Path, calm: Tables | None, *, live: bool, beside_s: float = 0.0
 ) -> Trial:
-    """Run the command with the policy, in a new folder; it may take `beside_s` longer than `LIMIT_S`."""
+    """Run the command with the hostile policy in the new folder `folder`, and judge the outcome.
+
+    `calm` has the tables of an ordinary policy. The command may take `beside_s` longer than `LIMIT_S`.
+    """
     code, wall_s, text = _command(attack, folder, live=live)
     told = [line for line in text.splitlines() if NAMES_LINE.search(line)]
     said = told[-1].strip() if told else " | ".join(text.splitlines()[-3:])
@@ -93,7 +102,9 @@ def try_policy(
 
 
 def is_sound(tables: Tables) -> bool:
-    """Tell whether a live run did all its jobs, each task once, and never had more attempts on a node than slots."""
+    """Return whether a live run completed all jobs and each task once, and no node ever ran more attempts
+    than it has slots.
+    """
     attempts = tables["attempts"]
     done = attempts[attempts["state"] == "succeeded"]
     if list(tables["jobs"]["state"]) != ["succeeded"] * JOBS or sorted(done["kind"]) != TASKS:
@@ -109,7 +120,10 @@ def is_sound(tables: Tables) -> bool:
 
 
 def _command(attack: Attack, folder: Path, *, live: bool) -> tuple[int, float, str]:
-    """Return the exit code, the seconds and what was said on standard error, the command's last words."""
+    """Run the command with the hostile policy in `folder`.
+
+    Return its exit code, its seconds, and the end of its messages.
+    """
     folder.mkdir(parents=True)
     (folder / "mine.py").write_text(attack.text(), encoding="utf-8")
     (folder / "s.yaml").write_text(SCENARIO, encoding="utf-8")
