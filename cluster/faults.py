@@ -18,8 +18,11 @@ Unit = Literal["share", "time"]
 
 STATE, RESTART, ONCE = "state", "restart", "once"
 Duration = Literal["state", "restart", "once"]
-"""The duration of a kind: a `state` lasts until its end time or the run's end. `restart` kills a process that
-restarts by itself, but with `for` not before that time. `once` has no duration."""
+"""The duration of a kind of fault.
+
+A `state` lasts until its end time or the run's end. `restart` kills a process, which is started again after the time
+given by `for`, or at once without `for`. `once` has no duration.
+"""
 
 RESTART_S = 1.5
 """Typical restart time of a process in seconds: the duration of a `restart` fault that names no end time."""

@@ -35,7 +35,7 @@ class RunOptions:
     live: bool = True
     check: bool = True  # Whether to check outputs, if the application has a check.
     plots: bool = False  # Whether to draw plots next to the report, which takes seconds.
-    report: bool = True  # Whether to write report.html and its plots.
+    report: bool = True  # Whether to write report.html, and the plots if asked for.
     jobs: int = 1  # The number of simulations at a time.
     slowdowns: bool = True  # Whether to simulate each job alone, the base of slowdowns.
     tls: bool = False  # Whether to encrypt connections between hosts.

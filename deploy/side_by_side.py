@@ -38,7 +38,7 @@ def _nothing(*_: object) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class SideWork:
-    """One piece of work for a forked process, with callbacks that are called in the parent process.
+    """A piece of work for a forked process, with callbacks that are called in the parent process.
 
     `do` is the function that does the work, called in the forked process. `begin` is called before each start
     (work that was stopped because memory was short starts again). `take` is called with each message that

@@ -262,7 +262,7 @@ class StreamCell:
 
 
 class Stream:
-    """One file or transfer whose bytes are charged to a bucket. It is active until this object is deleted.
+    """A file or transfer whose bytes are charged to a bucket. It is active until this object is deleted.
 
     If the process computes between two pieces, computation and transfer overlap, as with reading ahead and
     writing behind.

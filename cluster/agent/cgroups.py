@@ -140,14 +140,14 @@ class PathFiles:
         return self._folders.get(controller, self._folders["cpu"]) / group / name
 
 
-def remove_node(run_id: str, node: str, owner_pid_and_start: str) -> None:
+def remove_node(run_id: str, node: str, group: str) -> None:
     """Remove the control groups of the node named `node`, whose agent could not remove them itself.
 
-    `owner_pid_and_start` is the full name of the node's group (`group_name`), such as `n3.4711.998877`: the
-    node, and the agent's pid and start time.
+    `group` is the name of the node's group (`group_name`), such as `n3.4711.998877`: the node, and the
+    agent's pid and start time.
     """
     for base in _bases_or_none():
-        inside = base / f"{PREFIX}{run_id}" / owner_pid_and_start
+        inside = base / f"{PREFIX}{run_id}" / group
         if inside.name.startswith(f"{node}."):
             remove_group(inside)
         with contextlib.suppress(OSError):

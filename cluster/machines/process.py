@@ -33,7 +33,7 @@ EXIT_BAD_INPUT = 2
 
 
 class ProcessMachine:
-    """One incarnation of a node as processes on this host.
+    """An incarnation of a node as processes on this host.
 
     After `stop` or `kill`, only the files in the node's folder are left.
     """

@@ -49,7 +49,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cell:
-    """One simulation of the arena: a policy on the workload `course` with a seed."""
+    """A simulation of the arena: a policy on the workload `course` with a seed."""
 
     policy: str
     course: Course

@@ -91,7 +91,7 @@ class _Attempt:
 
 
 class _Run:
-    """One trial of an attempt that tries to exceed one of the limits of the first node in `nodes`.
+    """A trial: an attempt tries to exceed a limit of the first node in `nodes`.
 
     Other nodes may run helpers meanwhile, such as a sender of data.
     """

@@ -36,7 +36,7 @@ class LimitsFile:
 
     @classmethod
     def measured_now(
-        cls, scenario: str, machines: str, rows: Sequence[LimitRow], *, hostile: bool = True
+        cls, scenario: str, machines: str, rows: Sequence[LimitRow], *, hostile: bool
     ) -> LimitsFile:
         """Return the content of a new file, with rows that were measured on this host today.
 

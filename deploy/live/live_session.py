@@ -1,4 +1,4 @@
-"""One live run of a policy: start the cluster, upload the inputs, follow the jobs, and stop the cluster."""
+"""A live run of a policy: start the cluster, upload the inputs, follow the jobs, and stop the cluster."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RunFollower(Protocol):
 
 
 class Session:
-    """One live run of the policy in `config` on a Ray cluster.
+    """A live run of the policy in `config` on a Ray cluster.
 
     The caller must call `start`, then `follow`, and always `stop`. New table rows are passed to `history`,
     which writes them to files, and to the `followers`, such as the live page.

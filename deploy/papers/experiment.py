@@ -49,7 +49,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """One experiment of a paper.
+    """An experiment of a paper.
 
     `takes_s` is a dictionary from the machines on which the experiment can run (`sim`, or `process` for live
     runs) to the approximate duration of all repeats in s. `quick` experiments are part of `reproduce

@@ -54,7 +54,7 @@ class ExperimentResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedExperiment:
-    """One experiment that a `reproduce` command will run: its position, settings and output folder."""
+    """An experiment that a `reproduce` command will run: its position, settings and output folder."""
 
     number: int
     entry: CatalogueEntry

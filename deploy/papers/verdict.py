@@ -28,7 +28,7 @@ class Exact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One value of a paper, our value and the verdict, as printed in tables and stored in results.json."""
+    """A value of a paper, the value measured here and the verdict, as printed in tables and stored in results.json."""
 
     key: str
     what: str

@@ -9,7 +9,7 @@ is a counter, and a fault is an instant event.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -65,13 +65,12 @@ def events(run: RunFile, recorded: Recorded) -> Iterator[Event]:
         mine = recorded.tables(record.policy, record.repeat)
         title = f"{numbers[record.policy]} {record.policy}"
         title += f", repeat {record.repeat + 1}" if run.repeats > 1 else ""
-        every = [str(node["node"]) for node in run.nodes]
-        names = drawn_nodes(every, len(mine.attempts))
+        names = drawn_nodes([str(node["node"]) for node in run.nodes], len(mine.attempts))
         pid += 1
         yield from _process(pid, f"{title}: cluster")
         yield from _queue(mine, pid)
-        yield from _decisions(mine, pid, None if len(names) == len(every) else names)
         pids = {name: pid + i + 1 for i, name in enumerate(names)}
+        yield from _decisions(mine, pid, pids)
         pid += len(pids)
         racks = {str(node["node"]): node["rack"] for node in run.nodes}
         for node, number in pids.items():
@@ -113,19 +112,18 @@ def _queue(mine: RunTables, pid: int) -> Iterator[Event]:
         yield {"ph": "C", "name": "mean wait so far [s]", "pid": pid, "ts": _micros(t), "args": mean}
 
 
-def _decisions(mine: RunTables, pid: int, nodes: Sequence[str] | None) -> Iterator[Event]:
-    """Yield one instant event for each answer of the policy about one of the nodes, or all nodes if None.
+def _decisions(mine: RunTables, pid: int, pids: Mapping[str, int]) -> Iterator[Event]:
+    """Yield an instant event for each answer of the policy about one of the nodes in `pids`.
 
     `pid` is the trace's number for the process that represents the cluster. If there are very many skips,
     only every n-th skip is included.
     """
     data = mine.tables["decisions"]
-    if nodes is not None:
-        data = data[data["node"].isin(list(nodes))].reset_index(drop=True)
+    data = data[data["node"].isin(list(pids))].reset_index(drop=True)
     skips = np.flatnonzero((data["answer"] == "skip").to_numpy())
     step = len(skips) // SKIPS_MAX + 1
     dropped = np.setdiff1d(skips, skips[::step])
-    of = "" if nodes is None else f" of {len(nodes)} nodes"
+    of = f" of {len(pids)} nodes" if len(pids) < len(mine.nodes) else ""
     thread = f"decisions{of}" + (f" (one of {step} skips)" if step > 1 else "")
     yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": 1, "args": {"name": thread}}
     for row in cast("list[Event]", data.drop(index=data.index[dropped]).to_dict("records")):

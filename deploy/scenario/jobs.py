@@ -22,7 +22,7 @@ REQUESTED = "requested_s"
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """One copy of a job in the scenario file, before the copy receives a job id such as job_0001.
+    """A copy of a job in the scenario file, before the copy receives a job id such as job_0001.
 
     `given` is the job's entry in the file, and `path` the place of this entry.
     """

@@ -35,7 +35,7 @@ RAY_METHODS = (
     "CoreWorkerService/GetCoreWorkerStats",
     "ObjectManagerService/Pull",
 )
-"""One method of each Ray server: GCS, raylet, worker and object manager."""
+"""For each Ray server (GCS, raylet, worker and object manager) a method to call."""
 
 
 def grpc_status(listener: Listener, method: str) -> int | None:

@@ -1,4 +1,4 @@
-"""One simulated run: passes the run's rows to the history, and updates the progress display.
+"""A simulated run: passes the run's rows to the history, and updates the progress display.
 
 The history is the object that writes the run's tables. The simulation itself may run in another process.
 """
@@ -142,7 +142,7 @@ class HistoryRows:
 
 @dataclass(slots=True, kw_only=True)
 class OneRun:
-    """One run of a policy in one repeat: its record, its table writer (history) and its progress display.
+    """A run of a policy in a repeat: its record, its table writer (history) and its progress display.
 
     The object is in the process that writes the results; the simulation may run in another process. `place`
     contains the folder of the results, the record of all runs, and the progress display of all runs.

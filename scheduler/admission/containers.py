@@ -12,7 +12,7 @@ from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 
 CORE = 100
-"""One core, in percent. FGCS (`scheduler.admission.fgcs`) needs fractions of a core."""
+"""A whole core, in percent. The policy FGCS (`scheduler.admission.fgcs`) needs fractions of a core."""
 
 
 class Containers:

@@ -115,7 +115,7 @@ class Task:
 
 
 class Attempt:
-    """One execution of a task on a node."""
+    """An execution of a task on a node."""
 
     __slots__ = (
         "assigned_s",
@@ -322,7 +322,7 @@ class Job:
 
 
 class Node:
-    """One incarnation of a node (its life from registration to loss), with attempts and free resources."""
+    """An incarnation of a node (its life from registration to loss), with attempts and free resources."""
 
     __slots__ = (
         "alive",

@@ -39,7 +39,7 @@ class Answers:
         self._given: list[Answer] = []
         self._known: list[Answer] | None = None
         self.difference = ""
-        """One line about the first answer in a replay that differs from the record; empty if none differs."""
+        """A line about the first answer in a replay that differs from the record; empty if none differs."""
 
     def take(self) -> Replies | None:
         """Return the answers recorded since the last call, or None if the policy was not called."""

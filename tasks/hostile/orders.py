@@ -1,5 +1,6 @@
-"""The parameters of hostile programs, and helpers to fork and to use CPU. Every program ends by itself,
-even without limits.
+"""The parameters of hostile programs, and helpers to fork and to use CPU.
+
+Each program ends even if no limit stops the program.
 """
 
 from __future__ import annotations

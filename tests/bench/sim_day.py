@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.bench.figures import Figure, parser, publish, say
@@ -89,7 +90,7 @@ def the_day(folder: Path, repeats: int, trace: Path) -> list[Figure]:
     return [*figures, Figure(name=name, values=ratios, unit="x", high=1.7, note=_noted(three))]
 
 
-def lone_jobs(folder: Path, repeats: int, trace: Path) -> list[Figure]:
+def lone_jobs(folder: Path, repeats: int) -> list[Figure]:
     """Measure a generated trace of jobs with one map each and no reduce, spread over a day."""
     path = folder / "lone.tsv"
     gap_s = DAY_S / LONE_JOBS
@@ -99,7 +100,7 @@ def lone_jobs(folder: Path, repeats: int, trace: Path) -> list[Figure]:
     return [_seconds(f"{LONE_JOBS:,} jobs of one task on 600 nodes, fair", took, 30)]
 
 
-def six_nodes(folder: Path, repeats: int, trace: Path) -> list[Figure]:
+def six_nodes(folder: Path, repeats: int) -> list[Figure]:
     """Measure the quickstart, as an example of a first run: under Fair, and under its own three policies."""
     return [
         _seconds(
@@ -123,31 +124,25 @@ def _noted(took: Sequence[Took]) -> str:
     return f"{middle['wall_s']:.1f} s, {middle['cpu_s']:.1f} CPU-s, {middle['peak_gib']:.2f} GiB"
 
 
-PARTS: dict[str, Callable[[Path, int, Path], list[Figure]]] = {
-    "day": the_day,
-    "lone": lone_jobs,
-    "small": six_nodes,
-}
-
-
 def main() -> None:
     """Measure all parts, or the one that `--only` names, and publish the figures."""
     made = parser(__doc__)
     made.add_argument("--trace", type=Path, required=True, help="SWIM's file of FB-2010's day")
-    made.add_argument("--only", choices=tuple(PARTS))
+    made.add_argument("--only", choices=("day", "lone", "small"))
     options = made.parse_args()
+    parts: dict[str, Callable[[Path, int], list[Figure]]] = {
+        "day": partial(the_day, trace=options.trace.resolve()),
+        "lone": lone_jobs,
+        "small": six_nodes,
+    }
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder:
         take(Path(folder), "quickstart")  # compiles what is compiled at the first use
-        for name, measure in PARTS.items():
-            if options.only in (None, name):
-                heap = [bare_loop(1000, 1_000_000) / 1e6 for _ in range(3)]
-                made_now = measure(Path(folder), options.repeats, options.trace.resolve())
-                figures += [
-                    *made_now,
-                    Figure(name=f"bare heapq loop before: {name}", values=heap, unit="M/s"),
-                ]
-                say(name)
+        for name in parts if options.only is None else [options.only]:
+            heap = [bare_loop(1000, 1_000_000) / 1e6 for _ in range(3)]
+            figures += parts[name](Path(folder), options.repeats)
+            figures.append(Figure(name=f"bare heapq loop before: {name}", values=heap, unit="M/s"))
+            say(name)
     publish("sim_day", "Simulator: whole commands", figures, options.out)
 
 

@@ -10,9 +10,7 @@ import pytest
 
 @pytest.fixture(scope="module", autouse=True)
 def draw() -> Iterator[Callable[..., Any]]:
-    """Leave out the plots of all runs, which take two thirds of a small run's time; yield the function that
-    draws them.
-    """
+    """Leave out the plots of all rebuilt reports, since they take seconds. Yield the function that draws them."""
     from schedbed.deploy.results import plots
 
     write = plots.write

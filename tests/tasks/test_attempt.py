@@ -1,4 +1,4 @@
-"""What an attempt writes: status, report, counters, and a reason of one line if it fails."""
+"""Tests of the files of an attempt: status, report, counters, and a reason of one line if it fails."""
 
 from __future__ import annotations
 

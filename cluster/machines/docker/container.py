@@ -70,7 +70,7 @@ CGROUP_V2 = Path("/sys/fs/cgroup/cgroup.controllers")
 
 
 class DockerMachine:
-    """One incarnation of a node in a container. The volume with the node's files remains until `dispose`.
+    """An incarnation of a node in a container. The volume with the node's files remains until `dispose`.
 
     `agent` is the agent's configuration. Its `root` is a folder on this host for the log and the disk image.
     Its `listen` is this host's address for other hosts, or the loopback address if there are no other hosts.

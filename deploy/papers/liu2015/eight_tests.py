@@ -31,7 +31,7 @@ SAMPLE_TASKS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """One of the paper's tests: a set of benchmark jobs that run together.
+    """A test of the paper: a set of benchmark jobs that run together.
 
     `cpu` and `io` are the names of CPU-bound and I/O-bound jobs. `pattern` is the kind of test in Table 3:
     `balanced`, `io` or `cpu`.
@@ -128,15 +128,14 @@ def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live
     }
 
 
-def samples(bench: Bench, *, live: bool | None = None) -> FinishedRun:
+def samples(bench: Bench, *, live: bool) -> FinishedRun:
     """Run a sample job of each benchmark under the policy FGCS, which measures the CPU demand of its tasks.
 
-    Section 2.3 describes the samples. `live` selects the live or the simulated cluster of `scenario`, by
-    default the one on which `bench` runs. Samples and later jobs must run on equal hardware, since FGCS
-    converts demands between core speeds, but the CPU times of these synthetic jobs are the same on all cores.
+    Section 2.3 describes the samples. `live` selects the live or the simulated cluster of `scenario`. Samples
+    and later jobs must run on equal hardware, since FGCS converts demands between core speeds, but the CPU
+    times of these synthetic jobs are the same on all cores.
     """
-    on_live_nodes = bench.live if live is None else live
-    return bench.run("samples", scenario(sample_jobs(), [{"fgcs": {"profiles": "none"}}], live=on_live_nodes))
+    return bench.run("samples", scenario(sample_jobs(), [{"fgcs": {"profiles": "none"}}], live=live))
 
 
 def sample_jobs() -> list[dict[str, Any]]:
@@ -157,5 +156,5 @@ def demands(finished: FinishedRun) -> Mapping[str, Mapping[str, Any]]:
 
 def run_mix(bench: Bench, mix: Mix) -> FinishedRun:
     """Run a test under YARN's policy, and under FGCS with the CPU demands measured in sample jobs."""
-    policies = [YARN, {"fgcs": {"profiles": demands(samples(bench))}}]
+    policies = [YARN, {"fgcs": {"profiles": demands(samples(bench, live=bench.live))}}]
     return bench.run(mix.name, scenario(jobs_of(mix, live=bench.live), policies, live=bench.live))

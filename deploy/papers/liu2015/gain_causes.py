@@ -50,7 +50,7 @@ def measure(bench: Bench) -> Measured:
     A spread is the relative variation of task lengths. Random task lengths differ between repeats, but are
     the same for all policies.
     """
-    profiles = demands(samples(bench))
+    profiles = demands(samples(bench, live=bench.live))
     values: dict[str, list[float]] = {}
     for spread in SPREADS:
         gains = {base: dict[Job, list[float]]() for base in BASES}

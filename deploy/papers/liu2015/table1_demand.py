@@ -19,7 +19,7 @@ def measure(bench: Bench) -> Measured:
 
     Rounding removes the random differences between repeats.
     """
-    found = demands(samples(bench))
+    found = demands(samples(bench, live=bench.live))
     maps = {f"{name}_map": Exact(value=found[name]["map"]) for name in CPU_JOBS + IO_JOBS}
     reduces = {f"{name}_reduce": Exact(value=found[name]["reduce"]) for name in CPU_JOBS}
     return Measured(values=maps | reduces)

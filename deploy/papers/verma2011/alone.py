@@ -17,11 +17,10 @@ from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import grouped_bars
 from schedbed.deploy.papers.verma2011.arrivals import ALL_MAPS, simulate_jobs
-from schedbed.deploy.papers.verma2011.w1_and_w2 import WORKLOADS, DueJob, workload
+from schedbed.deploy.papers.verma2011.w1_and_w2 import WORKLOADS, DueJob, seed_of, workload
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
 from schedbed.scheduler.models.aria_waves import WAVES
-from schedbed.tasks.chance import chance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +41,7 @@ def measure(bench: Bench) -> Measured:
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
     for repeat in range(bench.repeats):
-        seed = chance(bench.seed, "table3", repeat).getrandbits(62)
+        seed = seed_of(bench.seed, repeat)
         for name in WORKLOADS:
             jobs = workload(name, said, JOBS, 0.95, seed)
             for bound in TRIED:

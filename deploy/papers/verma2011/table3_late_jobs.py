@@ -7,7 +7,7 @@ map and reduce slots in use.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -17,11 +17,10 @@ from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, grouped_bars
 from schedbed.deploy.papers.verma2011.alone import JOBS as ALONE
 from schedbed.deploy.papers.verma2011.alone import late_alone
-from schedbed.deploy.papers.verma2011.arrivals import ALL_MAPS, Outcome, simulate_jobs
-from schedbed.deploy.papers.verma2011.w1_and_w2 import WORKLOADS, workload
+from schedbed.deploy.papers.verma2011.arrivals import ALL_MAPS, simulate_jobs
+from schedbed.deploy.papers.verma2011.w1_and_w2 import WORKLOADS, DueJob, seed_of, workload
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
-from schedbed.tasks.chance import chance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,16 +44,14 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
     for repeat in range(bench.repeats):
-        seed = chance(bench.seed, "table3", repeat).getrandbits(62)
+        seed = seed_of(bench.seed, repeat)
         for name in WORKLOADS:
             for threshold in THRESHOLDS:
                 drawn = workload(name, said, jobs, threshold / 100, seed)
-                bench.simulations += 1
-                for key, value in figures_of(simulate_jobs(drawn, threshold / 100, seed), jobs).items():
+                for key, value in columns(bench, drawn, threshold, seed).items():
                     found[f"{name}_{threshold}_{key}"].append(value)
                 if threshold == AT_FIRST:
-                    bench.simulations += 1
-                    first = figures_of(simulate_jobs(drawn, threshold / 100, seed, FIRST_MAP), jobs)
+                    first = columns(bench, drawn, threshold, seed, FIRST_MAP)
                     found[f"{name}_{threshold}_late_first"].append(first["late"])
                     found[f"{name}_{threshold}_load_first"].append(first["load"])
                     for start, key in ((ALL_MAPS, "alone_late"), (FIRST_MAP, "alone_late_first")):
@@ -72,16 +69,25 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
     )
 
 
-def figures_of(outcome: Outcome, jobs: int) -> Mapping[str, float]:
-    """Return the columns of Table 3: late jobs, exceeded deadlines and load.
+def columns(
+    bench: Bench,
+    jobs: Sequence[DueJob],
+    threshold: int,
+    seed: int,
+    reduce_start: str = ALL_MAPS,
+    bound: str = "avg",
+) -> Mapping[str, float]:
+    """Simulate the jobs for a load threshold (%), and return the columns of Table 3.
 
-    `late` is the percentage of the `jobs` simulated jobs that ended after their deadlines. `exceeded` is the
-    sum over late jobs of the delay in percent of the deadline, per 100 jobs. `load` is the share of busy
-    slots in percent.
+    `late` is the percentage of jobs that ended after their deadlines. `exceeded` is the sum over late jobs of
+    the delay in percent of the deadline, per 100 jobs. `load` is the share of busy slots in percent. See
+    `simulate_jobs` for the other arguments.
     """
+    bench.simulations += 1
+    outcome = simulate_jobs(jobs, threshold / 100, seed, reduce_start, bound)
     return {
-        "late": 100 * outcome.late / jobs,
-        "exceeded": 100 * outcome.exceeded * 100 / jobs,
+        "late": 100 * outcome.late / len(jobs),
+        "exceeded": 100 * outcome.exceeded * 100 / len(jobs),
         "load": 100 * outcome.load,
     }
 

@@ -14,18 +14,17 @@ from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, grouped_bars
-from schedbed.deploy.papers.verma2011.arrivals import ALL_MAPS, simulate_jobs
+from schedbed.deploy.papers.verma2011.arrivals import ALL_MAPS
 from schedbed.deploy.papers.verma2011.table3_late_jobs import (
     AT_FIRST,
     FIRST_MAP,
     FULL_JOBS,
     JOBS,
-    figures_of,
+    columns,
 )
-from schedbed.deploy.papers.verma2011.w1_and_w2 import Draw, testbed_job, workload
+from schedbed.deploy.papers.verma2011.w1_and_w2 import WORKLOADS, Draw, seed_of, testbed_job, workload
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
-from schedbed.tasks.chance import chance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,12 +37,11 @@ MOST_REDUCES = 256
 The paper prints the number of reduces for WikiTrends only.
 """
 
-SERIES: dict[str, tuple[str, Draw | None]] = {
-    "W1": ("W1", None),
-    "W2": ("W2", None),
+SERIES: dict[str, tuple[str, Draw]] = {
+    **{name: (name, generator) for name, generator in WORKLOADS.items()},
     "W1_256": ("W1", partial(testbed_job, reduces=MOST_REDUCES)),
 }
-"""For each series of rows, the workload and the generator of its jobs (None for the workload's own)."""
+"""For each series of rows, the workload and the generator of its jobs."""
 
 
 def measure(bench: Bench, jobs: int | None = None) -> Measured:
@@ -55,16 +53,17 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
     for repeat in range(bench.repeats):
-        seed = chance(bench.seed, "table3", repeat).getrandbits(62)
+        seed = seed_of(bench.seed, repeat)
         for series, (name, generator) in SERIES.items():
             for threshold in THRESHOLDS:
                 drawn = workload(name, said, jobs, threshold / 100, seed, BOUND, generator)
-                for start, end in ((ALL_MAPS, ""), (FIRST_MAP, "_first")):
-                    if start == ALL_MAPS or (threshold == AT_FIRST and generator is None):
-                        bench.simulations += 1
-                        figures = figures_of(simulate_jobs(drawn, threshold / 100, seed, start, BOUND), jobs)
-                        found[f"{series}_{threshold}_late{end}"].append(figures["late"])
-                        found[f"{series}_{threshold}_load{end}"].append(figures["load"])
+                starts = {"": ALL_MAPS}
+                if threshold == AT_FIRST and series in WORKLOADS:
+                    starts["_first"] = FIRST_MAP
+                for end, start in starts.items():
+                    figures = columns(bench, drawn, threshold, seed, start, BOUND)
+                    for key in ("late", "load"):
+                        found[f"{series}_{threshold}_{key}{end}"].append(figures[key])
     return Measured(values=found)
 
 

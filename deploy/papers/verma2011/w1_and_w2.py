@@ -98,6 +98,11 @@ def yahoo_job(coin: Random, said: Values) -> tuple[str, list[float], list[float]
 WORKLOADS: dict[str, Draw] = {"W1": testbed_job, "W2": yahoo_job}
 
 
+def seed_of(seed: int, repeat: int) -> int:
+    """Return the seed for the jobs of Table 3 in a repeat, if `seed` is the seed of all repeats."""
+    return chance(seed, "table3", repeat).getrandbits(62)
+
+
 def workload(
     name: str,
     said: Values,

@@ -56,7 +56,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TimePart:
-    """One part (such as the shuffle) of the mean completion time of one size class of jobs.
+    """A part (such as the shuffle) of the mean completion time of a size class of jobs.
 
     `mine` and `others` contain its seconds in each repeat, under the better policy and under the other one.
     `gain_s` is how much the part contributes to the difference of the mean completion times of all jobs.

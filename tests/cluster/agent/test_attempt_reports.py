@@ -1,4 +1,4 @@
-"""How the agent reports the end of an attempt, from the files the attempt left and from its exit status."""
+"""Tests of the agent's reports on the end of an attempt, from the files the attempt left and from its exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a node's CPU is divided among attempts that compute, wait, or alternate between both."""
+"""Tests of the division of a node's CPU among attempts that compute, wait, or alternate between both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the memory limit of a control group covers, and the peak memory that is reported for its attempt."""
+"""Tests of the memory limit of a control group, and of the peak memory that is reported for its attempt."""
 
 from __future__ import annotations
 

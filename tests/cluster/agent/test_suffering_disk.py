@@ -1,4 +1,4 @@
-"""How an agent emulates a declared disk: seeks, paging, and a disk shared by the nodes of a host."""
+"""Tests of the emulation of a declared disk: seeks, paging, and a disk shared by the nodes of a host."""
 
 from __future__ import annotations
 

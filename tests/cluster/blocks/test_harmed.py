@@ -1,4 +1,4 @@
-"""What faults mean for the NameNode: writers of lost attempts, and corrupt replicas."""
+"""Tests of faults at the NameNode: writers of lost attempts, and corrupt replicas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.harness.block_store import World
 
 
 def test_what_is_deleted_for_good_does_not_come_back_by_who_was_given_up(tmp_path: Path) -> None:
-    """Files deleted for good cannot be written again, even after a restart of the NameNode.
+    """Permanently deleted files cannot be written again, even after a restart of the NameNode.
 
     This is true of one attempt's file, and of all attempts' files after the end of the job.
     """

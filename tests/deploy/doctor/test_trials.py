@@ -162,7 +162,7 @@ def test_the_table_names_what_does_not_hold_and_the_file_gives_the_rows_back(tmp
     assert "cpu, by cgroup v1" in text and "0.500 cores" in text and TRUSTING in text
     show_hostile([rows[0], rows[2]], console)
     assert amounts(row("fork_bomb", None)) == ("nothing", "not seen")
-    kept = LimitsFile.measured_now("quickstart", "docker", rows)
+    kept = LimitsFile.measured_now("quickstart", "docker", rows, hostile=True)
     kept.save(tmp_path / "limits.json")
     assert LimitsFile.load(tmp_path / "limits.json") == kept
     assert "--measure --hostile --machines docker" in kept.command

@@ -288,7 +288,7 @@ def test_table_3_and_figure_7_count_the_simulated_jobs(
 ) -> None:
     spans = {"map": [(0.0, 10.0)] * 128, "reduce": [(10.0, 20.0)] * 64}
     outcome = arrivals.Outcome(jobs=((0.0, 20.0, 15.0), (0.0, 10.0, 30.0)), load=0.25, attempts=spans)
-    for module in (table3_late_jobs, table3_upper_bound, alone, fig7_spawned):
+    for module in (table3_late_jobs, alone, fig7_spawned):
         monkeypatch.setattr(module, "simulate_jobs", lambda *_: outcome)
     measured = table3_late_jobs.measure(bench(tmp_path), jobs=2)
     assert set(measured.values) == set(ABOUT["table3"].values)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from schedbed.deploy.results import html_report, summary, table, timeline
+from schedbed.deploy.results import html_report, lanes, summary, table, timeline
 from schedbed.deploy.results.lanes import assign_lanes
 from schedbed.deploy.results.measures import waits
 from schedbed.deploy.results.page import report_tables
@@ -205,6 +205,20 @@ def test_the_timeline_has_a_slice_an_attempt_and_threads_do_not_overlap(folder: 
         "slow n4",
     }
     assert any(e["name"] == "utilisation" and e["args"]["cpu %"] > 0 for e in events)
+
+
+def test_the_timeline_of_a_large_run_has_the_decisions_of_the_drawn_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "NODES_DRAWN", 2)
+    FakeRun(policies=("fifo",), maps=20).write(tmp_path)
+    html_report.rebuild(tmp_path, with_plots=False)
+    events = json.loads((tmp_path / timeline.NAME).read_text(encoding="utf-8"))["traceEvents"]
+    drawn = [e["args"]["node"] for e in events if e["ph"] == "i" and e.get("s") == "t"]
+    everywhere = read_table(tmp_path, "decisions")["node"].tolist()
+    assert sorted(drawn) == sorted(node for node in everywhere if node in ("n1", "n4"))
+    assert 0 < len(drawn) < len(everywhere)
+    assert "decisions of 2 nodes" in {e["args"].get("name") for e in events if e["ph"] == "M"}
 
 
 def test_the_timeline_has_policies_in_order_and_names_that_a_person_reads(folder: Path) -> None:

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.cli import main
 from schedbed.deploy.options import RunOptions
+from schedbed.deploy.results import plots
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.results.shown_figures import seconds
@@ -159,6 +160,17 @@ def test_a_report_that_nobody_asked_for_is_not_made(scenario: Path, tmp_path: Pa
     assert result.exit_code == 0 and f"schedbed report {out}" in " ".join(result.output.split())
     assert (out / "summary.json").exists() and not (out / "report.html").exists()
     assert call("report", out).exit_code == 0 and (out / "report.html").exists()
+
+
+def test_plots_are_drawn_when_asked_for(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Path] = []
+    monkeypatch.setattr(plots, "write", lambda folder, *_: drawn.append(folder))
+    options = ("--machines", "sim", "--policy", "fifo", "--no-live")
+    for name, asked in (("a", ()), ("b", ("--no-plots",)), ("c", ("--plots",))):
+        assert call("run", scenario, *options, *asked, "--out", tmp_path / name).exit_code == 0
+    assert drawn == [tmp_path / "c" / plots.FOLDER]
 
 
 def test_live_runs_take_no_jobs(scenario: Path, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_kill_is_said_again_until_it_is_done():
 @pytest.mark.parametrize("way", ["request", "reply"])
 @pytest.mark.parametrize("number", range(25))
 def test_any_single_lost_message_changes_no_outcome(way: str, number: int):
-    """One message of n1, the request or reply with the given number, is lost.
+    """A message of n1, the request or reply with the given number, is lost.
 
     The same tasks are committed and none is launched twice.
     """

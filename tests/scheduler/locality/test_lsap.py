@@ -138,7 +138,7 @@ def test_maps_that_cannot_start_are_not_held():
 
 @pytest.mark.parametrize(("fairness", "second"), [(0.4, "job_0001_m_000001"), (0.6, "job_0002_m_000000")])
 def test_fairness_is_weighed_against_staging_by_hand(fairness: float, second: str):
-    """One node with two slots and two users, whose fair share is one slot.
+    """A node with two slots and two users, whose fair share is one slot.
 
     Ana's blocks are on n1, bo's need 20 s. The candidates are a0, b0, a1, b1. Their staging times divided by
     20 s are 0, 1, 0, 1, and the slots above the user's share 0, 0, 1, 1. With the weight w of fairness the

@@ -43,7 +43,7 @@ def ends(rows: list[tuple[Any, ...]]) -> dict[str, tuple[float, float, float, st
 
 
 def test_a_tiny_job_by_hand() -> None:
-    """One node with two map slots and without latencies: its first heartbeat at 0 s launches two maps of 10
+    """A node with two map slots and without latencies: its first heartbeat at 0 s launches two maps of 10
     s.
 
     At 10 s one heartbeat reports both ends. It launches the third map (4 s) and the reduce. The third map

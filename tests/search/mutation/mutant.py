@@ -17,7 +17,7 @@ from tests.search.mutation.targets import LEFT_OUT, MODULES
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One edit of a function. `statement` is the line number of the edited statement."""
+    """An edit of a function. `statement` is the line number of the edited statement."""
 
     module: str
     function: str
