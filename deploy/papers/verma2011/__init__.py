@@ -13,7 +13,7 @@ from schedbed.deploy.papers.verma2011 import (
     table1_months,
     table2_generators,
     table3_late_jobs,
-    table3_upper_bound,
+    table3_readings,
     table4_testbed,
     waves,
 )
@@ -26,7 +26,7 @@ EXPERIMENTS = (
     fig5_bounds.EXPERIMENT,
     table2_generators.EXPERIMENT,
     table3_late_jobs.EXPERIMENT,
-    table3_upper_bound.EXPERIMENT,
+    table3_readings.EXPERIMENT,
     alone.EXPERIMENT,
     fig7_spawned.EXPERIMENT,
     table4_testbed.EXPERIMENT,

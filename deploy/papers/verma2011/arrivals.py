@@ -6,10 +6,18 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from statistics import fmean
 from typing import Any
 
 from schedbed.cluster.virtual.latencies import Latencies
-from schedbed.deploy.papers.verma2011.w1_and_w2 import MAP_SLOTS, NODES, REDUCE_SLOTS, DueJob, load
+from schedbed.deploy.papers.verma2011.w1_and_w2 import (
+    BOUND,
+    MAP_SLOTS,
+    NODES,
+    REDUCE_SLOTS,
+    DueJob,
+    load,
+)
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import ResolvedScenario, SimulateChoice
 from schedbed.deploy.simulated.simulated_runs import setup_of
@@ -73,9 +81,14 @@ class Outcome:
         """
         return sum((f - d) / (d - s) for s, f, d in self.jobs if f > d)
 
+    @property
+    def reserve(self) -> float:
+        """Return by what share of its time until the deadline a job ended before the deadline, on average."""
+        return fmean((d - f) / (d - s) for s, f, d in self.jobs)
+
 
 def scenario(
-    jobs: Sequence[DueJob], seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
+    jobs: Sequence[DueJob], seed: int, reduce_start: str = ALL_MAPS, bound: str = BOUND
 ) -> ResolvedScenario:
     """Return a scenario of the given jobs under the policy ARIA on the testbed's slots.
 
@@ -110,7 +123,7 @@ def under_aria(
     cluster: Mapping[str, Any],
     scale: float,
     reduce_start: str = "first_map",
-    bound: str = "avg",
+    bound: str = BOUND,
 ) -> ResolvedScenario:
     """Return a scenario under the policy ARIA, which knows the profiles of the given jobs.
 
@@ -150,7 +163,7 @@ def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) ->
 
 
 def simulate_jobs(
-    jobs: Sequence[DueJob], threshold: float, seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
+    jobs: Sequence[DueJob], threshold: float, seed: int, reduce_start: str = ALL_MAPS, bound: str = BOUND
 ) -> Outcome:
     """Simulate the jobs in order; each is submitted as soon as the load is low enough.
 

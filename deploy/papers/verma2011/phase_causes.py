@@ -13,7 +13,7 @@ from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, grouped_bars
 from schedbed.deploy.papers.verma2011.months import run_changed
 from schedbed.deploy.papers.verma2011.table1_months import JOBS, averages, spread_of
-from schedbed.deploy.papers.verma2011.waves import SLOTS, TASKS, scenario, waves
+from schedbed.deploy.papers.verma2011.waves import SLOTS, scenario, waves
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
 
@@ -28,7 +28,7 @@ Found = dict[str, list[float]]
 
 
 def measure(bench: Bench) -> Measured:
-    """Run Table 1's jobs with slower polls and on slower disks, and Figure 2's job with equal tasks.
+    """Run Table 1's jobs with slower polls and on slower disks, and Figure 2's job with one replica of blocks.
 
     A poll is a reduce's request for the list of new map outputs. The slower disks seek between streams.
     """
@@ -37,8 +37,8 @@ def measure(bench: Bench) -> Measured:
     found: Found = {f"first_shuffle_{job}_poll": mine for job, mine in zip(JOBS, first, strict=True)}
     found["spread_first_shuffle_poll"] = spread_of(first)
     found["spread_reduce_seek"] = spread_of([averages(seeking, job, "reduce") for job in JOBS])
-    finished = bench.run("waves-equal", _equal())
-    found["reduce_few_equal"] = [float(waves(run, "reduce")) for run in finished.each("fifo")]
+    finished = bench.run("waves-single", _single_replica())
+    found["reduce_few_single"] = [float(waves(run, "reduce")) for run in finished.each("fifo")]
     return Measured(values=found)
 
 
@@ -51,17 +51,10 @@ def _seek(plan: dict[str, Any]) -> None:
     node["disk"] = {"rate": node["disk"], "seek": SEEK}
 
 
-def _equal() -> dict[str, Any]:
-    """Return Figure 2's scenario with a synthetic job instead of sort, so that all tasks are equal."""
-    task = {"cpu": "1s", "write": "128MiB"}
-    job = {
-        "app": "synthetic",
-        "maps": TASKS,
-        "map": {**task, "read": "128MiB"},
-        "reduces": TASKS,
-        "reduce": task,
-    }
-    return {**scenario(*SLOTS["few"], live=False), "workload": {"jobs": [job]}}
+def _single_replica() -> dict[str, Any]:
+    """Return Figure 2's scenario with one replica of each block, as Hadoop's TeraSort writes its output."""
+    plan = scenario(*SLOTS["few"], live=False)
+    return {**plan, "blocks": {**plan["blocks"], "replication": 1}}
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:

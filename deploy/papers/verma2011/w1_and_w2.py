@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 NODES, MAP_SLOTS, REDUCE_SLOTS = 64, 256, 256
 """The testbed (4.1): 64 workers with four map slots and four reduce slots each."""
 
-W1_REDUCES = 64
-"""The paper gives W1's number of reduces for WikiTrends only (5.2); here all applications have it."""
+W1_REDUCES = REDUCE_SLOTS
+"""The paper does not give W1's number of reduces. Its jobs in 2.1 and 5.2 have as many as there are reduce slots."""
+
+BOUND = "up"
+"""The bound of the completion time from which slots are computed. The paper does not say which one Table 3 uses."""
 
 W1_VARIATION = 0.15
 """Standard deviation of a W1 task's duration over its mean; Table 1's minima and maxima are of that order."""
@@ -109,7 +112,7 @@ def workload(
     jobs: int,
     threshold: float,
     seed: int,
-    bound: str = "avg",
+    bound: str = BOUND,
     draw: Draw | None = None,
 ) -> list[DueJob]:
     """Return random jobs of the workload `name`, each with a deadline uniform between T and 3 T.
