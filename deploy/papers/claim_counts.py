@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count, product
 from math import isclose
 from string import ascii_lowercase
 from typing import Any
@@ -62,7 +63,9 @@ def agree(interval: Sequence[float] | None) -> bool:
 def marks(rows: Rows) -> dict[str, str]:
     """Return a dictionary from remark to footnote letter, for all different remarks on the rows' claims.
 
-    The letters a, b, c, ... are assigned in the order in which the remarks first appear in the rows.
+    The letters a, b, ..., z, aa, ab, ... are assigned in the order in which the remarks first appear in the
+    rows.
     """
     texts = dict.fromkeys(text for row in rows for text in remarks(row))
-    return dict(zip(texts, ascii_lowercase, strict=False))
+    letters = ("".join(each) for length in count(1) for each in product(ascii_lowercase, repeat=length))
+    return dict(zip(texts, letters, strict=False))
