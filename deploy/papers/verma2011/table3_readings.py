@@ -37,8 +37,8 @@ FEW_REDUCES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A reading of Table 3: a workload, the bound for the slots, and the generator of the workload's jobs."""
+class TableReading:
+    """A way to read Table 3: a workload, the bound for the slots, and the generator of the workload's jobs."""
 
     workload: str
     bound: str
@@ -46,9 +46,9 @@ class Reading:
 
 
 READINGS = {
-    "W1_avg": Reading("W1", "avg", testbed_job),
-    "W2_avg": Reading("W2", "avg", yahoo_job),
-    "W1_64": Reading("W1", BOUND, partial(testbed_job, reduces=FEW_REDUCES)),
+    "W1_avg": TableReading("W1", "avg", testbed_job),
+    "W2_avg": TableReading("W2", "avg", yahoo_job),
+    "W1_64": TableReading("W1", BOUND, partial(testbed_job, reduces=FEW_REDUCES)),
 }
 
 
