@@ -159,4 +159,4 @@ def _replicas(bench: Bench) -> Found:
     }
 
 
-EXPERIMENT = Experiment(name="causes", measure=measure, draw=draw_values, takes_s={"sim": 90}, repeats=10)
+EXPERIMENT = Experiment(name="causes", measure=measure, draw=draw_values, takes_s={"sim": 120}, repeats=10)
