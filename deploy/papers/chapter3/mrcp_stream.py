@@ -27,18 +27,19 @@ ALONE = 50.0  # factor on the gaps, so that each job runs alone
 FACTORS = (1.0, 3.0)  # deadlines as multiples of a job's time alone
 
 
-def jobs(seed: int, load: float, apart: float = 1.0) -> list[Job]:
+def jobs(seed: int, load: float, apart: float = 1.0, due_s: tuple[float, float] | None = None) -> list[Job]:
     """Return a random stream of jobs of five classes. One small job of each class is submitted first.
 
     A class consists of the jobs whose tasks have the same duration. The gaps between jobs are such that the
-    jobs keep the share `load` of the map slots busy. `apart` multiplies the gaps.
+    jobs keep the share `load` of the map slots busy. `apart` multiplies the gaps. With `due_s`, a job is due
+    a random time between these two times in s after its submission, whatever its size.
     """
     coin, now_s, made = chance(seed, "chapter3 mrcp", load), STREAM_S, []
     mean_s = sum(MAPS_S) / len(MAPS_S) * sum(MAPS) / 2  # map slot seconds of a mean job
     for _ in range(JOBS):
         map_s, maps, reduces = coin.choice(MAPS_S), coin.randint(*MAPS), coin.randint(*REDUCES)
         alone_s = ceil(maps / MAP_SLOTS) * map_s + ceil(reduces / REDUCE_SLOTS) * map_s + 3
-        due = f"{alone_s * coin.uniform(*FACTORS):.3f}s"
+        due = f"{coin.uniform(*due_s) if due_s else alone_s * coin.uniform(*FACTORS):.3f}s"
         made.append(job(_class(map_s), "user", now_s, (maps, map_s), (reduces, map_s), deadline=due))
         now_s += apart * coin.expovariate(load * MAP_SLOTS / mean_s)
     return [job(_class(map_s), "user", 0, (1, map_s), (1, map_s)) for map_s in MAPS_S] + made
@@ -48,14 +49,17 @@ def _class(map_s: float) -> str:
     return f"class{map_s:g}"
 
 
-def scenario(seed: int, *, load: float, apart: float = 1.0) -> Mapping[str, Any]:
+def scenario(
+    seed: int, *, load: float, apart: float = 1.0, due_s: tuple[float, float] | None = None
+) -> Mapping[str, Any]:
     """Return a scenario with ten nodes of two map slots and one reduce slot each.
 
     The jobs keep the share `load` of the map slots busy, if `apart`, a factor on the gaps between jobs, is 1.
+    With `due_s`, deadlines are random times between these two times in s, whatever the jobs' sizes.
     """
     return {
         "cluster": nodes(NODES, 2, 1),
-        "workload": {"jobs": jobs(seed, load, apart)},
+        "workload": {"jobs": jobs(seed, load, apart, due_s)},
         "policies": [EDF] if apart > 1 else [FIFO, EDF, MRCP],
     }
 

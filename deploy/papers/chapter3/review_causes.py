@@ -10,9 +10,9 @@ from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.chapter3.coshh_speeds import COSHH
 from schedbed.deploy.papers.chapter3.coshh_speeds import scenario as two_speeds
 from schedbed.deploy.papers.chapter3.lsap_idle import LOADS as IDLE_LOADS
-from schedbed.deploy.papers.chapter3.lsap_idle import LSAP, local
+from schedbed.deploy.papers.chapter3.lsap_idle import LSAP, local, moved
 from schedbed.deploy.papers.chapter3.lsap_idle import scenario as idle_slots
-from schedbed.deploy.papers.chapter3.mimp_shared import APART_S, FAIR, FIFO, gains_of_mimp
+from schedbed.deploy.papers.chapter3.mimp_shared import APART_S, FAIR, FIFO, MIMP, gains_of_mimp
 from schedbed.deploy.papers.chapter3.mimp_shared import scenario as shared_nodes
 from schedbed.deploy.papers.chapter3.mrcp_stream import LOADS, MRCP
 from schedbed.deploy.papers.chapter3.mrcp_stream import scenario as stream
@@ -26,15 +26,18 @@ Drawn = Callable[[int], Scenario]
 
 BATCH = 0.001  # factor on the gaps between MRCP's jobs, which then arrive at the same time
 FAR = (6.0, 16.0)  # MIMP's deadlines as multiples of a job's time alone, four times the usual ones
-MORE_REPLICAS = 10  # replicas of LSAP's blocks, on twenty nodes
+GRACE_S = 240.0  # time after MIMP's deadlines until a job counts as late, which no policy knows
+DUE_S = (100.0, 700.0)  # deadlines of MRCP's jobs after their submission, if they do not depend on sizes
+MORE_REPLICAS = 12  # replicas of LSAP's blocks, on twenty nodes
 
 
 def measure(bench: Bench) -> Measured:
     """Measure the gains of the policies COSHH, MRCP, MIMP and LSAP again, each with a changed setup.
 
-    Jobs have unequal sizes, arrive at once, have later deadlines, or read blocks with more replicas.
+    Jobs have unequal sizes, arrive at once, have other deadlines, or read blocks with more replicas.
     """
-    return Measured(values={**_orders(bench), **_deadlines(bench), **_replicas(bench)})
+    found = {**_orders(bench), **_batches(bench), **_deadlines(bench), **_replicas(bench)}
+    return Measured(values=found)
 
 
 def _orders(bench: Bench) -> Found:
@@ -73,34 +76,63 @@ def _times(bench: Bench, name: str, drawn: Drawn, policy: str, seed: int) -> Seq
     return bench.times(f"{name}-{policy.replace(':', '-').replace('=', '-')}-{seed}", asked)
 
 
-def late_jobs(jobs: Sequence[JobTime]) -> int:
-    """Return the number of jobs that ended after their deadlines."""
-    return sum(job.deadline_s is not None and job.finish_s > job.deadline_s for job in jobs)
+def late_jobs(jobs: Sequence[JobTime], grace_s: float = 0.0) -> int:
+    """Return the number of jobs that ended more than `grace_s` seconds after their deadlines."""
+    return sum(job.deadline_s is not None and job.finish_s > job.deadline_s + grace_s for job in jobs)
+
+
+def _batches(bench: Bench) -> Found:
+    """Return by how many percent the number of late jobs is smaller under MRCP than under EDF.
+
+    All jobs are submitted at the same time. Their deadlines are those of the stream, or random times that do
+    not depend on the sizes of the jobs.
+    """
+    found: Found = {}
+    for key, due_s in (("mrcp_batch", None), ("mrcp_batch_due", DUE_S)):
+        found[key] = []
+        for seed in _seeds(bench):
+            few, many = (_late_of_batches(bench, key, due_s, policy, seed) for policy in (MRCP, EDF))
+            found[key].append(100 * (1 - few / many) if many else 0.0)
+    return found
+
+
+def _late_of_batches(
+    bench: Bench, key: str, due_s: tuple[float, float] | None, policy: str, seed: int
+) -> int:
+    """Return the number of late jobs under the policy in both batches, one for each load of the stream."""
+    drawn = {load: partial(batch, load=load, due_s=due_s) for load in LOADS}
+    return sum(late_jobs(_times(bench, f"{key}-{load}", drawn[load], policy, seed)) for load in LOADS)
+
+
+def batch(seed: int, *, load: float, due_s: tuple[float, float] | None) -> Scenario:
+    """Return MRCP's scenario with all jobs submitted at the same time.
+
+    With `due_s`, deadlines are random times between these two times in s, whatever the jobs' sizes.
+    """
+    return stream(seed, load=load, apart=BATCH, due_s=due_s)
 
 
 def _deadlines(bench: Bench) -> Found:
-    """Return gains of the policy MRCP for jobs submitted at once, and of the policy MIMP for later deadlines.
+    """Return gains of the policy MIMP with other deadlines: late jobs avoided, and task time saved in percent.
 
-    MRCP's gain is the percentage of late jobs avoided. MIMP's gains are numbers of late jobs avoided, and
-    reductions of the total task time in percent.
+    The deadlines are later, or a job counts as late only some time after its deadline, which no policy knows.
     """
-    found: Found = {"mrcp_batch": []}
-    for seed in _seeds(bench):
-        counts = {
-            policy: sum(
-                late_jobs(_times(bench, f"batch-{load}", partial(_batch, load=load), policy, seed))
-                for load in LOADS
-            )
-            for policy in (MRCP, EDF)
-        }
-        few, many = counts[MRCP], counts[EDF]
-        found["mrcp_batch"].append(100 * (1 - few / many) if many else 0.0)
     gains = gains_of_mimp(run_each(bench, "mimp-far", _far))
-    return found | {f"mimp_far_{name}": gain for name, gain in gains.items()}
-
-
-def _batch(seed: int, *, load: float) -> Scenario:
-    return stream(seed, load=load, apart=BATCH)
+    found = {f"mimp_far_{name}": gain for name, gain in gains.items()}
+    for load, apart_s in APART_S.items():
+        drawn = partial(shared_nodes, apart_s=apart_s)
+        counts = {
+            policy: [
+                late_jobs(_times(bench, f"mimp-{load}grace", drawn, policy, seed), GRACE_S)
+                for seed in _seeds(bench)
+            ]
+            for policy in (FIFO, FAIR, EDF, MIMP)
+        }
+        found[f"mimp_{load}grace_late"] = [float(count) for count in counts[MIMP]]
+        for key, than in (("fifo", FIFO), ("fair", FAIR), ("edf", EDF)):
+            pairs = zip(counts[than], counts[MIMP], strict=True)
+            found[f"mimp_{load}grace_late_{key}"] = [float(theirs - mine) for theirs, mine in pairs]
+    return found
 
 
 def _far(seed: int) -> Scenario:
@@ -108,18 +140,23 @@ def _far(seed: int) -> Scenario:
 
 
 def _replicas(bench: Bench) -> Found:
-    """Return how much more often maps have local input under the policy LSAP than under FIFO.
+    """Return how much more often maps have local input under the policy LSAP than under FIFO, and the bytes saved.
 
-    The result is the difference of two percentages of maps with local input, if each block has ten replicas.
-    Two loads are simulated, and in each repeat the larger of the two differences is returned.
+    Each block has more replicas. `lsap_replicas_local` is the difference of two percentages of maps with local
+    input, and `lsap_replicas_moved` by how many percent fewer bytes are read from other nodes. Two loads are
+    simulated, and each value is the larger of both loads' values in a repeat.
     """
-    both = []
+    gained, saved = [], []
     for name, load in IDLE_LOADS.items():
         drawn = partial(idle_slots, load=load, replicas=MORE_REPLICAS)
         runs = run_each(bench, f"lsap-{name}-replicas", drawn)
-        mine, first = (local(runs, policy) for policy in (LSAP, FIFO))
-        both.append([a - b for a, b in zip(mine, first, strict=True)])
-    return {"lsap_replicas_local": [max(pair) for pair in zip(*both, strict=True)]}
+        gained.append([a - b for a, b in zip(local(runs, LSAP), local(runs, FIFO), strict=True)])
+        pairs = zip(moved(runs, LSAP), moved(runs, FIFO), strict=True)
+        saved.append([100 * (1 - a / b) if b else 0.0 for a, b in pairs])
+    return {
+        "lsap_replicas_local": [max(pair) for pair in zip(*gained, strict=True)],
+        "lsap_replicas_moved": [max(pair) for pair in zip(*saved, strict=True)],
+    }
 
 
-EXPERIMENT = Experiment(name="causes", measure=measure, draw=draw_values, takes_s={"sim": 90}, repeats=10)
+EXPERIMENT = Experiment(name="causes", measure=measure, draw=draw_values, takes_s={"sim": 120}, repeats=10)

@@ -22,6 +22,7 @@ from schedbed.deploy.papers.chapter3 import (
     runs,
     scarlett,
 )
+from schedbed.deploy.papers.job_times import JobTime
 from schedbed.scheduler.models.johnson import PlannedStages
 from schedbed.tasks.chance import chance
 
@@ -47,6 +48,27 @@ def test_lone_jobs_of_mrcp_are_the_same_further_apart() -> None:
     assert [{**job, "submit": ""} for job in stream] == [{**job, "submit": ""} for job in lone]
     last, last_lone = (float(made[-1]["submit"][:-1]) - mrcp_stream.STREAM_S for made in (stream, lone))
     assert last_lone == pytest.approx(50 * last, rel=1e-4)
+
+
+def test_deadlines_whatever_the_size_change_nothing_else() -> None:
+    usual, other = mrcp_stream.jobs(5, 0.9), mrcp_stream.jobs(5, 0.9, due_s=(100, 700))
+    assert [{**job, "deadline": ""} for job in usual[5:]] == [{**job, "deadline": ""} for job in other[5:]]
+    assert all(100 <= float(job["deadline"][:-1]) <= 700 for job in other[5:])
+
+
+def test_a_job_is_late_after_its_deadline_and_the_grace() -> None:
+    jobs = [
+        JobTime(name="job", submit_s=0, finish_s=finish_s, deadline_s=deadline_s)
+        for finish_s, deadline_s in (
+            (110.0, 100.0),
+            (90.0, 100.0),
+            (500.0, None),
+            (340.0, 100.0),
+            (341.0, 100.0),
+        )
+    ]
+    assert review_causes.late_jobs(jobs) == 3
+    assert review_causes.late_jobs(jobs, 240) == 1
 
 
 def test_each_job_of_a_batch_has_run_once_and_reverse_changes_only_the_order() -> None:
