@@ -15,9 +15,10 @@ import numpy as np
 from schedbed.cluster.blocks.block_errors import NoNodes
 from schedbed.cluster.blocks.namenode import NameNode
 from schedbed.cluster.blocks.namespace import block_id
-from schedbed.cluster.blocks.placement import place_file, place_hdfs
+from schedbed.cluster.blocks.placement import place_file, place_new
 from schedbed.scheduler.simulate.replica_rows import ROWS_AT_ONCE
 from schedbed.scheduler.simulate.row_frames import Column, Text
+from schedbed.tasks.chance import chance, reseed
 from schedbed.tasks.specs import NodeId
 
 CAUSES = ("input", "write", "pipeline")
@@ -47,6 +48,7 @@ class PlainFiles:
 
     def __init__(self, names: NameNode, seed: int) -> None:
         self._names, self._seed = names, seed
+        self._luck = chance(seed)
         self._files = _Files()
         self._first = 0  # Number of the first block.
 
@@ -85,15 +87,13 @@ class PlainFiles:
         chooses the nodes for `placed_as` as well.
         """
         self._next_block()
-        loads, places = self._names.loads, []
+        loads, luck, places = self._names.loads, self._luck, []
         for index, length in enumerate(lengths):
-            nodes = place_hdfs(
-                loads, replication, seed=self._seed, block=f"{placed_as}:{index}", writer=writer
-            )
+            reseed(luck, self._seed, "place", f"{placed_as}:{index}", 0)
+            nodes = place_new(loads, replication, luck, writer)
             if not nodes:
                 raise NoNodes(f"{path}: no node can take a block")
-            for node in nodes:
-                loads.charge(node, length)
+            loads.charge_all(nodes, length)
             places.append(nodes)
         self._add(path, now_s, lengths, replication, places, is_input=False)
 
@@ -121,7 +121,7 @@ class PlainFiles:
         files.lengths += lengths
         files.holders += places
         files.ends.append(len(files.lengths))
-        if any(len(nodes) != replication for nodes in places):
+        if set(map(len, places)) - {replication}:
             self.tell()  # The NameNode has to order copies.
 
     def tell(self) -> None:
