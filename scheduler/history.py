@@ -16,7 +16,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
-from schedbed.scheduler.table_parts import COMPRESSION, Part, read_part, write_groups
+from schedbed.scheduler.table_parts import COMPRESSION, TablePart, read_part, write_groups
 from schedbed.tasks.errors import BadInput
 
 if TYPE_CHECKING:
@@ -135,8 +135,8 @@ class History:
             self._write_part(table, rows)
             rows.clear()
         data = data.astype({name: _WRITTEN[kind] for name, kind in COLUMNS[table].items()})
-        data.insert(0, "policy", _series([self._policy] * len(data), STR))
-        data.insert(1, "repeat", _series([self._repeat] * len(data), INT))
+        data.insert(0, "policy", _series([self._policy], STR).array.repeat(len(data)))
+        data.insert(1, "repeat", _series([self._repeat], INT).array.repeat(len(data)))
         self._write_frame(table, data)
 
     def flush(self, *, now: bool = False) -> None:
@@ -290,12 +290,12 @@ def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> N
     tmp.replace(target)
 
 
-def _groups(table: str, folder: Path, broken: list[str]) -> Iterator[list[Part]]:
+def _groups(table: str, folder: Path, broken: list[str]) -> Iterator[list[TablePart]]:
     """Yield the part files in `folder`, in groups of about ROW_GROUP_ROWS rows, in file order.
 
     The names of unreadable part files are appended to `broken`.
     """
-    pending: list[Part] = []
+    pending: list[TablePart] = []
     broken.extend(sorted(f"{table}/{torn.name}" for torn in folder.glob("*.tmp")))
     for path in sorted(folder.glob("*.parquet"), key=_part_order):
         try:
@@ -310,7 +310,7 @@ def _groups(table: str, folder: Path, broken: list[str]) -> Iterator[list[Part]]
         yield pending
 
 
-def _read_part(path: Path, table: str) -> Part:
+def _read_part(path: Path, table: str) -> TablePart:
     """Return the rows of a part file, converted if it does not have the columns and types of the table."""
     import fastparquet
 

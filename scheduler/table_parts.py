@@ -46,7 +46,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TablePart:
     """The rows of a part file: the file's metadata, the number of rows, and the columns."""
 
     metadata: Any
@@ -62,7 +62,7 @@ class Part:
         return there == [(name, *TYPES[kind], _OPTIONAL) for name, kind in kinds.items()]
 
 
-def read_part(content: bytes) -> Part:
+def read_part(content: bytes) -> TablePart:
     """Return the rows of a part file, given its bytes. Raises an exception of any type if it is damaged."""
     import fastparquet
 
@@ -70,7 +70,7 @@ def read_part(content: bytes) -> Part:
     if len(file.row_groups) > 1:
         raise ValueError(f"{len(file.row_groups)} groups of rows, expected one")
     columns = [_page(content, chunk.meta_data) for group in file.row_groups for chunk in group.columns]
-    return Part(file.fmd, sum(group.num_rows for group in file.row_groups), columns)
+    return TablePart(file.fmd, sum(group.num_rows for group in file.row_groups), columns)
 
 
 def _page(content: bytes, column: Any) -> Page:
@@ -111,7 +111,7 @@ def _levels(block: bytes, rows: int) -> np.ndarray | None:
     return np.unpackbits(np.frombuffer(block, np.uint8, offset=at), count=rows, bitorder="little").view(bool)
 
 
-def write_groups(file: IO[bytes], groups: Iterable[Sequence[Part]]) -> None:
+def write_groups(file: IO[bytes], groups: Iterable[Sequence[TablePart]]) -> None:
     """Write a Parquet file with one group of rows for each group of parts.
 
     There must be at least one part, and all parts must have the same columns and types.
@@ -180,7 +180,7 @@ def _write_column(file: IO[bytes], element: Any, pages: Sequence[Page]) -> Any:
         type=element.type,
         path_in_schema=[element.name],
         encodings=[plain_encoding],
-        codec=getattr(thrift.CompressionCodec, COMPRESSION),
+        codec=thrift.CompressionCodec.SNAPPY,
         num_values=rows,
         statistics=thrift.Statistics(**_extremes(element.type, pages), null_count=missing),
         data_page_offset=start,
