@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from schedbed.cluster.clock import RunClock
+if TYPE_CHECKING:
+    from schedbed.cluster.clock import RunClock
 
 SAMPLE_S = 1.0
 PACKAGES = ("schedbed", "ray", "numpy", "pandas", "aiohttp")

@@ -20,6 +20,11 @@ def chance(seed: int, *names: object) -> random.Random:
     return random.Random(_key(seed, names))
 
 
+def reseed(generator: random.Random, seed: int, *names: object) -> None:
+    """Let a generator give the numbers of `chance(seed, *names)`. Faster than a new generator."""
+    generator.seed(_key(seed, names))
+
+
 def array_chance(seed: int, *names: object) -> np.random.Generator:
     """Return a numpy random generator whose numbers depend only on `seed` and `names`.
 

@@ -269,31 +269,21 @@ class BlockManager:
                 self._settle(file, block)
                 self._replicas_changed(block)
 
-    def loaded(self, now_s: float, file: File, places: Sequence[Sequence[NodeId]]) -> None:
-        """Record all replicas of a new input file at the start of a simulation. Faster than `stored`.
+    def stored_whole(self, now_s: float, file: File, places: Sequence[Sequence[NodeId]]) -> None:
+        """Record all replicas of a new complete file in a simulation. Faster than `stored`.
 
-        `places` lists the nodes of each block. The caller must have added the sizes of the replicas to the
-        loads of the nodes (`map.field`).
+        `places` lists the nodes of each block. Of an output, the first node is the writer's. The caller must
+        have added the sizes of the replicas to the loads of the nodes (`map.field`).
         """
         begin_life, count = self._journal.begin_life, file.replication
+        first, others = ("input", "input") if file.is_input else ("write", "pipeline")
         for (block, length), nodes in zip(file.blocks.items(), places, strict=True):
             self.map.load(block, nodes, length, count)
-            for node in nodes:
-                begin_life(block, node, length, now_s, "input")
-            self._input_bytes[block] = length * count
+            for index, node in enumerate(nodes):
+                begin_life(block, node, length, now_s, others if index else first)
+            self._count_input(file, block)
             if len(nodes) != count:
                 self._replication.reconsider(block)
-        self._inputs_bytes += file.length * count
-
-    def wrote(self, now_s: float, file: File, block: str, nodes: Sequence[NodeId]) -> None:
-        """Record the replicas of a new block of an output file. The first of `nodes` is the writer's node."""
-        length = file.blocks[block]
-        self.map.load(block, nodes, length, file.replication)
-        for index, node in enumerate(nodes):
-            self.map.field.charge(node, length)
-            self._journal.begin_life(block, node, length, now_s, "pipeline" if index else "write")
-        if len(nodes) != file.replication:
-            self._replication.reconsider(block)
 
     def _store(self, now_s: float, file: File, block: str, nodes: Iterable[NodeId]) -> None:
         """Record the replicas of a block that a file's writer has stored on `nodes`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from schedbed.tasks.specs import NodeId
@@ -55,6 +55,13 @@ class NodeIndex:
         """Add `change_bytes`, which may be negative, to a node's load."""
         self.load_bytes[node] += change_bytes
         self.total_bytes += change_bytes
+
+    def charge_all(self, nodes: Sequence[NodeId], change_bytes: int) -> None:
+        """Add `change_bytes` to the load of each of the nodes."""
+        load_bytes = self.load_bytes
+        for node in nodes:
+            load_bytes[node] += change_bytes
+        self.total_bytes += change_bytes * len(nodes)
 
     def candidates(self, exclude: Iterable[NodeId] = ()) -> list[CandidateNode]:
         """Return the nodes that are not in `exclude`, sorted by name."""

@@ -84,6 +84,10 @@ class MemoryJournal:
         nodes = list(self._lives) if node is None else [node]
         return [(block, each) for each in nodes for block in self._lives.get(each, ())]
 
+    def has_living(self) -> bool:
+        """Return whether any replica exists."""
+        return any(self._lives.values())
+
     def living_of(self, node: NodeId, cause: str) -> list[str]:
         """Return the blocks whose replica on a node was recorded by `begin_life` with the given cause."""
         return [block for block, life in self._lives.get(node, {}).items() if life[2] == cause]

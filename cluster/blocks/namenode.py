@@ -16,10 +16,11 @@ from schedbed.cluster.blocks.block_status import check_blocks, pick_replica, sta
 from schedbed.cluster.blocks.blockmanager import BlockManager
 from schedbed.cluster.blocks.blockmap import BlockMap
 from schedbed.cluster.blocks.input_layout import lay_out
+from schedbed.cluster.blocks.live_nodes import NodeIndex
 from schedbed.cluster.blocks.memory_journal import MemoryJournal
 from schedbed.cluster.blocks.namenode_journal import NamespaceJournal
 from schedbed.cluster.blocks.namespace import Change, Directory, File, Namespace, block_id, clean
-from schedbed.cluster.blocks.placement import PLACEMENTS, hot_nodes, place_file, place_hdfs
+from schedbed.cluster.blocks.placement import PLACEMENTS, hot_nodes, place_hdfs
 from schedbed.cluster.blocks.replication import Replication
 from schedbed.cluster.masters import Json, Rows
 from schedbed.cluster.spec import DynamicReplicas
@@ -137,32 +138,6 @@ class NameNode:
             self._blocks.map.expect(block, node, "pipeline" if index else "write", length_hint)
         return {"block": block, "nodes": nodes}
 
-    def write_output(
-        self,
-        now_s: float,
-        path: str,
-        lengths: Sequence[int],
-        *,
-        writer: NodeId,
-        replication: int,
-        placed_as: str,
-    ) -> None:
-        """Create a complete output file in one step, for simulations. Raises NoNodes if there are no nodes.
-
-        `lengths` are the block sizes in bytes, and `writer` is the node that writes. A live run writes to the
-        temporary path `placed_as`, which determines the random choice of nodes, and then renames the file.
-        Therefore the simulation chooses the nodes for `placed_as` as well. The journal is not written.
-        """
-        self._names.apply(self._creation(now_s, path, replication, max(lengths)))
-        file, field = self._names.file(path), self._blocks.map.field
-        self._names.fill(file, lengths, now_s)
-        for index, block in enumerate(file.blocks):
-            place = f"{placed_as}:{index}"
-            nodes = place_hdfs(field, replication, seed=self._seed, block=place, writer=writer)
-            if not nodes:
-                raise NoNodes(f"{path}: no node can take a block")
-            self._blocks.wrote(now_s, file, block, nodes)
-
     def complete(self, now_s: float, path: str, blocks: Sequence[Json]) -> None:
         """Mark a file as complete. `blocks` lists all its blocks as {"block", "length", "nodes"}.
 
@@ -223,21 +198,36 @@ class NameNode:
             self._names.apply(change)
         return lay_out(self._names.file(path), self._blocks, self._seed, preferred)
 
-    def load_input(
-        self, now_s: float, path: str, lengths: Sequence[int], replication: int
-    ) -> dict[str, list[NodeId]]:
-        """Create a complete input file for a simulation, and return a dictionary from block to nodes.
+    def store(
+        self,
+        now_s: float,
+        path: str,
+        replication: int,
+        lengths: Sequence[int],
+        places: Sequence[Sequence[NodeId]],
+        *,
+        is_input: bool,
+    ) -> None:
+        """Create a complete file in one step, for simulations. The journal is not written.
 
-        `lengths` are the block sizes in bytes. Nodes are chosen by HDFS's rule. The journal is not written.
+        `lengths` are the block sizes in bytes, and `places` the nodes of each block. Of an output, the first
+        node is the writer's. The caller must have added the sizes of the replicas to the `loads` of the nodes.
         """
-        creation = self._creation(now_s, path, replication, max(lengths, default=0)) | {"is_input": True}
+        creation = self._creation(now_s, path, replication, max(lengths, default=0)) | {"is_input": is_input}
         self._names.check(creation)
         self._names.apply(creation)
         file = self._names.file(path)
         self._names.fill(file, lengths, now_s)
-        places = place_file(self._blocks.map.field, replication, list(file.blocks), lengths, seed=self._seed)
-        self._blocks.loaded(now_s, file, places)
-        return dict(zip(file.blocks, places, strict=True))
+        self._blocks.stored_whole(now_s, file, places)
+
+    def next_block_number(self) -> int:
+        """Return the number of the next block to be allocated."""
+        return self._names.next_block_number()
+
+    @property
+    def loads(self) -> NodeIndex:
+        """Return the index of the live nodes with the bytes that each stores."""
+        return self._blocks.map.field
 
     def input_uploaded(self, now_s: float, path: str, blocks: Sequence[Json] | None = None) -> None:
         """Mark an uploaded input as complete.

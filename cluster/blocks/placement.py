@@ -43,17 +43,21 @@ def place_hdfs(
     too few candidates, fewer nodes are returned.
     """
     field = candidates if isinstance(candidates, NodeIndex) else NodeIndex(candidates)
+    luck = chance(seed, "place", block, len(existing))
+    if not existing and not exclude:
+        return place_new(field, count, luck, writer)
     taken = dict.fromkeys([*(held.node for held in existing), *exclude])
-    choice = _Choice(field, chance(seed, "place", block, len(existing)), taken)
-    racks = [held.rack for held in existing]
-    chosen: list[NodeId] = []
-    while len(chosen) < count:
-        node = choice.next_hdfs(racks, writer)
-        if node is None:
-            break
-        taken[node] = None
-        chosen.append(node)
-        racks.append(field.racks[node])
+    return _complete(_Choice(field, luck, taken), count, [held.rack for held in existing], writer)
+
+
+def place_new(field: NodeIndex, count: int, luck: Random, writer: NodeId | None) -> list[NodeId]:
+    """Choose nodes for the replicas of a new block, as `place_hdfs` does with the random generator `luck`."""
+    if count < 1 or len(field.by_rack) < 2:
+        return _complete(_Choice(field, luck, {}), count, [], writer)
+    chosen = _first_draws(field, count, 2 * field.total_bytes / len(field.names), luck, writer)
+    if len(chosen) < count:
+        unsuitable = len(chosen) < 3  # The last draw was of a node that is unsuitable.
+        return _complete_drawn(field, count, chosen, luck, draws=DRAWS - unsuitable, writer=writer)
     return chosen
 
 
@@ -70,28 +74,32 @@ def place_file(
         return []
     luck = chance(seed, "place", blocks[0], "file")
     placed: list[list[NodeId]] = []
-    load_bytes, nodes = field.load_bytes, max(1, len(field.names))
+    nodes = max(1, len(field.names))
     for length in lengths:
-        chosen = _first_draws(field, count, 2 * field.total_bytes / nodes, luck)
+        chosen = _first_draws(field, count, 2 * field.total_bytes / nodes, luck, None)
         if len(chosen) < count:
-            chosen = _complete(field, count, chosen, luck)
-        for node in chosen:
-            load_bytes[node] += length
-        field.total_bytes += length * len(chosen)
+            chosen = _complete_drawn(field, count, chosen, luck)
+        field.charge_all(chosen, length)
         placed.append(chosen)
     return placed
 
 
-def _first_draws(field: NodeIndex, count: int, most_bytes: float, luck: Random) -> list[NodeId]:
+def _first_draws(
+    field: NodeIndex, count: int, most_bytes: float, luck: Random, writer: NodeId | None
+) -> list[NodeId]:
     """Draw a node at random for each of the first three replicas of a new block, by HDFS's rack rule.
 
     Return the nodes drawn before the first unsuitable node. A node is unsuitable if the rule demands another
-    rack, if it was drawn before, or if its replicas have more than `most_bytes`.
+    rack, if it was drawn before, or if its replicas have more than `most_bytes`. The first node is not drawn
+    if the node `writer` is live: it is then the writer's.
     """
     random, names, racks, load_bytes = luck.random, field.names, field.racks, field.load_bytes
-    first = names[int(random() * len(names))] if names else ""
-    if not first or load_bytes[first] > most_bytes:
-        return []
+    if writer in racks:
+        first = writer
+    else:
+        first = names[int(random() * len(names))] if names else ""
+        if not first or load_bytes[first] > most_bytes:
+            return []
     if count == 1:
         return [first]
     second = names[int(random() * len(names))]
@@ -107,35 +115,54 @@ def _first_draws(field: NodeIndex, count: int, most_bytes: float, luck: Random) 
     return [first, second, third]
 
 
-def _complete(field: NodeIndex, count: int, chosen: list[NodeId], luck: Random) -> list[NodeId]:
-    """Add nodes to `chosen` by HDFS's rack rule until the list has `count` nodes, and return the list.
+def _complete_drawn(
+    field: NodeIndex,
+    count: int,
+    chosen: list[NodeId],
+    luck: Random,
+    *,
+    draws: int = DRAWS,
+    writer: NodeId | None = None,
+) -> list[NodeId]:
+    """Complete the nodes of a new block, of which `chosen` were drawn, to `count` nodes, and return all.
 
-    The list stays shorter if there are too few nodes. `field` is the index of live nodes.
+    `draws` is the number of random draws for the next node, before all suitable nodes are listed.
     """
-    taken: dict[NodeId, None] = {}
-    choice, racks = _Choice(field, luck, taken), [field.racks[node] for node in chosen]
-    taken.update(dict.fromkeys(chosen))
+    choice = _Choice(field, luck, {}, draws)
+    racks = [choice.take(node) for node in chosen]
+    return chosen + _complete(choice, count - len(chosen), racks, writer)
+
+
+def _complete(choice: _Choice, count: int, racks: list[str], writer: NodeId | None) -> list[NodeId]:
+    """Choose up to `count` further nodes of a block by HDFS's rack rule. `racks` are those of its replicas."""
+    chosen: list[NodeId] = []
     while len(chosen) < count:
-        node = choice.next_hdfs(racks, None)
+        node = choice.next_hdfs(racks, writer)
         if node is None:
             break
-        taken[node] = None
         chosen.append(node)
-        racks.append(field.racks[node])
+        racks.append(choice.take(node))
     return chosen
 
 
 class _Choice:
     """A random choice of nodes that are not in `taken`, for the replicas of one block.
 
-    Nodes with more than twice the average load are chosen only if no other node is left.
+    Nodes with more than twice the average load are chosen only if no other node is left. For the first choice
+    only `draws` nodes are drawn at random before all suitable nodes are listed, then `DRAWS`.
     """
 
-    def __init__(self, field: NodeIndex, luck: Random, taken: Mapping[NodeId, None]) -> None:
+    def __init__(self, field: NodeIndex, luck: Random, taken: dict[NodeId, None], draws: int = DRAWS) -> None:
         self._field = field
         self._luck = luck
         self._taken = taken
+        self._draws = draws
         self._most_bytes = 2 * field.mean_bytes(taken)
+
+    def take(self, node: NodeId) -> str:
+        """Add a node to the nodes that are not chosen any more, and return its rack."""
+        self._taken[node] = None
+        return self._field.racks[node]
 
     def next_hdfs(self, racks: Sequence[str], writer: NodeId | None) -> NodeId | None:
         """Choose a node for the next replica by HDFS's rack rule. `racks` are the racks of earlier replicas.
@@ -159,8 +186,9 @@ class _Choice:
         Return None if `pool` contains no such node.
         """
         field, taken, most_bytes = self._field, self._taken, self._most_bytes
-        count = len(pool)
-        for _ in range(DRAWS if count else 0):
+        count, draws = len(pool), self._draws
+        self._draws = DRAWS
+        for _ in range(draws if count else 0):
             node = pool[int(self._luck.random() * count)]
             if node in taken or field.load_bytes[node] > most_bytes:
                 continue

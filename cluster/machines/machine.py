@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from schedbed.cluster.agent.config import AgentConfig
+if TYPE_CHECKING:
+    from schedbed.cluster.agent.config import AgentConfig
 
 HOST_PID = "host.pid"
 """The file in a node's folder with the pid of a machine's first process, if that is no descendant of this

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from schedbed.cluster.agent.config import RUNNER, AgentConfig
 from schedbed.cluster.machines.machine import Machine, MachineKind
 
 if TYPE_CHECKING:
@@ -37,12 +36,14 @@ KINDS: Mapping[str, Callable[[], MachineKind]] = {
 """Every kind that `--machines` offers, with what imports it; the first is the default."""
 
 
-def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str = RUNNER) -> Machine:
+def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str | None = None) -> Machine:
     """Return a new machine for one incarnation of a node, of the kind that `config` selects.
 
     The node's files are in the run's folder. `epoch_s` is the run's start as Unix time. `runner` is the name
-    of the function that runs attempts.
+    of a function that runs attempts instead of the usual one.
     """
+    from schedbed.cluster.agent.config import RUNNER, AgentConfig
+
     stretch = config.cluster.stretch
     agent = AgentConfig(
         node=node.on_host(config.host_speed).stretched(stretch),
@@ -54,7 +55,7 @@ def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str 
         changes=config.changes,
         limits=config.cluster.limits,
         run_id=config.run_id,
-        runner=runner,
+        runner=runner or RUNNER,
         listen=config.listen,
         ports=config.ports,
         tls=config.tls,

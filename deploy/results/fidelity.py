@@ -54,15 +54,16 @@ def assess(
     """
     enforced, counted = enforced or {}, counted or {}
     saturated = _saturated(host_samples)
+    shares = {resource: _shares(resource, nodes, heartbeats) for resource in UNITS}
     limits = {
-        resource: _limit(resource, nodes, heartbeats)
+        resource: _limit(resource, nodes, shares[resource])
         | {"enforced": enforced.get(resource), "counted": counted.get(resource)}
         for resource in UNITS
     }
     why = [] if machines == "sim" else _host_doubts(saturated, host_cores, nodes, heartbeats, stretch)
     for resource, limit in limits.items():
         if resource in RESOURCES or limit["counted"] == KERNEL:
-            why += _limit_doubts(resource, _shares(resource, nodes, heartbeats), limit["counted"])
+            why += _limit_doubts(resource, shares[resource], limit["counted"])
     trusted = not why
     if machines == "sim":
         why.append(SIMULATED)
@@ -205,15 +206,16 @@ def _used_cores(nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) ->
     )
 
 
-def _limit(resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> dict[str, Any]:
+def _limit(
+    resource: str, nodes: Sequence[Mapping[str, Any]], shares: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
     """Return the declared and the measured rate of a resource at the node that used the largest share of its
-    rate.
+    rate. `shares` is the result of `_shares`.
 
     In clusters of at most `NODES_TOLD` nodes, the entry `nodes` contains the rates of every node. A node that
     was alive too briefly has no measured rate.
     """
     rates = {str(node["node"]): _rate(resource, node) for node in nodes}
-    shares = _shares(resource, nodes, heartbeats)
     made = {"unit": UNITS[resource], "configured_total": sum(rates.values())}
     most = {
         name: (float(np.percentile(shares[name], 95)), float(shares[name].max()))

@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from schedbed.deploy.results.lanes import assign_lanes, drawn_nodes
+from schedbed.deploy.results.measures.row_values import row_values
 from schedbed.deploy.results.measures.series import Steps
 from schedbed.deploy.results.measures.waits import first_assignments
 from schedbed.deploy.results.metrics import RunTables
@@ -126,7 +127,7 @@ def _decisions(mine: RunTables, pid: int, pids: Mapping[str, int]) -> Iterator[E
     of = f" of {len(pids)} nodes" if len(pids) < len(mine.nodes) else ""
     thread = f"decisions{of}" + (f" (one of {step} skips)" if step > 1 else "")
     yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": 1, "args": {"name": thread}}
-    for row in cast("list[Event]", data.drop(index=data.index[dropped]).to_dict("records")):
+    for row in row_values(data.drop(index=data.index[dropped])):
         name = (
             f"{row['answer']}: {row['reason']}"
             if row["reason"] == row["reason"] and row["reason"]
@@ -140,7 +141,7 @@ def _slices(mine: RunTables, pids: Mapping[str, int]) -> Iterator[Event]:
     drawn = mine.attempts[mine.attempts["node"].isin(list(pids))]
     lanes = assign_lanes(drawn, mine.end_s)[[*NEEDED, *ARGS]]
     named: set[tuple[int, int]] = set()
-    for row in cast("list[Event]", lanes.to_dict("records")):
+    for row in row_values(lanes):
         pid = pids.get(row["node"])
         if pid is None:
             continue

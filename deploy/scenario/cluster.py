@@ -18,7 +18,6 @@ from schedbed.deploy.scenario.sections.dynamic_section import (
 )
 from schedbed.deploy.scenario.sections.hardware_section import disk_of, foreground_of, memory_of
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.trace import Host
 
 NODES_MAX = 20_000
@@ -84,6 +83,8 @@ def topology_hosts(cluster: ClusterModel, base: Path, complaints: Complaints) ->
         hint = "give its path with --set cluster.topology=PATH"
         complaints.add(place, f"no topology file {cluster.topology!r} (looked for {path}); {hint}")
         return ()
+    from schedbed.tasks.traces.detect import read_trace
+
     try:
         topology = read_trace(path).topology
     except BadInput as error:

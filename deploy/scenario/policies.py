@@ -14,7 +14,6 @@ from typing import Any
 from schedbed.deploy.scenario.check import Complaints
 from schedbed.deploy.scenario.models import Profiles
 from schedbed.deploy.scenario.resolved import PolicyChoice, ProfilesChoice
-from schedbed.deploy.side_by_side import apart
 from schedbed.deploy.worker_fork import ApartFailed, CutOff, Send
 from schedbed.scheduler.registry.policy_spec import parse_spec
 from schedbed.scheduler.registry.registry import AXES, build_policy
@@ -146,6 +145,7 @@ def _try(policy: Any, store: str = "store") -> None:
     if not is_policy_file(name):
         build_policy(policy, store=store)
         return
+    from schedbed.deploy.side_by_side import apart
 
     def build(_: Send) -> None:
         build_policy(policy)

@@ -11,7 +11,6 @@ from schedbed.cluster.spec import BlockSettings
 from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.scenario.check import Complaints, check, did_you_mean
 from schedbed.deploy.scenario.cluster import resolve_cluster, tiny_rates
-from schedbed.deploy.scenario.draw_jobs import plan_generated
 from schedbed.deploy.scenario.draw_models import GOES_WITH
 from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.jobs import plan_jobs
@@ -28,7 +27,6 @@ from schedbed.deploy.scenario.resolved import FORMAT, PolicyChoice, ResolvedScen
 from schedbed.deploy.scenario.scalars import AUTO
 from schedbed.deploy.scenario.sections.framework_section import framework_of
 from schedbed.deploy.scenario.suites import suites
-from schedbed.deploy.scenario.trace_jobs import plan_trace
 from schedbed.deploy.scenario.yaml_file import Document, apply_set, from_values, load_file
 from schedbed.deploy.shipped import scenario_file
 from schedbed.tasks.errors import BadInput
@@ -170,12 +168,16 @@ def _plan(scenario: Scenario, inputs: JobInputs) -> tuple[tuple[PlannedJob, ...]
         inputs.complaints.add(("workload",), "missing")
         return (), ()
     if workload.trace is not None:
+        from schedbed.deploy.scenario.trace_jobs import plan_trace
+
         return plan_trace(workload, inputs)
     source = next(name for name in SOURCES if getattr(workload, name) is not None)
     for key in TRACE_KEYS:
         if key in workload.model_fields_set and not (workload.generate is not None and key in GOES_WITH):
             inputs.complaints.add(("workload", key), f"only goes with trace: FILE, not with {source}")
     if workload.generate is not None:
+        from schedbed.deploy.scenario.draw_jobs import plan_generated
+
         return plan_generated(workload.generate, inputs)
     jobs = workload.jobs or _suite(str(workload.suite), inputs.complaints)
     return plan_jobs(jobs, inputs, ("workload", source)), ()

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.display.progress import make_progress
 from schedbed.deploy.options import RunOptions, no_interrupts, run_order
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
-from schedbed.deploy.side_by_side import SideWork, side_by_side
 from schedbed.deploy.simulated.one_run import HistoryRows, OneRun, RowTarget, SentRows, SimulationEnd
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.worker_fork import Send
@@ -27,6 +26,9 @@ from schedbed.scheduler.simulate.setup import CostModel, CpuFactors, Setup, Stra
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.scheduler.sizes import make_sizes
 from schedbed.tasks.chance import chance
+
+if TYPE_CHECKING:
+    from schedbed.deploy.side_by_side import SideWork
 
 BAD_JOBS_SHOWN = 20
 LIVE_TIMING = Timing(begin_s=0.012)
@@ -150,13 +152,11 @@ class SimRuns:
             if at_once > 1:
                 import fastparquet  # noqa: F401  # once, here, instead of in each process
 
-                side_by_side(
-                    [self._work(run, NEEDS_BYTES + NEEDS_A_TASK_BYTES * tasks) for run in runs], at_once
-                )
+                self._run_apart(runs, at_once, NEEDS_BYTES + NEEDS_A_TASK_BYTES * tasks)
                 return
             for run in runs:
                 if run.is_of_file:
-                    side_by_side([self._work(run)], 1)
+                    self._run_apart([run], 1)
                 else:
                     self._simulate_here(run)
 
@@ -170,13 +170,21 @@ class SimRuns:
         finally:
             run.close()
 
-    def _work(self, run: OneRun, needs_bytes: int = 0) -> SideWork:
+    def _run_apart(self, runs: Sequence[OneRun], at_once: int, needs_bytes: int = 0) -> None:
+        """Simulate each of the runs in a separate process, at most `at_once` at a time."""
+        from schedbed.deploy.side_by_side import side_by_side
+
+        side_by_side([self._work(run, needs_bytes) for run in runs], at_once)
+
+    def _work(self, run: OneRun, needs_bytes: int) -> SideWork:
         """Return the work that simulates `run` in a separate process, in the form that `side_by_side` starts.
 
         If the policy is from a user's file, rows are sent to this process, which keeps them if the separate
         process crashes. Otherwise the separate process writes the rows itself. `needs_bytes` is the expected
         memory of the separate process.
         """
+
+        from schedbed.deploy.side_by_side import SideWork
 
         def simulate(send: Send) -> None:
             found, sent = SimulationEnd(), SentRows(send)

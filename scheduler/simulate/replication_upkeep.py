@@ -89,10 +89,10 @@ class Upkeep:
 
         Also schedule a report to the JobTracker if replicas were added or removed.
         """
-        if not self._has_timer and self._storage.names.has_orders():
+        if not self._has_timer and self._storage.has_orders():
             self._has_timer = True
             self._next_round()
-        if not self._following and self._storage.names.has_replica_changes():
+        if not self._following and self._storage.has_replica_changes():
             self._following = True
             number = int(self._simulation.queue.now_s / FOLLOW_BLOCKS_S) + 1
             self._simulation.queue.push(number * FOLLOW_BLOCKS_S, BLOCKS, 0)

@@ -1,7 +1,8 @@
 """The block store of a simulation: the NameNode of live runs, called in virtual time.
 
-The NameNode places inputs before the run as in a live run. Output files of attempts are created in the
-NameNode, except empty files. Steps that have no effect on results are left out.
+Inputs are placed before the run as in a live run. Output files of attempts are created in the NameNode,
+except empty files. Steps that have no effect on results are left out. Files that are written in one step are
+created in the NameNode only when it is needed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from schedbed.cluster.blocks.memory_journal import MemoryJournal
 from schedbed.cluster.blocks.namenode import NameNode
 from schedbed.cluster.spec import ClusterSpec
 from schedbed.scheduler.assignment import aside
+from schedbed.scheduler.simulate.plain_files import PlainFiles
 from schedbed.scheduler.simulate.replica_rows import columns_of_lives
 from schedbed.scheduler.simulate.row_frames import Column
 from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split
@@ -40,7 +42,8 @@ class Storage:
         self._alive = alive
         self._restarts = restarts
         self._journal = MemoryJournal(keeps_changes=restarts)
-        self.names = self._name_node()
+        self._names = self._name_node()
+        self._plain = PlainFiles(self._names, seed)
         self._ranges: dict[str, tuple[BlockRange, ...]] = {}  # By path, for files placed by HDFS's rule.
         # Nodes by block, for the splits that the caller has placed.
         self._given: dict[str, tuple[NodeId, ...]] = {}
@@ -52,6 +55,24 @@ class Storage:
     def _name_node(self) -> NameNode:
         order = [node.node for node in self._cluster.nodes]
         return NameNode(self._journal, seed=self._seed, order=order)
+
+    @property
+    def names(self) -> NameNode:
+        """Return the NameNode, which has been told about all files."""
+        if self._plain:
+            self._plain.tell()
+        return self._names
+
+    def has_orders(self) -> bool:
+        """Return whether the NameNode may now or later have an order for a node, see `NameNode.has_orders`.
+
+        The method is fast, because files that the NameNode was not told about need no orders.
+        """
+        return self._names.has_orders()
+
+    def has_replica_changes(self) -> bool:
+        """Return whether replicas of inputs have changed, see `NameNode.has_replica_changes`. Fast as well."""
+        return self._names.has_replica_changes()
 
     # ----------------------------------------------------------------- start
 
@@ -72,18 +93,18 @@ class Storage:
                 skew=settings.skew,
             )
             self.names.input_uploaded(0.0, file.path, plan)
-        self.names.take_replica_changes()  # The splits of jobs contain the current locations already.
+        self._names.take_replica_changes()  # The splits of jobs contain the current locations already.
 
     def _load_plain(self, file: InputFile, replication: int) -> None:
         """Place a file by HDFS's rule with `replication` replicas, and store the locations of its blocks.
 
         The method `specs` reads these locations.
         """
-        places = self.names.load_input(0.0, file.path, file.blocks, replication)
+        blocks, places = self._plain.add_input(file.path, file.blocks, replication)
         offsets = accumulate(file.blocks, initial=0)
         self._ranges[file.path] = tuple(
-            BlockRange(block=block, offset=offset, length=length, nodes=tuple(nodes))
-            for (block, nodes), offset, length in zip(places.items(), offsets, file.blocks, strict=False)
+            BlockRange(block=block, offset=offset, length=length, nodes=nodes)
+            for block, nodes, offset, length in zip(blocks, places, offsets, file.blocks, strict=False)
         )
 
     def specs(self, jobs: Sequence[PlannedJob | JobSpec]) -> list[JobSpec]:
@@ -170,12 +191,12 @@ class Storage:
         blocks in bytes.
         """
         job, name, index = attempt
-        self.names.write_output(
+        self._plain.add_output(
             now_s,
             f"/out/{job}/part-{index:05d}",
             lengths,
+            self._cluster.blocks.replication,
             writer=node,
-            replication=self._cluster.blocks.replication,
             placed_as=aside(job, name),
         )
 
@@ -223,7 +244,8 @@ class Storage:
 
     def restart(self, now_s: float) -> None:
         """Restart the NameNode from its journal. All nodes have to register again."""
-        self.names = self._name_node()
+        self._names = self._name_node()
+        self._plain = PlainFiles(self._names, self._seed)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return rows of the blocks table that were not returned before, at most `ROWS_AT_ONCE`, or an empty
@@ -234,4 +256,7 @@ class Storage:
     def living(self) -> Iterator[dict[str, Column]]:
         """Yield the rows of all remaining replicas for the blocks table, as columns. Each replica appears
         once."""
-        return columns_of_lives(self._journal.take_living(), list(self.names.files()))
+        if not self._journal.has_living():
+            return self._plain.columns()
+        files = list(self.names.files())
+        return columns_of_lives(self._journal.take_living(), files)

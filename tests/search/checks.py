@@ -103,6 +103,7 @@ class Rows:
         silent = ("kill", "freeze", "kill_tracker", "cut_off")
         touched = {name for fault in happened if fault.kind in silent for name in fault.nodes}
         block = row.reason.split("no replica of ")[1].split()[0]
+        sim.storage.names.has_orders()  # The journal has all files only once the NameNode is used.
         for name in sim.node_by_name:
             life = sim.storage._journal._lives.get(name, {}).get(block)
             there = name not in touched and life is not None and life[1] < row.assigned

@@ -33,9 +33,16 @@ class Coded:
         import pandas as pd
 
         codes, different = pd.factorize(np.asarray(values, object), use_na_sentinel=False)
-        texts = [str(value if to is None else to.get(value, missing)) for value in different]
+        return Coded(codes, different).renamed(to, missing)
+
+    def renamed(self, to: Mapping[Any, Any] | None, missing: str = "?") -> Coded:
+        """Return the column with each name replaced by the name in `to`, or by `missing` if there is none.
+
+        Without `to`, names are only converted to text by `str`.
+        """
+        texts = [str(name if to is None else to.get(name, missing)) for name in self.names]
         names, place = np.unique(np.array(texts, str), return_inverse=True)
-        return Coded(place[codes] if len(codes) else np.zeros(0, np.intp), names)
+        return Coded(place[self.codes] if len(self.codes) else np.zeros(0, np.intp), names)
 
     def __len__(self) -> int:
         return len(self.codes)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from schedbed.deploy.results.measures.coded import Coded
 from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.metrics import RunTables
 
@@ -64,6 +65,7 @@ def band_lanes(mine: RunTables, bands: Bands, end_s: float) -> dict[str, Any]:
     ]
     band_of = {str(mine.nodes[i]["node"]): band for band, of in enumerate(bands.members) for i in of}
     band = mine.attempts["node"].map(band_of).fillna(-1).to_numpy(int)
+    bands_of = Intervals.of(mine.attempts, Coded(band, np.array(bands.names)), mine.end_s).group.codes
     made: dict[str, Any] = {
         "names": bands.names,
         "nodes": [len(of) for of in bands.members],
@@ -71,39 +73,34 @@ def band_lanes(mine: RunTables, bands: Bands, end_s: float) -> dict[str, Any]:
         "bins": BAND_BINS,
     }
     for key, groups in _groupings(mine).items():
-        names = Intervals.of(mine.attempts, groups, mine.end_s).groups()
+        tasks = Intervals.of(mine.attempts, groups, mine.end_s)
+        names = tasks.groups()
         shown = names[:BAND_GROUPS]
-        known = set(shown)
-        groups = np.array([name if name in known else REST for name in groups], dtype=object)
+        known = {name: name for name in shown}
+        tasks = replace(tasks, group=tasks.group.renamed(known, REST))
         shown += [REST] if len(names) > len(shown) else []
         made[key] = {
             "names": shown,
             "series": [
-                _of_band(mine, groups, band == number, shown, edges, slots[number])
+                _of_band(tasks, bands_of == number, shown, edges, slots[number])
                 for number in range(len(bands.names))
             ],
         }
     return made
 
 
-def _groupings(mine: RunTables) -> dict[str, np.ndarray]:
+def _groupings(mine: RunTables) -> dict[str, Coded]:
     users = dict(zip(mine.jobs["job"], mine.jobs["user"].astype(str), strict=True))
-    place = mine.attempts["locality"].map(PLACES).astype(object).fillna(NO_INPUT)
     return {
-        "job": mine.attempts["job"].to_numpy(str),
-        "user": mine.attempts["job"].map(users).astype(object).fillna("?").to_numpy(str),
-        "place": place.to_numpy(str),
+        "job": Coded.of(mine.attempts["job"]),
+        "user": Coded.mapped(mine.attempts["job"], users),
+        "place": Coded.mapped(mine.attempts["locality"], PLACES, NO_INPUT),
     }
 
 
 def _of_band(
-    mine: RunTables,
-    groups: np.ndarray,
-    chosen: np.ndarray,
-    names: Sequence[str],
-    edges: np.ndarray,
-    slots: int,
+    tasks: Intervals, chosen: np.ndarray, names: Sequence[str], edges: np.ndarray, slots: int
 ) -> list[list[int]]:
-    tasks = Intervals.of(mine.attempts[chosen], groups[chosen].astype(str), mine.end_s)
-    shares = [100 * tasks.binned(name, edges) / max(slots, 1) for name in names]
+    mine = Intervals(tasks.start[chosen], tasks.end[chosen], tasks.group[chosen])
+    shares = [100 * mine.binned(name, edges) / max(slots, 1) for name in names]
     return [np.round(share).astype(int).tolist() for share in shares]

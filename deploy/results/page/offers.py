@@ -4,12 +4,13 @@ attempt.
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from schedbed.deploy.results.measures.coded import Coded
 from schedbed.deploy.results.metrics import RunTables
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 PASSES_MAX = 3_000
 """The most runs of equal answers per policy in the page; those with the fewest answers are left out."""
-NUMBER = r"\d+(?:\.\d+)?"
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def sums(mine: RunTables) -> dict[tuple[str, str], int]:
@@ -29,7 +30,13 @@ def sums(mine: RunTables) -> dict[tuple[str, str], int]:
     data = mine.tables["decisions"]
     if not len(data):
         return {}
-    return dict(Counter(zip(data["answer"].astype(str), _kinds(data["reason"]), strict=True)))
+    answers, reasons = Coded.of(data["answer"]), _kinds(data["reason"])
+    pairs, counts = np.unique(answers.codes * len(reasons.names) + reasons.codes, return_counts=True)
+    places = zip(*np.divmod(pairs, len(reasons.names)), strict=True)
+    return {
+        (str(answers.names[answer]), str(reasons.names[reason])): count
+        for (answer, reason), count in zip(places, counts.tolist(), strict=True)
+    }
 
 
 def of_attempts(mine: RunTables, drawn: pd.DataFrame, jobs: Sequence[str]) -> dict[str, Any]:
@@ -91,9 +98,13 @@ def _stretches(decisions: pd.DataFrame) -> pd.DataFrame:
     Consecutive equal answers form one time span. Its row contains the answer, the reason, the first and last
     time, and the numbers of answers and nodes.
     """
+    import pandas as pd
+
     whole = decisions["task"].isna() | (decisions["task"] == "")
     data = decisions[whole & decisions["answer"].isin(["skip", "reject"])]
-    data = data.assign(reason=_kinds(data["reason"])).sort_values(["job", "kind", "t"], kind="stable")
+    kinds = _kinds(data["reason"])
+    reason = pd.Series(kinds.names.astype(object)[kinds.codes], index=data.index, dtype="str")
+    data = data.assign(reason=reason).sort_values(["job", "kind", "t"], kind="stable")
     keys = data[["job", "kind", "answer", "reason"]]
     changes = (keys != keys.shift()).any(axis=1).to_numpy() if len(data) else np.zeros(0, bool)
     return (
@@ -112,6 +123,7 @@ def _stretches(decisions: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _kinds(reasons: pd.Series) -> pd.Series:
+def _kinds(reasons: pd.Series) -> Coded:
     """Return the reasons with each number replaced by `…`, so that similar reasons become equal."""
-    return reasons.fillna("").astype(str).str.replace(NUMBER, "…", regex=True)
+    coded = Coded.of(reasons.fillna(""))
+    return coded.renamed({name: NUMBER.sub("…", name) for name in coded.names.tolist()})

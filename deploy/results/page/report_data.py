@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedbed.deploy.results.lanes import assign_lanes
+from schedbed.deploy.results.measures.coded import Coded
 from schedbed.deploy.results.measures.job_time import SPENT
+from schedbed.deploy.results.measures.row_values import row_values
 from schedbed.deploy.results.measures.series import Intervals, active_users
 from schedbed.deploy.results.measures.waits import SIZES, job_waits
 from schedbed.deploy.results.metrics import RunTables, completion_times, slowdowns, user_intervals
@@ -135,7 +137,7 @@ def job_index(shown: Sequence[RunTables]) -> dict[str, dict[str, Any]]:
     """
     jobs: dict[str, dict[str, Any]] = {}
     for mine in shown:
-        for row in mine.jobs.sort_values(["submit", "job"], kind="stable").to_dict("records"):
+        for row in row_values(mine.jobs.sort_values(["submit", "job"], kind="stable")):
             jobs.setdefault(row["job"], {key: row[key] for key in ("job", "name", "user", "queue", "app")})
     uses = Counter(job["name"] for job in jobs.values())
     for job in jobs.values():
@@ -225,8 +227,8 @@ def areas(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
     """
     made: dict[str, Any] = {}
     for key in ("job", "user", "queue"):
-        owner = dict(zip(mine.jobs["job"], mine.jobs[key], strict=True))
-        group = mine.attempts["job"].map(owner).astype(object).fillna("?").to_numpy(str)
+        known = mine.jobs[mine.jobs[key].notna()]
+        group = Coded.mapped(mine.attempts["job"], dict(zip(known["job"], known[key], strict=True)))
         tasks = Intervals.of(mine.attempts, group, mine.end_s)
         names = tasks.groups()[:GROUPS_MAX]
         series = [tasks.binned(name, edges) for name in names]

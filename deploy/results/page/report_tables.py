@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.results.comparison import Policies, best, differs_from_first
+from schedbed.deploy.results.measures.row_values import row_values
 from schedbed.deploy.results.measures.waits import SIZES
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.page import templates
@@ -318,7 +319,7 @@ def _by_job(
 
 
 def _records(data: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
-    return {str(row["job"]): {str(k): v for k, v in row.items()} for row in data.to_dict("records")}
+    return {str(row["job"]): row for row in row_values(data)}
 
 
 def _job_name(row: Mapping[str, Any]) -> str:

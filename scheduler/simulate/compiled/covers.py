@@ -53,8 +53,8 @@ def why_not(simulation: Simulation) -> str | None:
         return "copies of fetched blocks are kept"
     if setup.cluster.blocks.replicas is not None:
         return "replicas are made by epochs"
-    names = simulation.storage.names
-    if names.has_orders() or names.has_replica_changes():
+    storage = simulation.storage
+    if storage.has_orders() or storage.has_replica_changes():
         return "the NameNode has orders"
     return _policy(simulation.master.policy)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain, islice, repeat
 from math import inf, nan
 from typing import TYPE_CHECKING, cast
 
@@ -26,7 +26,7 @@ from schedbed.scheduler.simulate.compiled.arrays import (
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays
 from schedbed.scheduler.simulate.compiled.heaps import WORD
 from schedbed.scheduler.simulate.compiled.state import DUE_EVENT, JOIN_EVENT, SHIFT, Numbers, Seconds, State
-from schedbed.tasks.specs import JobSpec, Split
+from schedbed.tasks.specs import JobSpec, NodeId, Split
 
 if TYPE_CHECKING:
     from schedbed.scheduler.locality.delay import Delay
@@ -50,13 +50,14 @@ class Costs:
         self._place: dict[int, int] = {}
         self.kept: list[TaskCost] = []
 
-    def place(self, cost: TaskCost) -> int:
-        """Return the row number of the cost in the table. Adds a row if the cost is new."""
-        found = self._place.get(id(cost))
-        if found is None:
-            found = self._place[id(cost)] = len(self.kept)
-            self.kept.append(cost)
-        return found
+    def places(self, costs: Sequence[TaskCost]) -> Iterator[int]:
+        """Return the row numbers of costs in the table. Adds a row for each new cost."""
+        keys = list(map(id, costs))
+        for key, cost in dict(zip(keys, costs, strict=True)).items():
+            if key not in self._place:
+                self._place[key] = len(self.kept)
+                self.kept.append(cost)
+        return map(self._place.__getitem__, keys)
 
     def table(self) -> Table[plain.CostEntry]:
         """Return all costs as a table with one record per cost."""
@@ -93,30 +94,28 @@ class Inputs:
 
     def add(self, splits: Sequence[Split], costs: Sequence[TaskCost], reduces: int) -> None:
         """Add inputs of maps, then `reduces` empty ones. Raises NotCovered if no node holds a map's block."""
-        place = self._node
         reads = [
             split.block is not None and cost.read_bytes > 0 for split, cost in zip(splits, costs, strict=True)
         ]
-        hosts = [[place.get(host, -1) for host in split.hosts] for split in splits]
-        held = [
-            self._held(split, at) if read else ()
-            for split, at, read in zip(splits, hosts, reads, strict=True)
-        ]
+        hosts = [split.hosts for split in splits]
+        held = [self._held(split) if read else () for split, read in zip(splits, reads, strict=True)]
         for split, read, nodes in zip(splits, reads, held, strict=True):
-            if read and (not nodes or nodes[0] < 0):
+            if read and (not nodes or nodes[0] not in self._node):
                 raise NotCovered(f"nobody holds {split.block}")
-        self.hosts += chain.from_iterable(hosts)
-        self.holders += chain.from_iterable(held)
+        self.hosts += self._numbers(hosts)
+        self.holders += self._numbers(held)
         no_input = [0] * reduces
         self.hosts_end += _ends(self.hosts_end, [*map(len, hosts), *no_input])
         self.holders_end += _ends(self.holders_end, [*map(len, held), *no_input])
         self.reads += [*reads, *[False] * reduces]
 
-    def _held(self, split: Split, hosts: list[int]) -> list[int]:
+    def _held(self, split: Split) -> Sequence[NodeId]:
         nodes = self._replicas(split)
-        if nodes is split.hosts:
-            return hosts
-        return [self._node[node] for node in nodes if node in self._node]
+        return nodes if nodes is split.hosts else [node for node in nodes if node in self._node]
+
+    def _numbers(self, groups: Sequence[Sequence[NodeId]]) -> Iterator[int]:
+        """Return the numbers of the nodes in all groups, -1 for a node that is not in the cluster."""
+        return map(self._node.get, chain.from_iterable(groups), repeat(-1))
 
 
 def _ends(before: list[int], sizes: list[int]) -> Iterator[int]:
@@ -134,7 +133,9 @@ def make_state(simulation: Simulation) -> State:
     """
     jobs, nodes = simulation.jobs, simulation.nodes
     costs, inputs = Costs(), Inputs(simulation)
-    cost_of = [costs.place(cost) for job in jobs for cost in _costs(simulation, job, inputs)]
+    cost_of: list[int] = []
+    for job in jobs:
+        cost_of += costs.places(_costs(simulation, job, inputs))
     speeds = {node.spec.core_speed for node in nodes}
     if any(cost.core_speed is not None and speeds != {cost.core_speed} for cost in costs.kept):
         raise NotCovered("tasks take longer on some nodes than on others")
@@ -241,8 +242,8 @@ def _costs(simulation: Simulation, job: JobSpec, inputs: Inputs) -> list[TaskCos
     maps = [model.map_cost(job, index) for index in range(job.maps)]
     reduces = [model.reduce_cost(job, index) for index in range(job.reduces)]
     for costs, demand in ((maps, job.map_demand), (reduces, job.reduce_demand)):
-        limit = demand.memory_bytes
-        if any(cost.memory_peak_bytes > limit for cost in costs):
+        limit, different = demand.memory_bytes, dict(zip(map(id, costs), costs, strict=True))
+        if any(cost.memory_peak_bytes > limit for cost in different.values()):
             raise NotCovered(f"a task of {job.job} exceeds its memory")
     if any(split.index != place for place, split in enumerate(job.splits)):
         raise NotCovered(f"{job.job} misnumbers its splits")

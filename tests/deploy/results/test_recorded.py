@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from schedbed.deploy.results.measures.row_values import row_values
 from schedbed.deploy.results.metrics import select
 from schedbed.deploy.results.recorded import VIEWED, Recorded
 from schedbed.scheduler.history import read_table, read_tables
@@ -47,3 +49,19 @@ def test_of_large_runs_only_the_last_is_held(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(BadInput, match="no such table"):
         recorded.tables("fair", 0)
     assert len(read_table(tmp_path, "jobs", ("fair", 0))) == len(recorded.jobs("fair", 0).jobs)
+
+
+def test_rows_have_the_values_of_the_table() -> None:
+    table = pd.DataFrame(
+        {
+            "text": pd.Series(["a", None, "c"], dtype="str"),
+            "number": [1.5, float("nan"), 0.0],
+            "count": [1, 2, 3],
+            "flag": [True, False, True],
+        }
+    )
+    rows, wanted = list(row_values(table)), table.to_dict("records")
+    assert repr(rows) == repr(wanted)
+    assert [list(map(type, row.values())) for row in rows] == [
+        list(map(type, row.values())) for row in wanted
+    ]

@@ -1,0 +1,186 @@
+"""Complete files of a simulated block store that the NameNode has not been told about yet.
+
+The NameNode has objects for each block and each replica of a file. In many simulations nobody asks for them
+until the end, and there may be millions. Therefore such files are kept here, without objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+
+from schedbed.cluster.blocks.block_errors import NoNodes
+from schedbed.cluster.blocks.namenode import NameNode
+from schedbed.cluster.blocks.namespace import block_id
+from schedbed.cluster.blocks.placement import place_file, place_new
+from schedbed.scheduler.simulate.replica_rows import ROWS_AT_ONCE
+from schedbed.scheduler.simulate.row_frames import Column, Text
+from schedbed.tasks.chance import chance, reseed
+from schedbed.tasks.specs import NodeId
+
+CAUSES = ("input", "write", "pipeline")
+"""The causes of replicas of plain files, as recorded in the blocks table."""
+
+
+@dataclass(slots=True)
+class _Files:
+    """The columns of a table of files, and of a table of the files' blocks."""
+
+    paths: list[str] = field(default_factory=list)
+    made_s: list[float] = field(default_factory=list)
+    is_input: list[bool] = field(default_factory=list)
+    replication: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)  # By file: the number of blocks up to its last one.
+    lengths: list[int] = field(default_factory=list)  # By block, in bytes.
+    holders: list[Sequence[NodeId]] = field(default_factory=list)  # By block: the nodes of its replicas.
+
+
+class PlainFiles:
+    """Complete files with all wanted replicas. `names` is the NameNode, which is told about them by `tell`.
+
+    The nodes of the replicas are chosen by HDFS's rule when a file is added, and the loads of the nodes in the
+    NameNode's index are increased at once. Other methods of the NameNode must not be called between the first
+    `add_input` or `add_output` and `tell`, apart from those that ask for orders or changes of replicas.
+    """
+
+    def __init__(self, names: NameNode, seed: int) -> None:
+        self._names, self._seed = names, seed
+        self._luck = chance(seed)
+        self._files = _Files()
+        self._first = 0  # Number of the first block.
+
+    def __len__(self) -> int:
+        """Return the number of files."""
+        return len(self._files.paths)
+
+    def add_input(
+        self, path: str, lengths: Sequence[int], replication: int
+    ) -> tuple[list[str], list[tuple[NodeId, ...]]]:
+        """Add an input file at time 0. Return the ids of its blocks and the nodes of each block.
+
+        `lengths` are the sizes of the blocks in bytes.
+        """
+        number = self._next_block()
+        blocks = [block_id(number + index) for index in range(len(lengths))]
+        placed = place_file(self._names.loads, replication, blocks, lengths, seed=self._seed)
+        places = [tuple(nodes) for nodes in placed]
+        self._add(path, 0.0, lengths, replication, places, is_input=True)
+        return blocks, places
+
+    def add_output(
+        self,
+        now_s: float,
+        path: str,
+        lengths: Sequence[int],
+        replication: int,
+        *,
+        writer: NodeId,
+        placed_as: str,
+    ) -> None:
+        """Add an output file that the node `writer` has written. Raises NoNodes if no node can hold a block.
+
+        `lengths` are the sizes of the blocks in bytes. A live run writes to the temporary path `placed_as`,
+        which determines the random choice of nodes, and then renames the file. Therefore the simulation
+        chooses the nodes for `placed_as` as well.
+        """
+        self._next_block()
+        loads, luck, places = self._names.loads, self._luck, []
+        for index, length in enumerate(lengths):
+            reseed(luck, self._seed, "place", f"{placed_as}:{index}", 0)
+            nodes = place_new(loads, replication, luck, writer)
+            if not nodes:
+                raise NoNodes(f"{path}: no node can take a block")
+            loads.charge_all(nodes, length)
+            places.append(nodes)
+        self._add(path, now_s, lengths, replication, places, is_input=False)
+
+    def _next_block(self) -> int:
+        """Return the number of the next block, which follows those of the NameNode and of these files."""
+        if not self._files.paths:
+            self._first = self._names.next_block_number()
+        return self._first + len(self._files.lengths)
+
+    def _add(
+        self,
+        path: str,
+        now_s: float,
+        lengths: Sequence[int],
+        replication: int,
+        places: Sequence[Sequence[NodeId]],
+        *,
+        is_input: bool,
+    ) -> None:
+        files = self._files
+        files.paths.append(path)
+        files.made_s.append(now_s)
+        files.is_input.append(is_input)
+        files.replication.append(replication)
+        files.lengths += lengths
+        files.holders += places
+        files.ends.append(len(files.lengths))
+        if set(map(len, places)) - {replication}:
+            self.tell()  # The NameNode has to order copies.
+
+    def tell(self) -> None:
+        """Tell the NameNode about all files, in the order in which they were added, and forget them."""
+        files, self._files = self._files, _Files()
+        begin = 0
+        for path, made_s, is_input, replication, end in zip(
+            files.paths, files.made_s, files.is_input, files.replication, files.ends, strict=True
+        ):
+            lengths, places = files.lengths[begin:end], files.holders[begin:end]
+            self._names.store(made_s, path, replication, lengths, places, is_input=is_input)
+            begin = end
+
+    def columns(self) -> Iterator[dict[str, Column]]:
+        """Yield the rows of the blocks table for all replicas of the files, as columns.
+
+        The rows are ordered by node, the node with the oldest replica first. A batch has all rows of some
+        nodes, about `ROWS_AT_ONCE` rows.
+        """
+        files = self._files
+        if not files.lengths:
+            return
+        copies = np.array([len(nodes) for nodes in files.holders], np.int64)
+        starts = np.cumsum(copies) - copies
+        block = np.repeat(np.arange(len(copies)), copies)
+        nodes = list(dict.fromkeys(chain.from_iterable(files.holders)))
+        place = {node: code for code, node in enumerate(nodes)}
+        node = np.fromiter(map(place.__getitem__, chain.from_iterable(files.holders)), np.int64, len(block))
+        order = np.argsort(node, kind="stable")
+        file = np.repeat(np.arange(len(files.paths)), np.diff(files.ends, prepend=0))
+        is_input = np.array(files.is_input)[file]
+        cause = np.where(is_input[block], 0, np.where(np.arange(len(block)) == starts[block], 1, 2))
+        names = np.array([block_id(self._first + number) for number in range(len(copies))], object)
+        paths, made_s = np.array(files.paths, object), np.array(files.made_s, float)
+        lengths = np.array(files.lengths, np.int64)
+        for low, high in _batches(np.bincount(node)):
+            rows = order[low:high]
+            blocks = block[rows]
+            yield {
+                "block": names[blocks].tolist(),
+                "file": paths[file[blocks]].tolist(),
+                "node": Text(node[rows], nodes),
+                "bytes": lengths[blocks],
+                "added": made_s[file[blocks]],
+                "removed": np.full(len(rows), np.nan),
+                "cause": Text(cause[rows], CAUSES),
+            }
+
+
+def _batches(counts: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yield ranges of rows with at least `ROWS_AT_ONCE` rows each (the last has the rest).
+
+    No group of rows is divided. `counts` are the numbers of rows of the groups.
+    """
+    low = high = 0
+    for count in counts.tolist():
+        high += count
+        if high - low >= ROWS_AT_ONCE:
+            yield low, high
+            low = high
+    if high > low:
+        yield low, high
