@@ -10,13 +10,10 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
-from schedbed.scheduler.table_parts import COMPRESSION, TablePart, read_part, write_groups
 from schedbed.tasks.errors import BadInput
 
 if TYPE_CHECKING:
@@ -135,8 +132,8 @@ class History:
             self._write_part(table, rows)
             rows.clear()
         data = data.astype({name: _WRITTEN[kind] for name, kind in COLUMNS[table].items()})
-        data.insert(0, "policy", _series([self._policy], STR).array.repeat(len(data)))
-        data.insert(1, "repeat", _series([self._repeat], INT).array.repeat(len(data)))
+        data.insert(0, "policy", _series([self._policy] * len(data), STR))
+        data.insert(1, "repeat", _series([self._repeat] * len(data), INT))
         self._write_frame(table, data)
 
     def flush(self, *, now: bool = False) -> None:
@@ -164,7 +161,7 @@ class History:
         folder = self._parts / table
         folder.mkdir(exist_ok=True)
         tmp = folder / f"{name}.tmp"
-        _write(tmp, data)
+        _write(tmp, data, append=False)
         tmp.replace(folder / name)
         self._count += 1
 
@@ -280,53 +277,44 @@ def _shared(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> None:
     tmp = target.with_name(f".{target.name}.tmp")
-    groups = _groups(table, folder, broken)
-    first = next(groups, None)
-    if first is None:
-        _write(tmp, frame(table, []))
-    else:
-        with tmp.open("wb") as file:
-            write_groups(file, chain([first], groups))
+    append = False
+    for group in _groups(table, folder, broken):
+        _write(tmp, group, append=append)
+        append = True
+    if not append:
+        _write(tmp, frame(table, []), append=False)
     tmp.replace(target)
 
 
-def _groups(table: str, folder: Path, broken: list[str]) -> Iterator[list[TablePart]]:
-    """Yield the part files in `folder`, in groups of about ROW_GROUP_ROWS rows, in file order.
+def _groups(table: str, folder: Path, broken: list[str]) -> Iterator[pd.DataFrame]:
+    """Yield the rows of the part files in `folder`, as frames of about ROW_GROUP_ROWS rows, in file order.
 
     The names of unreadable part files are appended to `broken`.
     """
-    pending: list[TablePart] = []
+    import fastparquet
+    import pandas as pd
+
+    pending: list[pd.DataFrame] = []
     broken.extend(sorted(f"{table}/{torn.name}" for torn in folder.glob("*.tmp")))
-    for path in sorted(folder.glob("*.parquet"), key=_part_order):
+    for part in sorted(folder.glob("*.parquet"), key=_part_order):
         try:
-            pending.append(_read_part(path, table))
+            with part.open("rb") as file:
+                rows = _nullable(fastparquet.ParquetFile(file).to_pandas(), table)
         except Exception:  # A damaged file can fail anywhere inside the reader.
-            broken.append(f"{table}/{path.name}")
+            broken.append(f"{table}/{part.name}")
             continue
-        if sum(part.rows for part in pending) >= ROW_GROUP_ROWS:
-            yield pending
+        pending.append(rows)
+        if sum(map(len, pending)) >= ROW_GROUP_ROWS:
+            yield pd.concat(pending, ignore_index=True)
             pending = []
     if pending:
-        yield pending
+        yield pd.concat(pending, ignore_index=True)
 
 
-def _read_part(path: Path, table: str) -> TablePart:
-    """Return the rows of a part file, converted if it does not have the columns and types of the table."""
+def _write(path: Path, data: pd.DataFrame, *, append: bool) -> None:
     import fastparquet
 
-    part = read_part(path.read_bytes())
-    kinds = {"policy": STR, "repeat": INT, **COLUMNS[table]}
-    if part.has(kinds):
-        return part
-    with path.open("rb") as file, NamedTemporaryFile(suffix=".parquet") as converted:
-        _write(Path(converted.name), _nullable(fastparquet.ParquetFile(file).to_pandas(), table))
-        return read_part(Path(converted.name).read_bytes())
-
-
-def _write(path: Path, data: pd.DataFrame) -> None:
-    import fastparquet
-
-    fastparquet.write(str(path), data, compression=COMPRESSION, has_nulls=True, write_index=False)
+    fastparquet.write(str(path), data, append=append, compression="SNAPPY", has_nulls=True, write_index=False)
 
 
 def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:

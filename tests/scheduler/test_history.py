@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from unittest.mock import patch
 
 import fastparquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from schedbed.scheduler import history as history_module
 from schedbed.scheduler.history import (
     COLUMNS,
     FLOAT,
@@ -124,10 +121,6 @@ _VALUES = {
 }
 
 
-_PLAIN = _VALUES | {FLOAT: _VALUES[FLOAT].map(lambda value: None if value is None else value + 0.0)}
-"""The same without -0.0, which equals 0.0 and may be told as the minimum in its place."""
-
-
 @given(st.lists(st.tuples(*(_VALUES[kind] for kind in COLUMNS["blocks"].values())), max_size=5))
 def test_any_rows_make_a_frame_of_the_declared_types(rows: list[tuple[object, ...]]) -> None:
     made = frame("blocks", rows, "p", 2)
@@ -135,46 +128,6 @@ def test_any_rows_make_a_frame_of_the_declared_types(rows: list[tuple[object, ..
     for row, values in zip(rows, made.itertuples(index=False), strict=True):
         for given_value, value in zip(row, values[2:], strict=True):
             assert value == given_value or given_value is None
-
-
-_ATTEMPTS = st.tuples(*(_PLAIN.get(kind, st.booleans()) for kind in COLUMNS["attempts"].values()))
-
-
-@settings(max_examples=10)
-@given(st.lists(st.lists(_ATTEMPTS, min_size=1, max_size=9), min_size=1, max_size=5), st.integers(1, 20))
-def test_merged_parts_have_the_bytes_that_fastparquet_writes_for_their_rows(
-    parts: list[list[tuple[object, ...]]], group_rows: int
-) -> None:
-    with TemporaryDirectory() as name, patch.object(history_module, "ROW_GROUP_ROWS", group_rows):
-        folder = Path(name)
-        history = History(folder, "p", 2)
-        for rows in parts:
-            history.append("attempts", rows)
-            history.flush(now=True)
-        assert merge(folder) == []
-        wanted, pending, written = folder / "wanted", [], 0
-        for rows in [*parts, None]:
-            pending += rows or []
-            if len(pending) >= group_rows or (rows is None and pending):
-                data = frame("attempts", pending, "p", 2)
-                options = {"compression": "SNAPPY", "has_nulls": True, "write_index": False}
-                fastparquet.write(str(wanted), data, append=written > 0, **options)
-                pending, written = [], written + 1
-        assert (folder / "attempts.parquet").read_bytes() == wanted.read_bytes()
-
-
-def test_a_part_with_its_columns_in_another_order_is_converted(tmp_path: Path) -> None:
-    history = History(tmp_path, "fifo", 0)
-    history.append("jobs", [JOB, job("job_0002")])
-    history.close()
-    [part] = (tmp_path / "parts" / "jobs").iterdir()
-    with part.open("rb") as file:
-        rows = fastparquet.ParquetFile(file).to_pandas()
-    changed = rows[rows.columns[::-1]].astype({"maps": "float64"})
-    fastparquet.write(str(part), changed, write_index=False)
-    assert merge(tmp_path) == []
-    assert read_table(tmp_path, "jobs")["job"].tolist() == ["job_0001", "job_0002"]
-    assert read_table(tmp_path, "jobs")["maps"].tolist() == [4, 4]
 
 
 def test_parts_of_a_set_number_of_rows_bound_the_memory_and_make_equal_files(tmp_path: Path) -> None:
