@@ -23,7 +23,8 @@ def rooms(finished: FinishedRun) -> list[list[float]]:
 def _rooms(run: RunTables) -> np.ndarray:
     """Return a run's share of each makespan in percent in which the busiest resource is idle."""
     by_submit = run.jobs.groupby("submit", sort=True)["finish"].max()
-    began_s, took_s = by_submit.index.to_numpy(float), by_submit.to_numpy(float) - by_submit.index
+    began_s = by_submit.index.to_numpy(float)
+    took_s = by_submit.to_numpy(float) - began_s
     beats = run.tables["heartbeats"]
     covered_s = heartbeat_intervals(beats)
     # A heartbeat is about the time before it, so one at a submission belongs to the group before.
@@ -33,7 +34,7 @@ def _rooms(run: RunTables) -> np.ndarray:
         for column in ("cpu_util", "disk_util")
     )
     # Each node's shares are of its own cores, but of the whole shared disk.
-    return 100 * (1 - np.maximum(cpu_s / len(run.nodes), disk_s) / took_s.to_numpy(float))
+    return 100 * (1 - np.maximum(cpu_s / len(run.nodes), disk_s) / took_s)
 
 
 def together(finished: FinishedRun, policy: str) -> list[list[float]]:

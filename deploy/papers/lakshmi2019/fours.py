@@ -108,5 +108,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="fours", measure=measure, draw=draw, takes_s={"sim": 90, "process": 400}, repeats=3
+    name="fours", measure=measure, draw=draw, takes_s={"sim": 110, "process": 400}, repeats=3
 )

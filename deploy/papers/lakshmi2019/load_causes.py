@@ -100,5 +100,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="causes", measure=measure, draw=draw, takes_s={"sim": 120}, repeats=3, sim_repeats=5
+    name="causes", measure=measure, draw=draw, takes_s={"sim": 130}, repeats=3, sim_repeats=5
 )

@@ -124,4 +124,4 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     ax.set(ylabel="makespan saved [%]")
 
 
-EXPERIMENT = Experiment(name="ways", measure=measure, draw=draw, takes_s={"sim": 180}, repeats=3)
+EXPERIMENT = Experiment(name="ways", measure=measure, draw=draw, takes_s={"sim": 190}, repeats=3)

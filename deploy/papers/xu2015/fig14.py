@@ -89,5 +89,5 @@ def whole_and_rests(run: RunTables) -> tuple[float, float]:
 
 
 EXPERIMENT = Experiment(
-    name="fig14", measure=measure, draw=draw, takes_s={"sim": 30, "process": 600}, repeats=6
+    name="fig14", measure=measure, draw=draw, takes_s={"sim": 36, "process": 600}, repeats=6
 )
