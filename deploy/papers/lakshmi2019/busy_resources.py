@@ -1,6 +1,6 @@
-"""How busy CPU and disk are while a group of jobs runs, and how long the jobs of a group run at the same time.
+"""The use of CPU and disk while a group of jobs runs, and the time in which the jobs of a group run together.
 
-A resource that is busy all the time leaves no policy anything to gain.
+No policy can gain from a resource that is busy all the time.
 """
 
 from __future__ import annotations
