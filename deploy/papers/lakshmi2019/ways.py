@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, grouped_bars
-from schedbed.deploy.papers.lakshmi2019.private_cloud import PAIRS, QUEUES
+from schedbed.deploy.papers.lakshmi2019.busy_resources import rooms, together
+from schedbed.deploy.papers.lakshmi2019.private_cloud import PAIRS, POLICIES, QUEUES
 from schedbed.deploy.papers.lakshmi2019.two_jobs import (
     PairRun,
     cpu_heavy_first,
@@ -18,6 +19,7 @@ from schedbed.deploy.papers.lakshmi2019.two_jobs import (
     pair_gains,
     pair_spans,
     run_alone,
+    run_pairs,
     split_gains,
     tags_of,
     unlike,
@@ -30,10 +32,16 @@ if TYPE_CHECKING:
 
 ONE = PairRun(name="pairs-3GB")  # the pairs of 3 GB in one queue, a run shared with the experiment `pairs`
 EACH = PairRun(name="pairs-3GB-each", queues=QUEUES, factor=1)
+CPU_FIRST = "pairs-3GB-cpu-first"  # the run with the CPU-heavy job of each unlike pair ahead
 EACH_GROWN = PairRun(name="pairs-3GB-each-grown", queues=QUEUES)
 DISKS_MBPS = (25, 50)
 SHOWN = ("", "_each", "_each_grown", *(f"_{rate}" for rate in DISKS_MBPS))
 TITLES = ("one queue", "a queue each", "each grown", *(f"{rate} MB/s" for rate in DISKS_MBPS))
+
+
+def of_disk(rate_mbps: int) -> PairRun:
+    """Return the settings for pairs of 3 GB in one queue, on a host's disk of `rate_mbps` MB/s."""
+    return PairRun(name=f"pairs-3GB-{rate_mbps}MBps", disk_mbps=rate_mbps)
 
 
 def measure(bench: Bench) -> Measured:
@@ -49,13 +57,39 @@ def measure(bench: Bench) -> Measured:
         "_each_grown": earlier(each["csla"], each["capacity"]),
     }
     for rate in DISKS_MBPS:
-        gains[f"_{rate}"] = pair_gains(bench, PairRun(name=f"pairs-3GB-{rate}MBps", disk_mbps=rate))
+        gains[f"_{rate}"] = pair_gains(bench, of_disk(rate))
     values: dict[str, list[float]] = {}
     for way, found in gains.items():
         values[f"unlike{way}"], values[f"alike{way}"], values[f"difference{way}"] = split_gains(found, tags)
     mixed = earlier(each["capacity"], one["capacity"])
     values["mixed"] = mean_gain(mixed, [pair for pair in PAIRS if unlike(tags, pair)])
-    return Measured(values=values | _orders(bench, tags))
+    return Measured(values=values | _orders(bench, tags) | _reasons(bench, tags))
+
+
+def _reasons(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
+    """Return how much any policy could gain, and how long both jobs of a pair run at the same time.
+
+    The values are means over the pairs with different tags, in percent. `tags` is a dictionary from job to
+    tag.
+    """
+    ahead = PairRun(name=CPU_FIRST, pairs=cpu_heavy_first(tags))
+    found: dict[str, list[float]] = {}
+    for key, way in (("room", ONE), *((f"room_{rate}", of_disk(rate)) for rate in DISKS_MBPS)):
+        found[key] = _mean_unlike(tags, way, rooms(run_pairs(bench, way)))
+    for key, way in (("cpu_first", ahead), ("each", EACH)):
+        finished = run_pairs(bench, way)
+        for name, policy in zip(POLICIES, finished.policies, strict=True):
+            found[f"together_{key}_{name}"] = _mean_unlike(tags, way, together(finished, policy))
+    return found
+
+
+def _mean_unlike(tags: Mapping[str, int], way: PairRun, by_pair: Sequence[Sequence[float]]) -> list[float]:
+    """Return the mean of values over the pairs with different tags, one number per repeat.
+
+    `by_pair` has a list for each pair of `way`.
+    """
+    pairs = [pair for pair in way.pairs if unlike(tags, pair)]
+    return mean_gain(dict(zip(way.pairs, by_pair, strict=True)), pairs)
 
 
 def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
@@ -66,7 +100,7 @@ def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
     first = cpu_heavy_first(tags)
     last = [(second, head) for head, second in first]
     ways = {
-        "cpu_first": PairRun(name="pairs-3GB-cpu-first", pairs=first),
+        "cpu_first": PairRun(name=CPU_FIRST, pairs=first),
         "io_first": PairRun(name="pairs-3GB-io-first", pairs=last),
         "io_first_bytes": PairRun(name="pairs-3GB-io-first-bytes", pairs=last, host_disk=False),
     }
@@ -90,4 +124,4 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     ax.set(ylabel="makespan saved [%]")
 
 
-EXPERIMENT = Experiment(name="ways", measure=measure, draw=draw, takes_s={"sim": 180}, repeats=3)
+EXPERIMENT = Experiment(name="ways", measure=measure, draw=draw, takes_s={"sim": 190}, repeats=3)

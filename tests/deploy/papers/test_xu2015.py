@@ -86,6 +86,15 @@ def test_whole_maps_and_rests_that_were_local_are_told_apart() -> None:
     assert fig12.tasks_a_map(run(maps, [])) == pytest.approx(5 / 3)
 
 
+def test_a_printed_gain_is_reached_on_a_share_of_workloads() -> None:
+    assert fig12.reached([12.0, 11.0, 10.9, -3.0], "quarter_most") == [100, 100, 0, 0]
+
+
+def test_another_setting_spends_the_time_of_a_start_on_bytes_and_changes_nothing_else() -> None:
+    fitted, shared = twenty_jobs.FITTED, twenty_jobs.SHARED
+    assert (shared.start_s, shared.cpu_s, shared.wait_s) == (0, fitted.start_s, fitted.wait_s)
+
+
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Return a bench that simulates experiments with five jobs and one repeat."""
