@@ -68,7 +68,7 @@ def _rows(name: str, tight: Ends, relaxed: Ends) -> Mapping[str, float]:
     return {f"{key}_{name}": values[key] for key in ROWS}
 
 
-def _goals_changed(bench: Bench, seed: int) -> Mapping[str, float]:
+def _goals_changed(bench: Bench, seed: int) -> dict[str, float]:
     """Return what changes if goals are sooner: the goals of sorts by the time of their reduces, or J4's goal.
 
     J4's goal becomes the time at which J4 ended in the paper.
