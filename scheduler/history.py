@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
@@ -215,11 +216,37 @@ def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = Non
     return broken
 
 
-def read_table(out_dir: Path | str, table: str, run: tuple[str, int] | None = None) -> pd.DataFrame:
+def read_table(
+    out_dir: Path | str, table: str, run: tuple[str, int] | None = None, groups: Sequence[int] | None = None
+) -> pd.DataFrame:
     """Return a merged table, or only its rows for one `run`, given as (policy, repeat).
 
-    Rows are read in groups, so that memory use depends only on the returned rows. Raises BadInput if the file
-    is missing or damaged.
+    Rows are read in groups, so that memory use depends only on the returned rows. `groups` are the numbers of
+    the groups to read, all unless given. Raises BadInput if the file is missing or damaged.
+    """
+    return _typed(_from_file(out_dir, table, partial(_read, run=run, groups=groups)), table)
+
+
+def groups_by_run(out_dir: Path | str, table: str) -> dict[tuple[str, int], list[int]]:
+    """Return the numbers of the groups of rows of a merged table that have rows of each (policy, repeat).
+
+    Raises BadInput if the file is missing or damaged.
+    """
+    keys, found = ["policy", "repeat"], dict[tuple[str, int], list[int]]()
+    for number, rows in enumerate(_from_file(out_dir, table, lambda file: _columns_by_group(file, keys))):
+        for policy, repeat in rows.drop_duplicates().to_numpy():
+            found.setdefault((policy, int(repeat)), []).append(number)
+    return found
+
+
+def _columns_by_group(file: Any, names: list[str]) -> list[pd.DataFrame]:
+    return [file[number].to_pandas(columns=names) for number in range(len(file.row_groups))]
+
+
+def _from_file(out_dir: Path | str, table: str, read: Callable[[Any], Any]) -> Any:
+    """Return what `read` returns for the open Parquet file of a merged table.
+
+    Raises BadInput if the file is missing or damaged.
     """
     import fastparquet
 
@@ -228,7 +255,7 @@ def read_table(out_dir: Path | str, table: str, run: tuple[str, int] | None = No
         raise BadInput(f"{path}: no such table, expected the folder of a finished run")
     try:
         with path.open("rb") as file:  # fastparquet does not close files that it opens.
-            return _typed(_read(fastparquet.ParquetFile(file), run), table)
+            return read(fastparquet.ParquetFile(file))
     except Exception as error:
         raise BadInput(f"{path}: not a readable Parquet table of {table} ({error})") from error
 
@@ -241,15 +268,12 @@ def read_tables(out_dir: Path | str) -> dict[str, pd.DataFrame]:
     return {table: read_table(out_dir, table) for table in COLUMNS}
 
 
-def _read(file: Any, run: tuple[str, int] | None) -> pd.DataFrame:
+def _read(file: Any, run: tuple[str, int] | None, groups: Sequence[int] | None) -> pd.DataFrame:
     """Return the rows of `run`, or all rows if None. The file is read one group of rows at a time."""
     import pandas as pd
-    from fastparquet.api import filter_row_groups
 
-    wanted = [("policy", "==", run[0]), ("repeat", "==", run[1])] if run else []
-    groups = set(filter_row_groups(file, wanted, as_idx=True) if run else range(len(file.row_groups)))
     frames: list[pd.DataFrame] = []
-    for number in sorted(groups):
+    for number in range(len(file.row_groups)) if groups is None else groups:
         rows = file[number].to_pandas()
         if run:
             rows = rows[(rows["policy"] == run[0]) & (rows["repeat"] == run[1])]
@@ -318,10 +342,7 @@ def _write(path: Path, data: pd.DataFrame, *, append: bool) -> None:
 
 
 def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return the data with the columns of the table, in the order and with the types of `COLUMNS`.
-
-    Raises KeyError if a column is missing.
-    """
+    """Return the data with the columns of the table, in the order and with the types of `COLUMNS`."""
     import pandas as pd
 
     kinds = {"policy": STR, "repeat": INT, **COLUMNS[table]}
@@ -329,19 +350,13 @@ def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
 
 
 def _nullable(data: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return the data with the columns and types of the table. Integer columns can contain missing values.
-
-    Part files use these types.
-    """
+    """Return the data with the columns and types of part files, whose integers can be missing."""
     typed = _typed(data, table)
     return typed.astype({name: "Int64" for name in typed.columns if typed[name].dtype == "int64"})
 
 
 def _plain(column: pd.Series, kind: str) -> pd.Series:
-    """Return the column converted to the type `kind`.
-
-    An integer column receives the type that can contain missing values (Int64) only if values are missing.
-    """
+    """Return the column converted to the type `kind`. Integers become Int64 only if values are missing."""
     if kind == INT:
         return column.astype("Int64" if column.isna().any() else "int64")
     return column.astype(kind)  # type: ignore[call-overload]

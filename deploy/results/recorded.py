@@ -7,7 +7,7 @@ from pathlib import Path
 from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.results.metrics import RunTables, select
 from schedbed.deploy.results.runfile import RunFile
-from schedbed.scheduler.history import read_table
+from schedbed.scheduler.history import groups_by_run, read_table
 
 VIEWED = ("jobs", "attempts", "decisions", "heartbeats", "faults")
 """The tables that views need. No metric uses the table of blocks."""
@@ -32,6 +32,7 @@ class Recorded:
         self._held: dict[Key, RunTables] = {}
         self._rows = 0
         self._ends: dict[Key, float] = {}
+        self._groups: dict[str, dict[Key, list[int]]] = {}  # By table: the groups of rows of each run.
 
     def tables(self, policy: str, repeat: int) -> RunTables:
         """Return the tables of jobs, attempts, decisions, heartbeats and faults for one policy and repeat."""
@@ -40,13 +41,18 @@ class Recorded:
             if self._rows > HELD_ROWS:
                 self._held.clear()
                 self._rows = 0
-            read = {table: read_table(self._out, table, key) for table in VIEWED}
+            read = {table: read_table(self._out, table, key, self._groups_of(table, key)) for table in VIEWED}
             self._rows += sum(map(len, read.values()))
             self._held[key] = select(
                 read, self._run.nodes, policy, repeat, self._run.isolated_s, self._window
             )
             self._ends[key] = self._held[key].end_s
         return self._held[key]
+
+    def _groups_of(self, table: str, key: Key) -> list[int]:
+        if table not in self._groups:
+            self._groups[table] = groups_by_run(self._out, table)
+        return self._groups[table].get(key, [])
 
     def jobs(self, policy: str, repeat: int) -> RunTables:
         """Return only the table of jobs for one policy and repeat."""

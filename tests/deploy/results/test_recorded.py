@@ -10,7 +10,7 @@ import pytest
 from schedbed.deploy.results.measures.row_values import row_values
 from schedbed.deploy.results.metrics import select
 from schedbed.deploy.results.recorded import VIEWED, Recorded
-from schedbed.scheduler.history import read_table, read_tables
+from schedbed.scheduler.history import groups_by_run, read_table, read_tables
 from schedbed.tasks.errors import BadInput
 from tests.harness.fake_run import FakeRun
 
@@ -65,3 +65,16 @@ def test_rows_have_the_values_of_the_table() -> None:
     assert [list(map(type, row.values())) for row in rows] == [
         list(map(type, row.values())) for row in wanted
     ]
+
+
+def test_only_groups_of_rows_that_have_rows_of_the_run_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedbed.scheduler.history.ROW_GROUP_ROWS", 1)  # each part file is a group
+    run = FakeRun(maps=30, repeats=2, policies=("fifo", "fair")).write(tmp_path)
+    places = groups_by_run(tmp_path, "attempts")
+    assert set(places) == {(record.policy, record.repeat) for record in run.runs}
+    assert sorted(number for groups in places.values() for number in groups) == [0, 1, 2, 3]
+    rows = read_table(tmp_path, "attempts", ("fair", 1), places["fair", 1])
+    assert len(rows) and rows.equals(read_table(tmp_path, "attempts", ("fair", 1)))
+    assert read_table(tmp_path, "attempts", ("fair", 1), places["fifo", 0]).empty
