@@ -104,6 +104,11 @@ class Bench:
         return self.machines != "sim"
 
     @property
+    def seeds(self) -> range:
+        """Return the seeds of the repeats, for an experiment that has another scenario in each repeat."""
+        return range(self.seed, self.seed + self.repeats)
+
+    @property
     def ran(self) -> bool:
         """Return whether the experiment has run or simulated any scenario."""
         return bool(self.used) or self.simulations > 0

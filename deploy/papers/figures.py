@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,6 +67,28 @@ def grouped_bars(
                             color="black", linewidth=0.8, capsize=2)  # fmt: skip
     ax.set_xticks(range(len(groups)), groups)
     legend(ax)
+
+
+def beside_paper(
+    ax: Axes,
+    groups: Sequence[str],
+    keys: Sequence[str],
+    said: Values,
+    measured: Measured,
+    *,
+    label: str = "ours",
+    shade: str = OURS,
+) -> None:
+    """Draw a bar of the paper's value and one of our mean, with its 95% interval, for each of the `keys`.
+
+    `groups` are the names of the keys' groups on the axis. `label` and `shade` are those of our bars.
+    """
+    ours = [measured.samples(key) for key in keys]
+    bars = [
+        ("paper", PAPER, [said[key].number for key in keys]),
+        (label, shade, [fmean(each) for each in ours]),
+    ]
+    grouped_bars(ax, groups, bars, [[], [mean_interval(each) for each in ours]])
 
 
 def legend(ax: Axes) -> None:

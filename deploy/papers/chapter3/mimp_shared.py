@@ -10,12 +10,15 @@ from functools import partial
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun
-from schedbed.deploy.papers.chapter3.runs import EDF, Job, figure_of, job, nodes, run_each
+from schedbed.deploy.papers.chapter3.runs import EDF, Job, job, nodes, run_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.deploy.papers.figures import draw_values
 from schedbed.tasks.chance import chance
 
 MIMP, FIFO, FAIR = "mimp", "fifo", "fair"
+OTHERS = {"fifo": FIFO, "fair": FAIR, "edf": EDF}
+"""The policies that MIMP is compared with, by the ends of the values' names."""
+
 JOBS = 12
 APART_S = {"": 90.0, "busy_": 60.0}  # mean gap between jobs
 FACTORS = (1.5, 4.0)  # deadlines as multiples of a job's time alone on the cluster
@@ -64,9 +67,22 @@ def task_time_s(finished: FinishedRun, policy: str) -> float:
     return float((tasks["end"] - tasks["assigned"]).sum())
 
 
-def late(runs: Sequence[FinishedRun], policy: str) -> list[float]:
-    """Return the number of jobs that missed their deadlines under the policy, one number per repeat."""
-    return [figure_of(finished, policy, "deadlines", "late") for finished in runs]
+def late(runs: Sequence[FinishedRun], policy: str, grace_s: float = 0.0) -> list[float]:
+    """Return the number of jobs that ended more than `grace_s` s after their deadlines, for each repeat."""
+    jobs = [finished.of(policy).jobs for finished in runs]
+    return [float((each["finish"] > each["deadline"] + grace_s).sum()) for each in jobs]
+
+
+def late_avoided(runs: Sequence[FinishedRun], grace_s: float = 0.0) -> dict[str, list[float]]:
+    """Return the numbers of late jobs that MIMP avoids against FIFO, Fair and EDF, one number per repeat.
+
+    The names begin with `late_`. A job is late if it ended more than `grace_s` s after its deadline.
+    """
+    mine = late(runs, MIMP, grace_s)
+    return {
+        f"late_{name}": [many - few for many, few in zip(late(runs, than, grace_s), mine, strict=True)]
+        for name, than in OTHERS.items()
+    }
 
 
 def gains_of_mimp(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
@@ -76,14 +92,18 @@ def gains_of_mimp(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
     reductions of the total task time in percent. Values whose names start with `late_` are the numbers of
     late jobs that MIMP avoids.
     """
-    found: dict[str, list[float]] = {}
-    for name, than in (("fifo", FIFO), ("fair", FAIR), ("edf", EDF)):
-        found[f"time_{name}"] = [
+    times = {
+        f"time_{name}": [
             100 * (1 - task_time_s(finished, MIMP) / task_time_s(finished, than)) for finished in runs
         ]
-        both = zip(late(runs, than), late(runs, MIMP), strict=True)
-        found[f"late_{name}"] = [theirs - mine for theirs, mine in both]
-    return found
+        for name, than in OTHERS.items()
+    }
+    return times | late_avoided(runs)
+
+
+def run_at(bench: Bench, apart_s: float) -> list[FinishedRun]:
+    """Run the jobs with a job every `apart_s` seconds on average, and return one run per repeat."""
+    return run_each(bench, f"mimp-{apart_s:g}", partial(scenario, apart_s=apart_s))
 
 
 def on_shared(finished: FinishedRun, policy: str) -> float:
@@ -102,7 +122,7 @@ def measure(bench: Bench) -> Measured:
     """
     found: dict[str, list[float]] = {}
     for load, apart_s in APART_S.items():
-        runs = run_each(bench, f"mimp-{apart_s:g}", partial(scenario, apart_s=apart_s))
+        runs = run_at(bench, apart_s)
         found[f"{load}late"] = late(runs, MIMP)
         found |= {f"{load}{name}": gain for name, gain in gains_of_mimp(runs).items()}
         found[f"{load}shared"] = [on_shared(finished, MIMP) for finished in runs]

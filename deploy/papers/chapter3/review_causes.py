@@ -12,7 +12,16 @@ from schedbed.deploy.papers.chapter3.coshh_speeds import scenario as two_speeds
 from schedbed.deploy.papers.chapter3.lsap_idle import LOADS as IDLE_LOADS
 from schedbed.deploy.papers.chapter3.lsap_idle import LSAP, local, moved
 from schedbed.deploy.papers.chapter3.lsap_idle import scenario as idle_slots
-from schedbed.deploy.papers.chapter3.mimp_shared import APART_S, FAIR, FIFO, MIMP, gains_of_mimp
+from schedbed.deploy.papers.chapter3.mimp_shared import (
+    APART_S,
+    FAIR,
+    FIFO,
+    MIMP,
+    gains_of_mimp,
+    late,
+    late_avoided,
+    run_at,
+)
 from schedbed.deploy.papers.chapter3.mimp_shared import scenario as shared_nodes
 from schedbed.deploy.papers.chapter3.mrcp_stream import LOADS, MRCP
 from schedbed.deploy.papers.chapter3.mrcp_stream import scenario as stream
@@ -59,7 +68,7 @@ def _gains(bench: Bench, name: str, drawn: Drawn, mine: str, than: str) -> list[
     the same `name` share the simulations. The result has one number per repeat.
     """
     found = []
-    for seed in _seeds(bench):
+    for seed in bench.seeds:
         mine_s, than_s = (
             fmean(job.took_s for job in _times(bench, name, drawn, policy, seed)) for policy in (mine, than)
         )
@@ -67,18 +76,14 @@ def _gains(bench: Bench, name: str, drawn: Drawn, mine: str, than: str) -> list[
     return found
 
 
-def _seeds(bench: Bench) -> range:
-    return range(bench.seed, bench.seed + bench.repeats)
-
-
 def _times(bench: Bench, name: str, drawn: Drawn, policy: str, seed: int) -> Sequence[JobTime]:
     asked = {"seed": seed, **drawn(seed), "policies": [policy]}
     return bench.times(f"{name}-{policy.replace(':', '-').replace('=', '-')}-{seed}", asked)
 
 
-def late_jobs(jobs: Sequence[JobTime], grace_s: float = 0.0) -> int:
-    """Return the number of jobs that ended more than `grace_s` seconds after their deadlines."""
-    return sum(job.deadline_s is not None and job.finish_s > job.deadline_s + grace_s for job in jobs)
+def late_jobs(jobs: Sequence[JobTime]) -> int:
+    """Return the number of jobs that ended after their deadlines."""
+    return sum(job.deadline_s is not None and job.finish_s > job.deadline_s for job in jobs)
 
 
 def _batches(bench: Bench) -> Found:
@@ -89,27 +94,15 @@ def _batches(bench: Bench) -> Found:
     """
     found: Found = {}
     for key, due_s in (("mrcp_batch", None), ("mrcp_batch_due", DUE_S)):
+        drawn = {load: partial(stream, load=load, apart=BATCH, due_s=due_s) for load in LOADS}
         found[key] = []
-        for seed in _seeds(bench):
-            few, many = (_late_of_batches(bench, key, due_s, policy, seed) for policy in (MRCP, EDF))
+        for seed in bench.seeds:
+            few, many = (
+                sum(late_jobs(_times(bench, f"{key}-{load}", drawn[load], policy, seed)) for load in LOADS)
+                for policy in (MRCP, EDF)
+            )
             found[key].append(100 * (1 - few / many) if many else 0.0)
     return found
-
-
-def _late_of_batches(
-    bench: Bench, key: str, due_s: tuple[float, float] | None, policy: str, seed: int
-) -> int:
-    """Return the number of late jobs under the policy in both batches, one for each load of the stream."""
-    drawn = {load: partial(batch, load=load, due_s=due_s) for load in LOADS}
-    return sum(late_jobs(_times(bench, f"{key}-{load}", drawn[load], policy, seed)) for load in LOADS)
-
-
-def batch(seed: int, *, load: float, due_s: tuple[float, float] | None) -> Scenario:
-    """Return MRCP's scenario with all jobs submitted at the same time.
-
-    With `due_s`, deadlines are random times between these two times in s, whatever the jobs' sizes.
-    """
-    return stream(seed, load=load, apart=BATCH, due_s=due_s)
 
 
 def _deadlines(bench: Bench) -> Found:
@@ -120,18 +113,10 @@ def _deadlines(bench: Bench) -> Found:
     gains = gains_of_mimp(run_each(bench, "mimp-far", _far))
     found = {f"mimp_far_{name}": gain for name, gain in gains.items()}
     for load, apart_s in APART_S.items():
-        drawn = partial(shared_nodes, apart_s=apart_s)
-        counts = {
-            policy: [
-                late_jobs(_times(bench, f"mimp-{load}grace", drawn, policy, seed), GRACE_S)
-                for seed in _seeds(bench)
-            ]
-            for policy in (FIFO, FAIR, EDF, MIMP)
-        }
-        found[f"mimp_{load}grace_late"] = [float(count) for count in counts[MIMP]]
-        for key, than in (("fifo", FIFO), ("fair", FAIR), ("edf", EDF)):
-            pairs = zip(counts[than], counts[MIMP], strict=True)
-            found[f"mimp_{load}grace_late_{key}"] = [float(theirs - mine) for theirs, mine in pairs]
+        runs = run_at(bench, apart_s)
+        found[f"mimp_{load}grace_late"] = late(runs, MIMP, GRACE_S)
+        avoided = late_avoided(runs, GRACE_S)
+        found |= {f"mimp_{load}grace_{name}": numbers for name, numbers in avoided.items()}
     return found
 
 

@@ -72,10 +72,9 @@ def run_each(
     alone.
     """
     found = []
-    for repeat in range(bench.repeats):
-        seed = bench.seed + repeat
+    for number, seed in enumerate(bench.seeds, 1):
         asked = {"seed": seed, **drawn(seed)}
-        found.append(bench.run(f"{name}-{repeat + 1}", asked, repeats=1, slowdowns=slowdowns))
+        found.append(bench.run(f"{name}-{number}", asked, repeats=1, slowdowns=slowdowns))
     return found
 
 

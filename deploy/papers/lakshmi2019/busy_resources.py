@@ -25,12 +25,12 @@ def _rooms(run: RunTables) -> np.ndarray:
     by_submit = run.jobs.groupby("submit", sort=True)["finish"].max()
     began_s = by_submit.index.to_numpy(float)
     took_s = by_submit.to_numpy(float) - began_s
-    beats = run.tables["heartbeats"]
-    covered_s = heartbeat_intervals(beats)
+    heartbeats = run.tables["heartbeats"]
+    covered_s = heartbeat_intervals(heartbeats)
     # A heartbeat is about the time before it, so one at a submission belongs to the group before.
-    groups = np.clip(np.searchsorted(began_s, beats["t"].to_numpy(float)) - 1, 0, None)
+    groups = np.clip(np.searchsorted(began_s, heartbeats["t"].to_numpy(float)) - 1, 0, None)
     cpu_s, disk_s = (
-        np.bincount(groups, beats[column].fillna(0.0).to_numpy(float) * covered_s, len(began_s))
+        np.bincount(groups, heartbeats[column].fillna(0.0).to_numpy(float) * covered_s, len(began_s))
         for column in ("cpu_util", "disk_util")
     )
     # Each node's shares are of its own cores, but of the whole shared disk.

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
-from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
+from schedbed.deploy.papers.figures import beside_paper
 from schedbed.deploy.papers.lakshmi2019.private_cloud import cluster, job
-from schedbed.deploy.results.stats import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -117,12 +116,7 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     names = ("none", "CPU", "IO", "CPU, IO")
     for ax, resource in zip(axes, RESOURCES, strict=True):
         keys = [f"{resource}_mae_{case}" for case in CASES]
-        ours = [measured.samples(key) for key in keys]
-        bars = [
-            ("paper", PAPER, [said[key].number for key in keys]),
-            ("ours", OURS, [sum(each) / len(each) for each in ours]),
-        ]
-        grouped_bars(ax, names, bars, [[], [mean_interval(each) for each in ours]])
+        beside_paper(ax, names, keys, said, measured)
         ax.set(xlabel="stress", ylabel=f"mean absolute error, {resource.upper()} use [share]")
 
 

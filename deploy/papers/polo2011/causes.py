@@ -13,7 +13,6 @@ from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
-from schedbed.deploy.papers.job_times import makespan_s
 from schedbed.deploy.papers.polo2011.fair_slots import fair_spec
 from schedbed.deploy.papers.polo2011.fig3_makespans import USUAL_SLOTS
 from schedbed.deploy.papers.polo2011.fig6_goals import compared
@@ -41,7 +40,7 @@ def measure(bench: Bench) -> Measured:
     In Experiment 1 jobs have no tight completion goals, and in Experiment 2 they have those of Table 1.
     """
     found: Found = defaultdict(list)
-    for seed in range(bench.seed, bench.seed + bench.repeats):
+    for seed in bench.seeds:
         for key, value in {**_jobs_changed(bench, seed), **_disk_changed(bench, seed)}.items():
             found[key].append(value)
     return Measured(values=found)
@@ -88,12 +87,16 @@ def _disk_changed(bench: Bench, seed: int) -> Mapping[str, float]:
 
     RAS runs once without and once with tight completion goals.
     """
-    node, middle = NodeHardware(seek=OLD_SEEK), NodeHardware(seek=MIDDLE_SEEK)
-    fair_s = {slots: _makespan_s(bench, seed, f"old-{slots}", node, fair_spec(slots)) for slots in TRIED}
-    ras_s = _makespan_s(bench, seed, "old", node)
-    goals_s = max(_ends(bench, seed, "old-goals", jobs(QUARTER, tight=True), node).values())
-    middle_s = _makespan_s(bench, seed, "middle", middle)
-    middle_fair_s = _makespan_s(bench, seed, "middle-fair", middle, fair_spec(USUAL_SLOTS))
+    old, middle = NodeHardware(seek=OLD_SEEK), NodeHardware(seek=MIDDLE_SEEK)
+
+    def makespan_s(name: str, node: NodeHardware, policy: Any = None, *, tight: bool = False) -> float:
+        return max(_ends(bench, seed, name, jobs(QUARTER, tight=tight), node, policy).values())
+
+    fair_s = {slots: makespan_s(f"old-{slots}", old, fair_spec(slots)) for slots in TRIED}
+    ras_s = makespan_s("old", old)
+    goals_s = makespan_s("old-goals", old, tight=True)
+    middle_s = makespan_s("middle", middle)
+    middle_fair_s = makespan_s("middle-fair", middle, fair_spec(USUAL_SLOTS))
     return {
         "gain_four_old": _longer(fair_s[USUAL_SLOTS], ras_s),
         "gain_least_old": _longer(min(fair_s.values()), ras_s),
@@ -114,16 +117,17 @@ def _both(bench: Bench, seed: int, name: str, **change: Any) -> tuple[Ends, Ends
     return relaxed, tight
 
 
-def _ends(bench: Bench, seed: int, name: str, asked: Sequence[Any], node: NodeHardware = PAPER_NODE) -> Ends:
-    """Simulate the jobs `asked` under RAS. `name` is the name of the simulation."""
-    plan = {"seed": seed, **scenario(asked, [ras()], QUARTER, node)}
+def _ends(
+    bench: Bench,
+    seed: int,
+    name: str,
+    asked: Sequence[Any],
+    node: NodeHardware = PAPER_NODE,
+    policy: Any = None,
+) -> Ends:
+    """Simulate the jobs `asked` under RAS or the policy `policy`. `name` is the name of the simulation."""
+    plan = {"seed": seed, **scenario(asked, [policy or ras()], QUARTER, node)}
     return {job.name: job.finish_s for job in bench.times(f"{name}-{seed}", plan)}
-
-
-def _makespan_s(bench: Bench, seed: int, name: str, node: NodeHardware, policy: Any = None) -> float:
-    """Return the makespan in s of Experiment 1 on nodes `node`, under RAS or the policy `policy`."""
-    plan = {"seed": seed, **scenario(jobs(QUARTER), [policy or ras()], QUARTER, node)}
-    return makespan_s(bench.times(f"{name}-{seed}", plan))
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:

@@ -50,7 +50,7 @@ def measure(bench: Bench) -> Measured:
     return Measured(values=found)
 
 
-def late_alone(jobs: Sequence[DueJob], seed: int, reduce_start: str, bound: str = "avg") -> float:
+def late_alone(jobs: Sequence[DueJob], seed: int, reduce_start: str, bound: str) -> float:
     """Return the percentage of these jobs that are late when each runs alone on the whole cluster.
 
     `reduce_start` says when reduces start (`all_maps` or `first_map`), and `bound` is the bound of the

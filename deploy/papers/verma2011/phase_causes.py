@@ -5,17 +5,14 @@ A wave is a set of tasks that run at the same time, one in each slot.
 
 from __future__ import annotations
 
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
-from schedbed.deploy.papers.figures import PAPER, grouped_bars
+from schedbed.deploy.papers.figures import beside_paper
 from schedbed.deploy.papers.verma2011.months import run_changed
 from schedbed.deploy.papers.verma2011.table1_months import JOBS, averages, spread_of
 from schedbed.deploy.papers.verma2011.waves import SLOTS, scenario, waves
-from schedbed.deploy.results.plots import OKABE
-from schedbed.deploy.results.stats import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,13 +57,8 @@ def _single_replica() -> dict[str, Any]:
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
     """Draw the durations of first shuffles with slower polls for map outputs, next to the paper's."""
     keys = [f"first_shuffle_{job}_poll" for job in JOBS]
-    ours = [measured.samples(key) for key in keys]
-    bars = [
-        ("paper", PAPER, [said[key].number for key in keys]),
-        ("ours", OKABE[0], [fmean(each) for each in ours]),
-    ]
     ax = figure.subplots()
-    grouped_bars(ax, JOBS, bars, [[], [mean_interval(each) for each in ours]])
+    beside_paper(ax, JOBS, keys, said, measured)
     ax.set(ylabel="average first shuffle [s]")
 
 

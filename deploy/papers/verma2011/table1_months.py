@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
-from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
+from schedbed.deploy.papers.figures import beside_paper
 from schedbed.deploy.papers.verma2011.months import Month, run_months, run_unlimited
-from schedbed.deploy.results.stats import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,12 +70,7 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     axes = figure.subplots(1, len(PHASES))
     for ax, phase in zip(axes, PHASES, strict=True):
         keys = [f"{phase}_{job}" for job in JOBS]
-        ours = [measured.samples(key) for key in keys]
-        bars = [
-            ("paper", PAPER, [said[key].number for key in keys]),
-            ("ours", OURS, [fmean(each) for each in ours]),
-        ]
-        grouped_bars(ax, JOBS, bars, [[], [mean_interval(each) for each in ours]])
+        beside_paper(ax, JOBS, keys, said, measured)
         ax.tick_params(axis="x", rotation=60)
         if phase != PHASES[0] and (key := ax.get_legend()):
             key.remove()

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
-from schedbed.deploy.papers.figures import PAPER, grouped_bars
+from schedbed.deploy.papers.figures import beside_paper
 from schedbed.deploy.papers.verma2011.arrivals import ALL_MAPS, simulate_jobs
 from schedbed.deploy.papers.verma2011.w1_and_w2 import BOUND, WORKLOADS, DueJob, seed_of, workload
 from schedbed.deploy.results.plots import OKABE
-from schedbed.deploy.results.stats import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,12 +98,9 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     for row, name in enumerate(WORKLOADS):
         for column, (key, label) in enumerate((("late", "late jobs of 100"), ("load", "average load [%]"))):
             ax = axes[row][column]
-            keys = [f"{name}_{threshold}_{key}" for threshold in reversed(THRESHOLDS)]
-            ours = [measured.samples(each) for each in keys]
-            printed = [said[each].number for each in keys]
-            bars = [("paper", PAPER, printed), (f"ours, {name}", OKABE[row], [fmean(each) for each in ours])]
-            errors = [[], [mean_interval(each) for each in ours]]
-            grouped_bars(ax, [str(threshold) for threshold in reversed(THRESHOLDS)], bars, errors)
+            thresholds = [str(threshold) for threshold in reversed(THRESHOLDS)]
+            keys = [f"{name}_{threshold}_{key}" for threshold in thresholds]
+            beside_paper(ax, thresholds, keys, said, measured, label=f"ours, {name}", shade=OKABE[row])
             ax.set(ylabel=label, ylim=(0, None))
             if row:
                 ax.set_xlabel("load threshold for arrivals [%]")

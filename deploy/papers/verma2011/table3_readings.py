@@ -8,25 +8,15 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
-from schedbed.deploy.papers.figures import PAPER, grouped_bars
+from schedbed.deploy.papers.figures import beside_paper
 from schedbed.deploy.papers.verma2011.arrivals import ALL_MAPS
 from schedbed.deploy.papers.verma2011.table3_late_jobs import FULL_JOBS, JOBS, columns
-from schedbed.deploy.papers.verma2011.w1_and_w2 import (
-    BOUND,
-    Draw,
-    seed_of,
-    testbed_job,
-    workload,
-    yahoo_job,
-)
-from schedbed.deploy.results.plots import OKABE
-from schedbed.deploy.results.stats import mean_interval
+from schedbed.deploy.papers.verma2011.w1_and_w2 import BOUND, Draw, seed_of, testbed_job, workload
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,16 +28,16 @@ FEW_REDUCES = 64
 
 @dataclass(frozen=True, slots=True)
 class TableReading:
-    """A way to read Table 3: a workload, the bound for the slots, and the generator of the workload's jobs."""
+    """A way to read Table 3: a workload, the bound for the slots, and a generator instead of the usual one."""
 
     workload: str
     bound: str
-    draw: Draw
+    draw: Draw | None = None
 
 
 READINGS = {
-    "W1_avg": TableReading("W1", "avg", testbed_job),
-    "W2_avg": TableReading("W2", "avg", yahoo_job),
+    "W1_avg": TableReading("W1", "avg"),
+    "W2_avg": TableReading("W2", "avg"),
     "W1_64": TableReading("W1", BOUND, partial(testbed_job, reduces=FEW_REDUCES)),
 }
 
@@ -77,18 +67,9 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
     """Draw the mean load for each load threshold next to the paper's, with one plot per reading."""
     for ax, name in zip(figure.subplots(1, len(READINGS), sharey=True), READINGS, strict=True):
-        keys = [f"{name}_{threshold}_load" for threshold in reversed(THRESHOLDS)]
-        ours = [measured.samples(key) for key in keys]
-        bars = [
-            ("paper", PAPER, [said[key].number for key in keys]),
-            (name, OKABE[0], [fmean(each) for each in ours]),
-        ]
-        grouped_bars(
-            ax,
-            [str(each) for each in reversed(THRESHOLDS)],
-            bars,
-            [[], [mean_interval(each) for each in ours]],
-        )
+        thresholds = [str(each) for each in reversed(THRESHOLDS)]
+        keys = [f"{name}_{threshold}_load" for threshold in thresholds]
+        beside_paper(ax, thresholds, keys, said, measured, label=name)
         ax.set(xlabel="load threshold for arrivals [%]", ylabel="average load [%]", ylim=(0, None))
 
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
-from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
+from schedbed.deploy.papers.figures import beside_paper
 from schedbed.deploy.papers.verma2011.arrivals import TESTBED, planned_job, under_aria
 from schedbed.deploy.papers.verma2011.w1_and_w2 import DueJob, workload
 from schedbed.deploy.results.metrics import RunTables, deadlines
-from schedbed.deploy.results.stats import mean_interval
 from schedbed.deploy.scenario.resolved import ResolvedScenario, SimulateChoice
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import Cost
@@ -109,10 +107,8 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     for ax, (key, label) in zip(
         axes, (("late", "late jobs of 100"), ("load", "average load [%]")), strict=True
     ):
-        ours = [measured.samples(f"{key}_{threshold}") for threshold in thresholds]
-        printed = [said[f"{key}_{threshold}"].number for threshold in thresholds]
-        bars = [("paper", PAPER, printed), ("ours", OURS, [fmean(each) for each in ours])]
-        grouped_bars(ax, [str(t) for t in thresholds], bars, [[], [mean_interval(each) for each in ours]])
+        keys = [f"{key}_{threshold}" for threshold in thresholds]
+        beside_paper(ax, [str(t) for t in thresholds], keys, said, measured)
         ax.set(ylabel=label, xlabel="load threshold for arrivals [%]", ylim=(0, None))
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
+import pandas as pd
 import pytest
 
 from schedbed.deploy.papers import paper_file
@@ -57,18 +59,17 @@ def test_deadlines_whatever_the_size_change_nothing_else() -> None:
 
 
 def test_a_job_is_late_after_its_deadline_and_the_grace() -> None:
+    ends = ((110.0, 100.0), (90.0, 100.0), (500.0, None), (340.0, 100.0), (341.0, 100.0))
     jobs = [
         JobTime(name="job", submit_s=0, finish_s=finish_s, deadline_s=deadline_s)
-        for finish_s, deadline_s in (
-            (110.0, 100.0),
-            (90.0, 100.0),
-            (500.0, None),
-            (340.0, 100.0),
-            (341.0, 100.0),
-        )
+        for finish_s, deadline_s in ends
     ]
     assert review_causes.late_jobs(jobs) == 3
-    assert review_causes.late_jobs(jobs, 240) == 1
+    finished: Any = SimpleNamespace(
+        of=lambda _: SimpleNamespace(jobs=pd.DataFrame(ends, columns=["finish", "deadline"]))
+    )
+    assert mimp_shared.late([finished], "fifo") == [3]
+    assert mimp_shared.late([finished], "fifo", 240) == [1]
 
 
 def test_each_job_of_a_batch_has_run_once_and_reverse_changes_only_the_order() -> None:

@@ -88,14 +88,16 @@ def test_pairs_are_told_apart_by_tags() -> None:
     assert two_jobs.split_gains(gains, TAGS) == ([15.0, 5.0], [1.0, -1.0], [14.0, 6.0])
 
 
-def given(jobs: list[tuple[float, float, float]], beats: list[tuple[float, str, float, float]]) -> Any:
+def finished_run(
+    jobs: list[tuple[float, float, float]], heartbeats: list[tuple[float, str, float, float]]
+) -> Any:
     """Return a finished run of one repeat on nodes `a` and `b`.
 
     A job is (submit, start, finish), and a heartbeat (t, node, CPU use, disk use).
     """
     run = SimpleNamespace(
         jobs=pd.DataFrame(jobs, columns=["submit", "start", "finish"]),
-        tables={"heartbeats": pd.DataFrame(beats, columns=["t", "node", "cpu_util", "disk_util"])},
+        tables={"heartbeats": pd.DataFrame(heartbeats, columns=["t", "node", "cpu_util", "disk_util"])},
         nodes=["a", "b"],
     )
     return SimpleNamespace(policies=["capacity"], each=lambda _: [run])
@@ -105,13 +107,13 @@ def test_no_policy_gains_more_than_the_idle_time_of_the_busier_of_cores_and_shar
     jobs = [(0.0, 0.0, 90.0), (0.0, 5.0, 100.0), (200.0, 201.0, 250.0)]
     first = [(0.0, "a", 0.0, 0.0), (0.0, "b", 0.0, 0.0), (100.0, "a", 0.5, 0.3), (100.0, "b", 0.7, 0.1)]
     second = [(200.0, "a", 0.0, 0.0), (200.0, "b", 0.0, 0.0), (250.0, "a", 0.1, 0.4), (250.0, "b", 0.1, 0.5)]
-    found = busy_resources.rooms(given(jobs, first + second))
+    found = busy_resources.rooms(finished_run(jobs, first + second))
     assert found == [[pytest.approx(40)], [pytest.approx(10)]]  # 0.6 of all cores, then 0.4 + 0.5 of the disk
 
 
 def test_the_jobs_of_a_pair_run_together_from_the_later_start_to_the_earlier_end() -> None:
     jobs = [(0.0, 0.0, 80.0), (0.0, 60.0, 100.0), (200.0, 200.0, 250.0), (200.0, 260.0, 300.0)]
-    assert busy_resources.together(given(jobs, []), "capacity") == [[pytest.approx(25)], [0]]
+    assert busy_resources.together(finished_run(jobs, []), "capacity") == [[pytest.approx(25)], [0]]
 
 
 def test_jobs_in_turns_put_one_of_each_kind_into_each_queue() -> None:
