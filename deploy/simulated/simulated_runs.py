@@ -15,6 +15,7 @@ from schedbed.deploy.display.progress import make_progress
 from schedbed.deploy.options import RunOptions, no_interrupts, run_order
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
+from schedbed.deploy.simulated.compile_ahead import LoopChoice, choose_loop
 from schedbed.deploy.simulated.one_run import HistoryRows, OneRun, RowTarget, SentRows, SimulationEnd
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.worker_fork import Send
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 BAD_JOBS_SHOWN = 20
 LIVE_TIMING = Timing(begin_s=0.012)
 """The timing measured in live runs: first heartbeats are answered about 16 ms after the clock starts."""
-COMPILED_TASKS = 100_000
-"""The least number of tasks for which the compiled loop is tried, since it takes seconds to load."""
 NEEDS_BYTES, NEEDS_A_TASK_BYTES = 150 << 20, 3 << 10
 """The expected memory of a simulation (fixed, and per task) until one has been measured."""
 Show = Callable[[float, int], None]
@@ -126,6 +125,7 @@ class SimRuns:
         self._costs = costs or costs_of(scenario)
         self._latencies = latencies or Latencies()
         self._cpu_factors, self._as_live = cpu_factors, as_live
+        self._loop = LoopChoice(False)
 
     def run_all(self, folder: Path, record: RunFile, watch: object = None) -> None:
         """Simulate every policy in every repeat. A run that fails does not stop the others.
@@ -139,6 +139,7 @@ class SimRuns:
         order = run_order(len(scenario.policies), scenario.repeats)
         tasks = sum(job.maps + job.reduces for job in scenario.jobs)
         at_once = min(self._options.jobs, len(order))
+        self._loop = choose_loop(scenario, at_once)
         with make_progress(tasks, live=self._options.live) as progress:
             runs = [
                 OneRun(
@@ -153,12 +154,13 @@ class SimRuns:
                 import fastparquet  # noqa: F401  # once, here, instead of in each process
 
                 self._run_apart(runs, at_once, NEEDS_BYTES + NEEDS_A_TASK_BYTES * tasks)
-                return
-            for run in runs:
-                if run.is_of_file:
-                    self._run_apart([run], 1)
-                else:
-                    self._simulate_here(run)
+            else:
+                for run in runs:
+                    if run.is_of_file:
+                        self._run_apart([run], 1)
+                    else:
+                        self._simulate_here(run)
+        self._loop.end()
 
     def _simulate_here(self, run: OneRun) -> None:
         run.begin()
@@ -258,8 +260,7 @@ class SimRuns:
         def show(current: Simulation) -> None:
             show_counts(current.now_s, current.statistics.ends)
 
-        tasks = sum(job.maps + job.reduces for job in simulation.jobs)
-        if self._scenario.simulate.engine == "auto" and tasks >= COMPILED_TASKS:
+        if self._loop.tries:
             from schedbed.scheduler.simulate.compiled.run_compiled import run
 
             if run(simulation, show) is None:

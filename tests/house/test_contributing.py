@@ -193,9 +193,9 @@ def test_the_column_is_in_the_table_whichever_loop_simulates(tree: Tree, compile
     )
     script = f"""
 import schedbed
-from schedbed.deploy.simulated import simulated_runs
+from schedbed.deploy.simulated import compile_ahead
 from schedbed.scheduler.simulate.compiled import run_compiled
-simulated_runs.COMPILED_TASKS = 1 if {compiled} else 1000
+compile_ahead.COMPILED_TASKS = 1 if {compiled} else 1000
 used, run = [], run_compiled.run
 run_compiled.run = lambda *given: used.append(run(*given)) or used[-1]
 found = schedbed.run("column.yaml", machines="sim", out="column{compiled}").jobs

@@ -56,7 +56,7 @@ def why_not(simulation: Simulation) -> str | None:
     storage = simulation.storage
     if storage.has_orders() or storage.has_replica_changes():
         return "the NameNode has orders"
-    return _policy(simulation.master.policy)
+    return why_not_policy(simulation.master.policy)
 
 
 class Forms(NamedTuple):
@@ -81,7 +81,8 @@ def forms_of(policy: Policy) -> Forms | None:
     return Forms(*(says(axis, "compiled_as") for axis in policy.axes))
 
 
-def _policy(policy: Policy) -> str | None:
+def why_not_policy(policy: Policy) -> str | None:
+    """Return why the compiled loop cannot simulate the policy, or None if it can."""
     forms = forms_of(policy)
     if forms is None or getattr(policy, "speculation", None) is not None:
         return "the policy"

@@ -4,37 +4,17 @@ of the source files.
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import config as numba_config
 
+from schedbed.scheduler.simulate.compiled.code_cache import cache_folder
+
 F = TypeVar("F", bound=Callable[..., Any])
 CONFIG: Any = numba_config
 NJIT: Any = numba.njit  # Untyped: numba's stubs lack some options.
-HERE = Path(__file__).parent
-NOT_COMPILED = ("columns.py", "covers.py", "flow_arrays.py", "run_compiled.py", "tables.py")
-
-
-def _cache_dir() -> str | None:
-    """Return the folder that caches the compiled code of the current source files.
-
-    Returns None if the folder is not writable.
-    """
-    digest = hashlib.sha256()
-    for source in sorted(HERE.rglob("*.py")):
-        if source.name not in NOT_COMPILED:
-            digest.update(source.read_bytes())
-    folder = HERE / "__pycache__" / digest.hexdigest()[:16]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return None
-    return str(folder) if os.access(folder, os.W_OK) else None
 
 
 def compiled(function: F) -> F:
@@ -61,10 +41,10 @@ def entry(function: F) -> F:
     The machine code is cached on disk, together with the compiled functions that the function calls.
     """
     before: str = CONFIG.CACHE_DIR
-    folder = _cache_dir()
+    folder = cache_folder()
     if folder is None:
         return cast(F, numba.njit(function))
-    CONFIG.CACHE_DIR = folder
+    CONFIG.CACHE_DIR = str(folder)
     try:
         return cast(F, numba.njit(cache=True)(function))
     finally:

@@ -10,6 +10,7 @@ from schedbed.cluster.virtual.plan_arithmetic import block_lengths
 from schedbed.scheduler.simulate.compiled import columns, covers
 from schedbed.scheduler.simulate.compiled import state as names
 from schedbed.scheduler.simulate.compiled.arrays import Values
+from schedbed.scheduler.simulate.compiled.code_cache import note_cached
 from schedbed.scheduler.simulate.compiled.columns import Labels
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown
 from schedbed.scheduler.simulate.compiled.loop import GOES_ON, NEEDS_BLOCK, NEEDS_ROOM, STUCK, run_loop
@@ -59,6 +60,7 @@ class _CompiledRun:
             node.up = True
         while True:
             outcome = run_loop(self._state, self._slack)
+            note_cached()
             self._store_files()
             if outcome == NEEDS_BLOCK:
                 self._find_targets()

@@ -1,0 +1,103 @@
+"""Compile the simulator's fast loop before runs need it, or in the background after runs that did without it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from schedbed.cluster.machines.host_abilities import memory_left_bytes
+from schedbed.cluster.own_python import module_command, module_environment
+from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
+from schedbed.scheduler.registry.user_file import is_policy_file
+from schedbed.scheduler.simulate.compiled.code_cache import cache_folder, is_cached, lock_file
+from schedbed.scheduler.simulate.compiled.covers import why_not_policy
+
+COMPILED_TASKS = 20_000
+"""The least number of tasks for which the compiled loop is used, since loading it takes half a second."""
+COMPILE_S, COMPILE_BYTES = 60.0, 2 << 30
+"""The time and memory that compilation takes, roughly."""
+TASKS_PER_S, CONTENDED_TASKS_PER_S = 12_000, 1_200
+"""The number of tasks that are simulated per second without the compiled loop, roughly."""
+COMPILER = "schedbed.deploy.simulated.compile_once"
+
+
+@dataclass(slots=True)
+class LoopChoice:
+    """Whether the simulations of a command try the compiled loop.
+
+    `later`: they do not because it is not compiled yet, and it should be compiled after them.
+    """
+
+    tries: bool
+    later: bool = False
+
+    def end(self) -> None:
+        """Start to compile the loop in a process in the background, if the simulations could have used it.
+
+        A line on the standard error tells so. Nothing is started if memory is short, or if another process
+        compiles the loop.
+        """
+        if self.later and memory_left_bytes() > 2 * COMPILE_BYTES and _is_free():
+            _tell(
+                f"simulations of {COMPILED_TASKS:,} tasks or more will be faster from now on: their loop is "
+                "compiled in the background, once, in about a minute"
+            )
+            process = subprocess.Popen(
+                module_command(COMPILER),
+                env=module_environment(),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            os.setpriority(os.PRIO_PROCESS, process.pid, 19)
+
+
+def choose_loop(scenario: ResolvedScenario, at_once: int) -> LoopChoice:
+    """Return whether the scenario's simulations, of which `at_once` run at a time, try the compiled loop.
+
+    If the loop is not compiled yet and the simulations would take longer without it than compilation takes,
+    it is compiled first, and a line on the standard error tells so.
+    """
+    tasks = sum(job.maps + job.reduces for job in scenario.jobs)
+    if scenario.simulate.engine != "auto" or tasks < COMPILED_TASKS:
+        return LoopChoice(False)
+    if is_cached():
+        return LoopChoice(True)
+    runs = scenario.repeats * sum(_is_covered(choice, scenario) for choice in scenario.policies)
+    if not runs or scenario.faults or not scenario.framework.is_none:
+        return LoopChoice(False)
+    rate = CONTENDED_TASKS_PER_S if scenario.simulate.contention else TASKS_PER_S
+    if runs * tasks / rate / at_once < COMPILE_S:
+        return LoopChoice(False, later=cache_folder() is not None)
+    if cache_folder() is not None:
+        _tell("compiling the loop of large simulations, once, in about a minute")
+        subprocess.run(
+            module_command(COMPILER), env=module_environment(), cwd="/", stdin=subprocess.DEVNULL, check=False
+        )
+    return LoopChoice(True)
+
+
+def _is_covered(choice: PolicyChoice, scenario: ResolvedScenario) -> bool:
+    """Return whether the compiled loop can simulate a shipped policy. It never can simulate a user's code."""
+    if choice.make is not None or is_policy_file(choice.spec):
+        return False
+    return why_not_policy(choice.build(scale=scenario.scale, store=scenario.profiles.store)) is None
+
+
+def _is_free() -> bool:
+    """Return whether no other process compiles the loop now."""
+    with lock_file() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def _tell(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,75 @@
+"""The folder on disk that caches the compiled loop's machine code. This module does not import numba."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import sys
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import TextIO
+
+HERE = Path(__file__).parent
+NOT_COMPILED = (
+    "code_cache.py",
+    "columns.py",
+    "covers.py",
+    "flow_arrays.py",
+    "run_compiled.py",
+    "tables.py",
+)
+
+
+@cache
+def cache_folder() -> Path | None:
+    """Return the folder that caches the compiled code of the current source files.
+
+    Its name is a hash of these files. Returns None if the folder is not writable.
+    """
+    digest = hashlib.sha256()
+    for source in sorted(HERE.rglob("*.py")):
+        if source.name not in NOT_COMPILED:
+            digest.update(source.read_bytes())
+    folder = HERE / "__pycache__" / digest.hexdigest()[:16]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) else None
+
+
+def is_cached() -> bool:
+    """Return whether the cache has the machine code of the whole loop, made by this Python on this host.
+
+    The result is also true if numba is told to compile nothing.
+    """
+    mark = _mark()
+    return os.environ.get("NUMBA_DISABLE_JIT") == "1" or (mark is not None and mark.exists())
+
+
+def note_cached() -> None:
+    """Record that the cache has the machine code of the whole loop."""
+    mark = _mark()
+    if mark is not None and not mark.exists() and os.environ.get("NUMBA_DISABLE_JIT") != "1":
+        mark.touch()
+
+
+def lock_file() -> TextIO:
+    """Return the opened file that a process locks while it compiles the loop. There must be a cache."""
+    folder = cache_folder()
+    if folder is None:
+        raise OSError("the folder of the compiled loop cannot be written")
+    return (folder / "lock").open("w")
+
+
+@cache
+def _mark() -> Path | None:
+    """Return the file whose existence means that the cache is complete, or None without a cache.
+
+    Numba compiles for one processor, so hosts that share the folder have a file each.
+    """
+    folder = cache_folder()
+    made_by = f"{sys.implementation.cache_tag}-numba-{version('numba')}-{platform.node()}"
+    return None if folder is None else folder / f"complete-{made_by}"

@@ -1,0 +1,128 @@
+"""Tests when the simulator's fast loop is compiled: before runs, in the background after them, or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.deploy.simulated import compile_ahead, compile_once
+from schedbed.deploy.simulated.compile_ahead import COMPILED_TASKS, CONTENDED_TASKS_PER_S, choose_loop
+from schedbed.scheduler.simulate.compiled import code_cache, run_compiled
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Use an empty cache, and return a list to which the start of each compilation adds how it was started."""
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "0")
+    monkeypatch.setattr(code_cache, "_mark", lambda: tmp_path / "complete")
+    for module in (code_cache, compile_ahead):
+        monkeypatch.setattr(module, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(compile_ahead, "memory_left_bytes", lambda: 64 << 30)
+    ways: list[str] = []
+    monkeypatch.setattr(compile_ahead.subprocess, "run", lambda *_, **__: ways.append("before"))
+    monkeypatch.setattr(compile_ahead.subprocess, "Popen", lambda *_, **__: ways.append("after") or Process())
+    monkeypatch.setattr(compile_ahead.os, "setpriority", lambda *_: None)
+    return ways
+
+
+class Process:
+    """A process that does nothing."""
+
+    pid = 0
+
+
+def scenario(maps: int, policies: tuple[str, ...] = ("fair",), **given: Any) -> ResolvedScenario:
+    job = {"name": "a", "app": "synthetic", "maps": maps, "map": {"cpu": "20s"}}
+    return resolve({"workload": {"jobs": [job]}, "policies": list(policies), **given})
+
+
+def test_large_runs_that_end_before_the_loop_is_compiled_do_without_it(
+    started: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    choice = choose_loop(scenario(COMPILED_TASKS), 1)
+    assert not choice.tries and not started
+    choice.end()
+    assert started == ["after"]
+    assert "compiled in the background, once" in capsys.readouterr().err
+
+
+def test_the_loop_is_compiled_first_where_runs_would_take_longer_without_it(
+    started: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    choice = choose_loop(scenario(100 * CONTENDED_TASKS_PER_S), 1)
+    assert choice.tries and started == ["before"]
+    assert "compiling" in capsys.readouterr().err
+    choice.end()
+    assert started == ["before"]
+
+
+def test_parallel_runs_and_runs_without_contention_end_sooner(started: list[str]) -> None:
+    assert not choose_loop(scenario(100 * CONTENDED_TASKS_PER_S), 2).tries
+    assert not choose_loop(scenario(100 * CONTENDED_TASKS_PER_S, simulate={"contention": False}), 1).tries
+    assert not started
+
+
+@pytest.mark.parametrize(
+    ("maps", "given"),
+    [
+        (COMPILED_TASKS - 1, {}),
+        (COMPILED_TASKS, {"simulate": {"engine": "objects"}}),
+        (COMPILED_TASKS, {"policies": ["ras"]}),
+        (COMPILED_TASKS, {"framework": "hadoop1"}),
+        (COMPILED_TASKS, {"faults": [{"at": "9s", "slow": "n1", "cpu": 0.2}]}),
+    ],
+    ids=["small", "objects", "not compiled", "framework", "faults"],
+)
+def test_runs_that_never_use_the_loop_compile_nothing(
+    started: list[str], maps: int, given: dict[str, Any]
+) -> None:
+    choice = choose_loop(scenario(maps, **given), 1)
+    choice.end()
+    assert not choice.tries and not started
+
+
+def test_a_compiled_loop_is_used(started: list[str]) -> None:
+    code_cache.note_cached()
+    choice = choose_loop(scenario(COMPILED_TASKS), 1)
+    choice.end()
+    assert choice.tries and not started
+
+
+def test_nothing_is_started_beside_another_compilation(started: list[str], tmp_path: Path) -> None:
+    choice = choose_loop(scenario(COMPILED_TASKS), 1)
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        choice.end()
+    assert not started
+    choice.end()
+    assert started == ["after"]
+
+
+def test_nothing_is_started_where_memory_is_short(
+    started: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compile_ahead, "memory_left_bytes", lambda: 3 << 30)
+    choose_loop(scenario(COMPILED_TASKS), 1).end()
+    assert not started
+
+
+def test_compiling_simulates_one_task_and_marks_the_cache(
+    started: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[int] = []
+
+    def run_loop(*_: object) -> int:
+        ran.append(1)
+        return run_compiled.STUCK
+
+    monkeypatch.setattr(run_compiled, "run_loop", run_loop)
+    with pytest.raises(run_compiled.Stuck):
+        compile_once.compile_loop()
+    assert ran and code_cache.is_cached()
+    compile_once.compile_loop()
+    assert len(ran) == 1
