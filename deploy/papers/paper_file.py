@@ -30,7 +30,7 @@ class Value(PaperPart):
     The value is a claim if it has a criterion (`holds`). Otherwise it is only shown next to our value. With
     `read_off`, the value was read off a figure. `chosen` lists parameters, seeds, etc. that were chosen when
     results were known. With `no_task`, our value is computed without running a task. `constant` says why all
-    repeats give the same value.
+    repeats give the same value. `least` is the least possible value, such as 0 for a count.
     """
 
     what: Text
@@ -43,6 +43,7 @@ class Value(PaperPart):
     chosen: Text | None = None
     no_task: bool = False
     constant: Text | None = None
+    least: Number | None = None
 
     @model_validator(mode="after")
     def _of_a_kind(self) -> Value:

@@ -57,6 +57,8 @@ def judge(key: str, said: Value, where: str, ours: Exact | Sequence[float]) -> R
     `key` is the value's key in paper.yaml, and `where` its place in the paper. `ours` is Exact (without
     randomness) or has one number per repeat. A claim holds if the whole 95% interval of the mean (Student's
     t) satisfies the criterion, and does not hold if the whole interval violates it. Otherwise it is open.
+    A claim that something never happens does not hold if it happened once: if only the least possible value
+    satisfies the criterion, and a repeat has a larger one, the true mean is larger as well.
     Raises ValueError for an Exact value of the kind `outcome`, since an outcome without randomness could not
     have been different.
     """
@@ -99,7 +101,7 @@ def judge_kept(
         mean=mean,
         ci95=ci95,
         repeats=repeats,
-        verdict=_exactly(said, mean) if exact and mean is not None else _surely(said, ci95),
+        verdict=_exactly(said, mean) if exact and mean is not None else _surely(said, mean, ci95),
     )
 
 
@@ -127,7 +129,9 @@ def _exactly(said: Value, ours: float | tuple[float, ...]) -> str:
     return HOLDS if low <= ours <= high else FAILS
 
 
-def _surely(said: Value, interval: tuple[float, float] | None) -> str:
+def _surely(
+    said: Value, mean: float | tuple[float, ...] | None, interval: tuple[float, float] | None
+) -> str:
     if said.holds is None:
         return COMPARED
     if said.holds.equal:
@@ -135,6 +139,8 @@ def _surely(said: Value, interval: tuple[float, float] | None) -> str:
     if interval is None or any(math.isnan(edge) for edge in interval):
         return OPEN
     low, high = said.bounds()
+    if said.least is not None and high <= said.least and isinstance(mean, float | int) and mean > said.least:
+        return FAILS
     if low <= interval[0] and interval[1] <= high:
         return HOLDS
     return FAILS if interval[1] < low or interval[0] > high else OPEN

@@ -299,6 +299,22 @@ def test_only_the_interval_decides(holds: Any, ours: Any, verdict: str) -> None:
     assert judge("x", said, "Figure 1", ours).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("least", "at_most", "late", "verdict"),
+    [
+        (0, 0, [0.0, 0.0, 1.0], FAILS),  # Student's t reaches below 0
+        (0, 0, [0.0, 0.0, 0.0], HOLDS),
+        (None, 0, [0.0, 0.0, 1.0], OPEN),
+        (0, 1, [0.0, 0.0, 1.0], OPEN),
+    ],
+)
+def test_what_never_happens_does_not_happen_once(
+    least: int | None, at_most: int, late: list[float], verdict: str
+) -> None:
+    said = Value(what="late jobs", value=0, holds=Criterion(at_most=at_most), kind="ours", least=least)
+    assert judge("late", said, "Table 3", late).verdict == verdict
+
+
 def test_paired_is_the_share_that_was_saved() -> None:
     assert paired([80.0, 50.0], [100.0, 50.0]) == pytest.approx([0.2, 0.0])
 
