@@ -129,9 +129,7 @@ def _exactly(said: Value, ours: float | tuple[float, ...]) -> str:
     return HOLDS if low <= ours <= high else FAILS
 
 
-def _surely(
-    said: Value, mean: float | tuple[float, ...] | None, interval: tuple[float, float] | None
-) -> str:
+def _surely(said: Value, mean: float | tuple[float, ...] | None, interval: tuple[float, float] | None) -> str:
     if said.holds is None:
         return COMPARED
     if said.holds.equal:

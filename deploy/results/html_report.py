@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from schedbed.deploy.results.page.bands import NODES_ALONE, Bands
 from schedbed.deploy.results.record_check import merge_parts
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
+from schedbed.deploy.results.shared_work import cores_for, share
 
 NAME = "report.html"
 SCRIPTS = ("base.js", "why.js", "lanes.js", "bands.js", "charts.js")
@@ -32,12 +34,18 @@ def rebuild(out_dir: Path | str, *, with_report: bool = True, with_plots: bool =
     run = RunFile.load(out)
     broken = merge_parts(out, run)
     recorded = Recorded(out, run)
-    figures = summary.write(out, run, recorded)
-    timeline.write(out, run, recorded)
+    records = summary.in_order(run)
+    works = [partial(_timeline, out, run, recorded)]
+    works += [partial(summary.measures, run, recorded, record) for record in records]
+    figures = summary.write(out, run, share(works, cores_for(run))[1:])
     if with_report:
         _write_report(out, run, recorded, figures, with_plots=with_plots)
     stay_private(out)
     return broken
+
+
+def _timeline(out: Path, run: RunFile, recorded: Recorded) -> None:
+    timeline.write(out, run, recorded)
 
 
 def _write_report(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +20,31 @@ from schedbed.tasks.errors import BadInput
 NAME = "summary.json"
 
 
-def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
-    """Return the content of summary.json, computed from a run's tables.
+Measures = tuple[dict[str, Any], dict[str, Any]]
+"""The metrics and the fidelity of one policy in one repeat."""
+
+
+def in_order(run: RunFile) -> list[RunRecord]:
+    """Return the records of a run in the order in which `build` takes their measures."""
+    return sorted(run.runs, key=lambda record: record.repeat)
+
+
+def measures(run: RunFile, recorded: Recorded, record: RunRecord) -> Measures:
+    """Return the metrics and the fidelity of one policy in one repeat, computed from its tables."""
+    mine = recorded.tables(record.policy, record.repeat)
+    return metrics.measure(mine), fidelity_of(run, record, mine)
+
+
+def build(run: RunFile, of_records: Iterable[Measures]) -> dict[str, Any]:
+    """Return the content of summary.json. `of_records` are the measures of each record, `in_order`.
 
     The entry `paired` of each policy contains the differences to the first policy.
     """
     measured: dict[str, dict[int, dict[str, Any]]] = {policy: {} for policy in run.policies}
     parts: dict[str, list[dict[str, Any]]] = {policy: [] for policy in run.policies}
-    for record in sorted(run.runs, key=lambda record: record.repeat):
-        mine = recorded.tables(record.policy, record.repeat)
-        measured[record.policy][record.repeat] = metrics.measure(mine)
-        parts[record.policy].append(fidelity_of(run, record, mine))
+    for record, (metrics_of_run, fidelity_of_run) in zip(in_order(run), of_records, strict=True):
+        measured[record.policy][record.repeat] = metrics_of_run
+        parts[record.policy].append(fidelity_of_run)
     first = measured[run.policies[0]] if run.policies else {}
     fidelity = {policy: combine_hosts(parts[policy]) for policy in run.policies}
     policies: dict[str, Any] = {}
@@ -67,9 +81,9 @@ def _measured(run: RunFile) -> dict[str, Any]:
     return {} if window is None else {"measure": window.told(run.scenario.get("jobs", []))}
 
 
-def write(out_dir: Path | str, run: RunFile, recorded: Recorded) -> dict[str, Any]:
-    """Write summary.json into a run's folder and return its content."""
-    summary = build(run, recorded)
+def write(out_dir: Path | str, run: RunFile, of_records: Iterable[Measures]) -> dict[str, Any]:
+    """Write summary.json into a run's folder and return its content. The arguments are as in `build`."""
+    summary = build(run, of_records)
     path = Path(out_dir) / NAME
     tmp = path.with_name(f".{NAME}.tmp")
     tmp.write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n", encoding="utf-8")

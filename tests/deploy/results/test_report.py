@@ -295,7 +295,8 @@ def test_no_figure_of_the_table_is_broken_on_a_narrow_terminal(folder: Path, wid
 
 def test_doubts_follow_the_table(tmp_path: Path) -> None:
     run = FakeRun(maps=10, host_load=1.0).write(tmp_path)
-    text = table.plain(summary.write(tmp_path, run, Recorded(tmp_path, run)))
+    measured = [summary.measures(run, Recorded(tmp_path, run), record) for record in summary.in_order(run)]
+    text = table.plain(summary.write(tmp_path, run, measured))
     assert "NO" in text and "not trusted: The host's CPU was saturated" in text
 
 

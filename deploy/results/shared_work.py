@@ -1,0 +1,39 @@
+"""Work on the results of a large run, shared between the host's cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from schedbed.deploy.results.runfile import RunFile
+from schedbed.deploy.side_by_side import SideWork, all_cores, side_by_side
+from schedbed.deploy.worker_fork import RESULT, Send
+
+LARGE_ROWS = 500_000
+"""The least number of table rows for which processes are started."""
+
+
+def cores_for(run: RunFile) -> int:
+    """Return how many processes make the results of a finished run at a time: 1, or all cores if it is large.
+
+    A live run's results are made by one process, since the process has threads, with which it must not fork.
+    """
+    rows = sum(table.rows for table in run.tables.values())
+    return all_cores() if run.machines == "sim" and rows >= LARGE_ROWS else 1
+
+
+def share(works: Sequence[Callable[[], Any]], at_once: int) -> list[Any]:
+    """Return the results of all pieces of work, in order. `at_once` are done at a time, in forked processes.
+
+    The results must be JSON values. Work whose process fails is done again in this process, which then raises
+    its error.
+    """
+    if at_once < 2 or len(works) < 2:
+        return [work() for work in works]
+    ends = side_by_side([SideWork(do=partial(_do, work)) for work in works], at_once)
+    return [end.value if end.kind == RESULT else work() for work, end in zip(works, ends, strict=True)]
+
+
+def _do(work: Callable[[], Any], send: Send) -> Any:
+    return work()

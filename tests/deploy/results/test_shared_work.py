@@ -1,0 +1,82 @@
+"""Tests that several processes make the same result files as one, and that their errors are not lost."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+from schedbed.deploy.results import html_report, shared_work
+from schedbed.deploy.results.runfile import RunFile, TableRecord
+from schedbed.deploy.results.shared_work import LARGE_ROWS, cores_for, share
+from schedbed.tasks.errors import BadInput
+from tests.harness.fake_run import FakeRun
+
+FILES = ("summary.json", "timeline.json", "report.html")
+
+
+def test_results_are_in_the_order_of_the_work() -> None:
+    assert share([lambda n=n: n * n for n in range(5)], 2) == [0, 1, 4, 9, 16]
+
+
+def test_work_is_done_in_other_processes() -> None:
+    assert os.getpid() not in share([os.getpid, os.getpid], 2)
+    assert share([os.getpid, os.getpid], 1) == [os.getpid()] * 2
+
+
+def test_an_error_is_that_of_the_work() -> None:
+    def fails() -> None:
+        raise BadInput("attempts.parquet: not a readable table")
+
+    with pytest.raises(BadInput, match="not a readable table"):
+        share([fails, os.getpid], 2)
+
+
+def test_work_of_a_killed_process_is_done_again(tmp_path: Path) -> None:
+    tries = tmp_path / "tries"
+
+    def dies() -> str:
+        with tries.open("a") as file:
+            file.write("x")
+        if os.getpid() != parent:
+            os._exit(3)
+        return "done"
+
+    parent = os.getpid()
+    assert share([dies, os.getpid], 2)[0] == "done" and tries.read_text() == "xx"
+
+
+@pytest.mark.parametrize(
+    ("machines", "rows", "several"),
+    [("sim", LARGE_ROWS, True), ("sim", LARGE_ROWS - 1, False), ("process", LARGE_ROWS, False)],
+)
+def test_only_large_simulations_are_shared(
+    monkeypatch: pytest.MonkeyPatch, machines: str, rows: int, several: bool
+) -> None:
+    monkeypatch.setattr(shared_work, "all_cores", lambda: 4)
+    run = RunFile(
+        scenario={},
+        policies=[],
+        repeats=1,
+        seed=1,
+        jobs=[],
+        machines=machines,
+        versions={},
+        host={},
+        wall_start="",
+        tables={"attempts": TableRecord(rows=rows, sha256="")},
+    )
+    assert cores_for(run) == (4 if several else 1)
+
+
+def test_several_processes_write_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    FakeRun(repeats=3, maps=30).write(one)
+    copytree(one, two)
+    html_report.rebuild(one, with_plots=False)
+    monkeypatch.setattr(html_report, "cores_for", lambda _: 2)
+    html_report.rebuild(two, with_plots=False)
+    assert [(one / name).read_bytes() for name in FILES] == [(two / name).read_bytes() for name in FILES]
