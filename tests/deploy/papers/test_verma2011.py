@@ -239,9 +239,21 @@ def test_causes_change_one_thing_of_table_1_and_figure_2(
     measured = phase_causes.measure(bench(tmp_path))
     assert set(measured.values) == set(ABOUT["causes"].values)
     assert measured.samples("reduce_few_single") == [3] and measured.samples("spread_reduce_seek") == [0]
-    for plan, key in ((changed["poll"], "framework"), (changed["seek"], "cluster")):
-        assert [name for name in usual if plan[name] != usual[name]] == [key]
-        resolve(plan)
+    [(_, plan)] = changed.items()
+    assert [name for name in usual if plan[name] != usual[name]] == ["cluster"]
+    resolve(plan)
+
+
+def test_each_repeat_draws_the_months_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[tuple[str, int]] = []
+
+    def ran(_: Bench, name: str, plan: Any, *, repeats: int) -> Any:
+        drawn.append((name, plan["seed"]))
+        return SimpleNamespace(run=SimpleNamespace(scenario={"scale": 1.0}), each=lambda _: [])
+
+    monkeypatch.setattr(Bench, "run", ran)
+    months.run_months(bench(tmp_path, repeats=2))
+    assert drawn == [("months-256-4", 4), ("months-64-4", 4), ("months-256-5", 5), ("months-64-5", 5)]
 
 
 def test_the_months_are_smaller_alike() -> None:
@@ -250,6 +262,7 @@ def test_the_months_are_smaller_alike() -> None:
         assert [job["maps"] for job in jobs] == [720 // size, 740 // size]
     assert resolve(months.scenario("64", live=False)).framework.fetch_rate == 11e6
     assert resolve(months.scenario("64", live=False, fetch_rate=None)).framework.fetch_rate == 0
+    assert resolve(months.scenario("64", live=False)).framework.fetch_poll_s == 4.5
     assert resolve(months.scenario("64", live=True)).framework.is_none
 
 
