@@ -32,6 +32,8 @@ class LoadTags:
     false, it is the load that the node itself causes.
     """
 
+    reads_progress = False  # It reads the use of resources in heartbeats, but no progress.
+
     def __init__(
         self,
         *,

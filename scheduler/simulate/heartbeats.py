@@ -81,12 +81,11 @@ class HeartbeatSimulation(Protocol):
 class HeartbeatSchedule:
     """The heartbeats of all simulated nodes, and the actions in the JobTracker's replies.
 
-    `asks`: whether the policy reads the progress of running attempts, which heartbeats then report.
+    `asks`: whether the policy reads the use of nodes' resources, which heartbeats then report.
     """
 
     def __init__(self, simulation: HeartbeatSimulation, *, asks: bool) -> None:
         self._simulation = simulation
-        self._asks = asks
         self._queue = simulation.queue
         self._nodes = simulation.nodes
         self._node_by_name = simulation.node_by_name
@@ -258,7 +257,7 @@ class HeartbeatSchedule:
     def _look(self, now_s: float, node: SimNode) -> None:
         """Update the progress and resource use that the node will report, unless nothing reads them."""
         name = node.node
-        if self._asks or node.always:
+        if node.tells:
             node.on_running(self._emulation.statuses(now_s, name))
         if self._wants_usage:
             node.usage = self._emulation.usage(now_s, name)

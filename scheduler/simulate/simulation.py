@@ -16,7 +16,7 @@ from schedbed.scheduler.driver import Plan
 from schedbed.scheduler.guard.guarded_calls import HeartbeatRead
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.simulate import event_queue as kinds
-from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet, watch_of
+from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet, reads_progress, watch_of
 from schedbed.scheduler.simulate.event_queue import NUMBERS, SHIFT, EventQueue
 from schedbed.scheduler.simulate.framework_steps import CleanedRows, FrameworkSteps
 from schedbed.scheduler.simulate.heartbeats import HeartbeatSchedule
@@ -69,6 +69,7 @@ class Simulation:
         policy = setup.policy()
         all_heartbeats = setup.process_all_heartbeats or self.faults.touch_heartbeats or not framework.is_none
         elides = is_quiet(policy) and not all_heartbeats
+        self._all_tell = all_heartbeats or reads_progress(policy)
         self._watch = watch_of(policy) if elides else None
         self._noted = NotedRows(rows)
         rows = rows if self._watch is None else self._noted
@@ -129,7 +130,8 @@ class Simulation:
         repeat = (self.setup.repeat,) if self.setup.repeat else ()
         phases = array_chance(self.setup.seed, "phases", *repeat).random(len(self.nodes))
         for node, phase in zip(self.nodes, phases.tolist(), strict=True):
-            node.always = not self.timers.elides or node.spec.node in self.faults.silenced
+            silenced = node.spec.node in self.faults.silenced
+            node.always, node.tells = not self.timers.elides or silenced, self._all_tell or silenced
             node.phase_s = phase * self.interval_s
             self.join_at(self.setup.timing.begin_s, node)
         self.faults.start()
@@ -257,9 +259,8 @@ class Simulation:
 
     def _finish(self) -> None:
         self.queue.now_s = max(self.now_s, self._cleaned.last_s)
-        for node in self.nodes:
-            if node.up and not node.always:
-                self.heartbeats.note(self.now_s, node)
+        for node in filter(lambda node: node.up and not node.always, self.nodes):
+            self.heartbeats.note(self.now_s, node)
         if isinstance(self.emulation, FluidEmulation):
             self.statistics.solved = self.emulation.solved
         self.close()

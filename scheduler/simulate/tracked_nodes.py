@@ -39,6 +39,7 @@ class SimNode(Tracker):
         "sent",
         "spec",
         "start_s",
+        "tells",
         "timer_s",
         "timers",
         "up",
@@ -50,6 +51,7 @@ class SimNode(Tracker):
         self.spec = spec
         self.start_s = start_s  # from the service of a heartbeat to the first line of an attempt's code
         self.always = False  # Whether all its heartbeats are simulated.
+        self.tells = False  # Whether its heartbeats contain the progress of its attempts.
         self.phase_s = 0.0  # Seconds from joining to the timer's first heartbeat.
         self.base_s = 0.0
         self.timer_s = -1.0  # No timer fires before this time, as of the last check.
