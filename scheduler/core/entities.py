@@ -313,6 +313,7 @@ class Node:
     __slots__ = (
         "alive",
         "attempts",
+        "calm",
         "disk_full",
         "feeds",
         "free_maps",
@@ -344,6 +345,7 @@ class Node:
         self.disk_full = False  # As last reported by the node.
         self.attempts: dict[str, Attempt] = {}  # Assigned, running or being killed.
         self.turn = 0  # Grows when an attempt starts, ends or is ordered to stop.
+        self.calm = -1  # The turn at which a heartbeat has listed all attempts, with none to stop.
         self.feeds: dict[str, Feed] = {}  # By job.
         self.outbox: list[Action] = []
         self.free_maps = spec.map_slots

@@ -46,6 +46,10 @@ class NodeLoads:
         killed."""
         return self._counts.of(node)
 
+    def forget(self, job: str) -> None:
+        """Forget the counts that contain the job with this id, because the job has ended."""
+        self._counts.drop(lambda counts: (job, MAP) in counts or (job, REDUCE) in counts)
+
     def least(self, node: NodeView) -> Amounts:
         """Return the least resources, in percent of the node, that the node's running tasks may use until one
         of them ends.

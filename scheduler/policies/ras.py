@@ -107,6 +107,7 @@ class Ras:
             self._poorest.remove(known)
         if known is self._mapping:
             self._mapping = None
+        self._loads.forget(job.job)
         for name in dict.fromkeys([*known.share.maps, *known.share.reduces]):
             for placed in (self._here, self._reducing):
                 if known in placed.get(name, ()):

@@ -90,8 +90,7 @@ class Simulation:
         self.due_s = inf  # Submit time of the next job.
         self._tick_at_s = -1.0
         self._commits: dict[int, Commit] = {}
-        self._serial = 0
-        self._alive_s = 0.0
+        self._serial, self._alive_s = 0, 0.0
         self._ended = False
         self._handlers = self._make_handlers()
         self._jobs = self._load()
@@ -259,8 +258,9 @@ class Simulation:
 
     def _finish(self) -> None:
         self.queue.now_s = max(self.now_s, self._cleaned.last_s)
-        for node in filter(lambda node: node.up and not node.always, self.nodes):
-            self.heartbeats.note(self.now_s, node)
+        for node in self.nodes:
+            if node.up and not node.always:
+                self.heartbeats.note(self.now_s, node)
         if isinstance(self.emulation, FluidEmulation):
             self.statistics.solved = self.emulation.solved
         self.close()
