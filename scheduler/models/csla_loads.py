@@ -28,7 +28,6 @@ class LoadSeries:
         self._window = window
         self._errors = Errors()
         self._recent: dict[NodeId, deque[float]] = {}  # The last loads.
-        self._next: dict[NodeId, float] = {}  # Predictions that are known and still valid.
         self._before: dict[NodeId, list[float]] = {}  # The last loads without those in `_values`.
         self._nodes: list[NodeId] = []  # The node of each load in `_values`.
         self._values: list[float] = []  # Loads that are not compared with their predictions yet.
@@ -39,7 +38,6 @@ class LoadSeries:
         if recent is None:
             recent = self._recent[node] = deque(maxlen=self._window)
         recent.append(load)
-        self._next.pop(node, None)
         self._nodes.append(node)
         self._values.append(load)
         if len(self._values) >= _AT_ONCE:
@@ -48,12 +46,7 @@ class LoadSeries:
     def next(self, node: NodeId) -> float | None:
         """Return the node's predicted next load, or None before its first load."""
         recent = self._recent.get(node)
-        if recent is None:
-            return None
-        load = self._next.get(node)
-        if load is None:
-            load = self._next[node] = predict(recent)
-        return load
+        return None if recent is None else predict(recent)
 
     def errors(self) -> Errors:
         """Return the errors of all predictions so far."""
@@ -79,12 +72,9 @@ class LoadSeries:
         known = np.minimum(self._window, places - begins)
         said = _predictions(series, places, known, self._window)
         last = series[np.maximum(places - 1, 0)]
-        add = self._errors.add
-        for value, before, guess, count in zip(
-            self._values, last.tolist(), said.tolist(), known.tolist(), strict=True
-        ):
-            if count:
-                add(guess, value, before)
+        told = known > 0
+        came = np.array(self._values)[told].tolist()
+        self._errors.add_all(zip(said[told].tolist(), came, last[told].tolist(), strict=True))
         self._nodes, self._values = [], []
 
 

@@ -6,7 +6,7 @@ will lack. The high bit is CPU, the low bit I/O (Tables 1 and 2). Shares are fro
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from math import sqrt
 
 CPU, IO = 2, 1
@@ -71,10 +71,18 @@ class Errors:
     def add(self, predicted: float, came: float, last: float) -> None:
         """Add the error of the prediction `predicted`, given the actual value `came` and the value before it,
         `last`."""
-        self.count += 1
-        self.absolute += abs(predicted - came)
-        self.squared += (predicted - came) ** 2
-        self.last_absolute += abs(last - came)
+        self.add_all(((predicted, came, last),))
+
+    def add_all(self, predictions: Iterable[tuple[float, float, float]]) -> None:
+        """Add the errors of several predictions, in order. See `add`."""
+        count, absolute, squared, last_absolute = self.count, self.absolute, self.squared, self.last_absolute
+        for predicted, came, last in predictions:
+            count += 1
+            error = predicted - came
+            absolute += abs(error)
+            squared += error**2
+            last_absolute += abs(last - came)
+        self.count, self.absolute, self.squared, self.last_absolute = count, absolute, squared, last_absolute
 
     def to_json(self) -> dict[str, float | int]:
         """Return the errors as a dictionary of JSON values. All are 0 if there was no prediction.

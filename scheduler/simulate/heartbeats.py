@@ -102,13 +102,13 @@ class HeartbeatSchedule:
 
     def follow(self) -> None:
         """Use the JobTracker's current core from now on. Call this method after each JobTracker restart."""
-        self._ledger = self._master.ledger
-        awaits = Awaits(self._master.policy)
+        self._ledger, awaits = self._master.ledger, Awaits(self._master.policy)
         self._awaits = awaits if awaits.ever and self._timers.elides else None
         self._passes = not (self._master.journals or self._simulation.setup.faults)
         self._passing_s = inf
         self._unchanged = UnchangedHeartbeats(self._ledger, self._master.policy)
-        self._takes_unchanged = not (self._lossy or self._awaits or self._steps or self._master.journals)
+        special = self._timers.elides, self._lossy, self._steps, self._master.journals
+        self._takes_unchanged = not any(special)
 
     # -------------------------------------------------------- causes of heartbeats
 
