@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedbed.scheduler.admission.containers import Containers
+from schedbed.scheduler.admission.load_series import LoadSeries
 from schedbed.scheduler.admission.slots import Slots
-from schedbed.scheduler.models.csla_loads import LoadSeries
 from schedbed.scheduler.models.csla_tags import UNKNOWN, TaskSample, tag, words
 from schedbed.scheduler.policy import Kill
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View

@@ -20,7 +20,7 @@ Counts = Mapping[tuple[str, TaskKind], int]
 
 
 class _FixedLoad(NamedTuple):
-    """What follows from a node's attempts alone.
+    """The results for a node that depend on its attempts alone.
 
     `least`: see `NodeLoads.least`. `used`: the sum of the demands of all attempts, or None if some are
     reduces, since the demand of a reduce changes while it runs.

@@ -1,7 +1,7 @@
 """The predicted loads of nodes for the policy CSLA, one for each heartbeat of each node.
 
 Most predictions are only compared with the value that came, for the table of errors. They are therefore
-computed many at once, with the same operations in the same order as in `csla_tags.predict`.
+computed many at once, with the same operations in the same order as in `scheduler.models.csla_tags.predict`.
 """
 
 from __future__ import annotations
