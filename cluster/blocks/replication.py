@@ -333,9 +333,10 @@ class Replication:
             best = min(targets, key=lambda n: (choice.rank(n), self._load_bytes(n), n))
             choice.placed(best, self.raised[block][2])
             return best
-        kept = [node for node in targets if node in self.preferred.get(block, ())]
+        preferred = self.preferred.get(block, ())
+        kept = [node for node in targets if node in preferred] if preferred else ()
         chosen = place_hdfs(
-            self._candidates(kept or targets),
+            self.map.field.part(kept or targets),
             1,
             seed=self._seed,
             block=f"{block}/{tries}",
