@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import re
+import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -21,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from schedbed.cluster.faults import PlannedFault
 from schedbed.scheduler.registry.registry import POLICIES
