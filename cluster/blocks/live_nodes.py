@@ -51,6 +51,17 @@ class NodeIndex:
             del self.by_rack[rack]
         self.total_bytes -= self.load_bytes.pop(node)
 
+    def part(self, nodes: Iterable[NodeId]) -> NodeIndex:
+        """Return an index of some of the nodes, with their present loads."""
+        chosen, made = dict.fromkeys(nodes), NodeIndex()
+        made.names = names = [name for name in self.names if name in chosen]
+        made.racks = racks = {name: self.racks[name] for name in names}
+        made.load_bytes = {name: self.load_bytes[name] for name in names}
+        made.total_bytes = sum(made.load_bytes.values())
+        for name, rack in racks.items():
+            made.by_rack.setdefault(rack, []).append(name)
+        return made
+
     def charge(self, node: NodeId, change_bytes: int) -> None:
         """Add `change_bytes`, which may be negative, to a node's load."""
         self.load_bytes[node] += change_bytes

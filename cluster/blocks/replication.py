@@ -8,6 +8,7 @@ that belongs to a file is never deleted.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from schedbed.cluster.blocks.blockmap import BlockMap, BlockState
@@ -55,6 +56,9 @@ class Replication:
         self._timeout_s = timeout_s
         self.preferred: dict[str, tuple[NodeId, ...]] = {}  # Nodes preferred for a block while live.
         self._pending: dict[str, dict[NodeId, Copy]] = {}  # block -> target -> copy
+        self._sources: dict[NodeId, None] = {}  # All nodes with commands to send, and perhaps some more.
+        self._expires_s = inf  # No planned copy takes too long before this time.
+        self._changed = False  # Whether the replicas of a block with planned copies have changed.
         self._tries: dict[str, int] = {}
         self._under: dict[int, dict[str, None]] = {}  # good replicas -> blocks that want more
         self._level: dict[str, int] = {}  # The key in _under by block.
@@ -70,6 +74,7 @@ class Replication:
         state = self.map.blocks.get(block)
         if state is not None:
             self.kept.settle(block, state.good(), state.target)
+        self._changed = self._changed or block in self._pending
         old = self._level.pop(block, None)
         if old is not None:
             del self._under[old][block]
@@ -210,6 +215,9 @@ class Replication:
         self._expire(now_s)
         self._plan(now_s)
         orders: list[Command] = []
+        if node not in self._sources:
+            return orders
+        del self._sources[node]
         for block, copies in self._pending.items():
             targets = [to for to, copy in copies.items() if copy.source == node and not copy.sent]
             for target in targets:
@@ -224,12 +232,17 @@ class Replication:
 
     def _expire(self, now_s: float) -> None:
         """Cancel copies that take too long, and unsent copies of blocks that have enough replicas again."""
+        if now_s < self._expires_s and not self._changed:
+            return
+        self._changed = False
         for block, copies in list(self._pending.items()):
             state = self.map.blocks[block]
             enough = len(state.good()) >= state.target
             for target, copy in list(copies.items()):
                 if copy.until_s <= now_s or (enough and not copy.sent):
                     self._end_copy(block, target)
+        left = (copy.until_s for copies in self._pending.values() for copy in copies.values())
+        self._expires_s = min(left, default=inf)
 
     def _end_copies_from(self, block: str, source: NodeId) -> None:
         for target, copy in list(self._pending.get(block, {}).items()):
@@ -287,7 +300,9 @@ class Replication:
             return False
         source = min(sources, key=lambda n: (sending.get(n, 0), self._load_bytes(n), n))
         target = self._choose(block, targets)
-        self._pending.setdefault(block, {})[target] = Copy(source, now_s + self._timeout_s)
+        copy = self._pending.setdefault(block, {})[target] = Copy(source, now_s + self._timeout_s)
+        self._sources[source] = None
+        self._expires_s = min(self._expires_s, copy.until_s)
         sending[source] = sending.get(source, 0) + 1
         receiving[target] = receiving.get(target, 0) + 1
         self.reconsider(block)
@@ -318,9 +333,10 @@ class Replication:
             best = min(targets, key=lambda n: (choice.rank(n), self._load_bytes(n), n))
             choice.placed(best, self.raised[block][2])
             return best
-        kept = [node for node in targets if node in self.preferred.get(block, ())]
+        preferred = self.preferred.get(block, ())
+        kept = [node for node in targets if node in preferred] if preferred else ()
         chosen = place_hdfs(
-            self._candidates(kept or targets),
+            self.map.field.part(kept or targets),
             1,
             seed=self._seed,
             block=f"{block}/{tries}",

@@ -14,6 +14,7 @@ from typing import Any
 
 from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler.admission.containers import CORE, Containers
+from schedbed.scheduler.admission.node_memo import NodeMemo
 from schedbed.scheduler.models.fgcs_demand import (
     WHOLE_CORE,
     DemandMean,
@@ -83,6 +84,7 @@ class Fgcs(Containers):
         self._demands: dict[str, Demands] = {}  # by job
         self._samples: dict[str, Sample] = {}  # by job
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
+        self._used_cpu = NodeMemo(self._sum_cpu)
 
     def submitted(self, view: View, job: JobView) -> None:
         """Implement `Hooks.submitted`: look up the CPU demand of the job's workload.
@@ -142,6 +144,7 @@ class Fgcs(Containers):
         """
         if self._demands.pop(job.job, None) is not None:
             self.rest_turn += 1  # Attempts that are still being killed now count as a whole core.
+            self._used_cpu.clear()
         sample = self._samples.pop(job.job, None)
         workload = workload_of(job.spec)
         if sample is None or job.state != "succeeded" or workload in self._learnt:
@@ -175,8 +178,10 @@ class Fgcs(Containers):
 
         This overrides `Containers.free_cpu`, which uses the declared vcores.
         """
-        used = sum(self.asks(attempt.task.job, attempt.task.kind) for attempt in node.attempts.values())
-        return CORE * (node.spec.cores - self.reserved_cores) - used
+        return CORE * (node.spec.cores - self.reserved_cores) - self._used_cpu.of(node)
+
+    def _sum_cpu(self, node: NodeView) -> float:
+        return sum(self.asks(attempt.task.job, attempt.task.kind) for attempt in node.attempts.values())
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
         """Return a text for the reason of a launch, with the task's CPU demand and the node's free CPU."""

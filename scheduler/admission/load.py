@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedbed.scheduler.admission.containers import Containers
+from schedbed.scheduler.admission.load_series import LoadSeries
 from schedbed.scheduler.admission.slots import Slots
-from schedbed.scheduler.models.csla_tags import UNKNOWN, Errors, Predictor, TaskSample, tag, words
+from schedbed.scheduler.models.csla_tags import UNKNOWN, TaskSample, tag, words
 from schedbed.scheduler.policy import Kill
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
-from schedbed.tasks.specs import NodeId, TaskKind
+from schedbed.tasks.specs import TaskKind
 
 
 class LoadTags:
@@ -31,6 +32,8 @@ class LoadTags:
     disk is the sum over all nodes on that disk, as `iostat` shows for the disk of a virtual machine. If
     false, it is the load that the node itself causes.
     """
+
+    reads_progress = False  # It reads the use of resources in heartbeats, but no progress.
 
     def __init__(
         self,
@@ -47,10 +50,8 @@ class LoadTags:
         self.limits = self._beneath.limits
         self._sample_maps = sample_maps
         self._cpu_share, self._io_share, self._busy_share = cpu_share, io_share, busy_share
-        self._window = window
         self._host_disk = host_disk
-        self._errors = {"cpu": Errors(), "io": Errors()}
-        self._loads: dict[NodeId, tuple[Predictor, Predictor]] = {}
+        self._cpu, self._io = LoadSeries(window), LoadSeries(window)
         self._samples: dict[str, TaskSample] = {}
         self._tags: dict[str, int] = {}  # By job, for jobs whose sample is complete.
         # The first job that was refused only because of its tag in the current offer.
@@ -71,21 +72,13 @@ class LoadTags:
 
         The tag is 0 if neither is, or before the node's first heartbeat.
         """
-        load = self._loads.get(node.node)
-        if load is None:
-            return 0
-        cpu, io = load
-        return tag((cpu.next or 0.0) > self._busy_share, (io.next or 0.0) > self._busy_share)
+        cpu, io = self._cpu.next(node.node) or 0.0, self._io.next(node.node) or 0.0
+        return tag(cpu > self._busy_share, io > self._busy_share)
 
     def beat(self, view: View, node: NodeView) -> None:
         """Implement `Hooks.beat`: use the node's current CPU and disk use to predict its load."""
-        load = self._loads.get(node.node)
-        if load is None:
-            errors = self._errors
-            load = (Predictor(self._window, errors["cpu"]), Predictor(self._window, errors["io"]))
-            self._loads[node.node] = load
-        load[0].see(node.usage.cpu_util)
-        load[1].see(self._disk_use(view, node))
+        self._cpu.see(node.node, node.usage.cpu_util)
+        self._io.see(node.node, self._disk_use(view, node))
 
     def _disk_use(self, view: View, node: NodeView) -> float:
         own, disk = node.usage.disk_util, node.spec.shared_disk
@@ -169,4 +162,5 @@ class LoadTags:
 
         The result is a dictionary of JSON values for summary.json.
         """
-        return {"predictor": {name: errors.to_json() for name, errors in self._errors.items()}}
+        series = {"cpu": self._cpu, "io": self._io}
+        return {"predictor": {name: loads.errors().to_json() for name, loads in series.items()}}

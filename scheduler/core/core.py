@@ -222,6 +222,7 @@ class Core:
                 ledger.reported(attempt, report)
             else:
                 self._discard_stray(report)
+        node.calm = node.turn
         if heartbeat.running or node.attempts:
             self._take_statuses(node, heartbeat)
         for failure in heartbeat.fetch_failures:
@@ -255,9 +256,12 @@ class Core:
                 attempt.started_s = listed.started_s
                 if attempt.state is ASSIGNED:
                     attempt.state = RUNNING
-            if attempt.state is KILLING and heartbeat.sequence > attempt.killed + 1:
-                node.outbox.append(KillAttempt(attempt=attempt.attempt, reason=attempt.reason))
+            if attempt.state is KILLING:
+                node.calm = -1
+                if heartbeat.sequence > attempt.killed + 1:
+                    node.outbox.append(KillAttempt(attempt=attempt.attempt, reason=attempt.reason))
         if missing:
+            node.calm = -1
             self._miss_attempts(node, heartbeat)
 
     def _miss_attempts(self, node: Node, heartbeat: Heartbeat) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 
 from schedbed.cluster.messages import KillAttempt
 from schedbed.scheduler import policy as policies
-from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Job, Node, Stage, Tally, Task
+from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Job, Node, Stage, Task
 from schedbed.scheduler.core.records import Discard, Effect, Sink
 from schedbed.scheduler.core.rows import DecisionRow, attempt_row, decision_row, make_row
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.core.states import KILLING, SUCCEEDED, TASK_UNSTARTED, AttemptState, step
+from schedbed.scheduler.core.tallies import Tally
 from schedbed.scheduler.view import JobView, NodeView, StageView
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import NodeId, TaskKind
@@ -238,6 +239,7 @@ class CoreTables:
         attempt.state = step(attempt.attempt, attempt.state, KILLING)
         attempt.reason = reason
         attempt.killed = attempt.node.sequence
+        attempt.node.turn += 1
         stage = attempt.task.stage
         count_killing(stage, 1)
         attempt.node.outbox.append(KillAttempt(attempt=attempt.attempt, reason=reason))

@@ -13,27 +13,13 @@ from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler.core.avoidance import Avoidance
 from schedbed.scheduler.core.index import TaskIndex, WholeIndex, racks_of
 from schedbed.scheduler.core.states import ASSIGNED, JOB_RUNNING, KILLING, RUNNING, TASK_UNSTARTED
+from schedbed.scheduler.core.tallies import Tally
 from schedbed.tasks.parts import Part
 from schedbed.tasks.specs import NO_COUNTERS, Demand, JobSpec, NodeId, Split, TaskKind, task_id
 
 MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
 NO_SPLIT = Split(index=0)
 LIVE = (ASSIGNED, RUNNING, KILLING)
-
-
-class Tally:
-    """The counters of running and unstarted tasks of one user or one queue, for maps or for reduces.
-
-    Each counter is a sum over the user's or queue's jobs.
-    """
-
-    __slots__ = ("killing", "name", "running", "unstarted")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.running = 0
-        self.killing = 0  # The running attempts that were ordered to stop.
-        self.unstarted = 0
 
 
 class Task:
@@ -327,6 +313,7 @@ class Node:
     __slots__ = (
         "alive",
         "attempts",
+        "calm",
         "disk_full",
         "feeds",
         "free_maps",
@@ -341,6 +328,7 @@ class Node:
         "reply",
         "sequence",
         "spec",
+        "turn",
         "usage",
     )
 
@@ -356,6 +344,8 @@ class Node:
         self.usage = NO_USAGE
         self.disk_full = False  # As last reported by the node.
         self.attempts: dict[str, Attempt] = {}  # Assigned, running or being killed.
+        self.turn = 0  # Grows when an attempt starts, ends or is ordered to stop.
+        self.calm = -1  # The turn at which a heartbeat has listed all attempts, with none to stop.
         self.feeds: dict[str, Feed] = {}  # By job.
         self.outbox: list[Action] = []
         self.free_maps = spec.map_slots
@@ -380,6 +370,7 @@ class Node:
     def hold(self, attempt: Attempt, stage: Stage) -> None:
         """Add the attempt to the node, and subtract its slot, memory and vcores from the free resources."""
         self.attempts[attempt.attempt] = attempt
+        self.turn += 1
         if stage.kind is MAP:
             self.free_maps -= 1
         else:
@@ -391,6 +382,7 @@ class Node:
     def free(self, attempt: Attempt, stage: Stage) -> None:
         """Free the slot, memory and vcores of the attempt, and remove it from the node."""
         del self.attempts[attempt.attempt]
+        self.turn += 1
         if stage.kind is MAP:
             self.free_maps += 1
         else:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from schedbed.cluster.messages import ForgetJob, MapOutput
 from schedbed.scheduler.core.avoidance import Avoidance
 from schedbed.scheduler.core.core_tables import CoreTables, count
-from schedbed.scheduler.core.entities import MAP, NO_SPLIT, Job, Stage, Tally, Task
+from schedbed.scheduler.core.entities import MAP, NO_SPLIT, Job, Stage, Task
 from schedbed.scheduler.core.records import JobEnded
 from schedbed.scheduler.core.rows import job_row
 from schedbed.scheduler.core.states import AttemptState, JobState, TaskState, step
+from schedbed.scheduler.core.tallies import Tally
 from schedbed.tasks.parts import cut
 from schedbed.tasks.specs import JobSpec, NodeId, TaskKind, task_id
 

@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import Any
 
 from schedbed.cluster.messages import Usage
-from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Job, Node, Stage, Tally, Task
+from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Job, Node, Stage, Task
 from schedbed.scheduler.core.ledger import Ledger
+from schedbed.scheduler.core.tallies import Tally
 from schedbed.scheduler.guard.read_only import (
     MapProxy,
     Proxy,

@@ -108,6 +108,8 @@ class Lsap:
     `off_rack`: factor by which a transfer from another rack takes longer.
     """
 
+    reads_progress = False  # It counts heartbeats, but does not read what they report.
+
     def __init__(self, *, candidates: int = 100, off_rack: float = 2.0) -> None:
         self._candidates = candidates
         self._off_rack = off_rack

@@ -29,6 +29,8 @@ class LsapFair(Lsap):
     of jobs that has a fair share of the slots.
     """
 
+    reads_progress = False  # It counts heartbeats, but does not read what they report.
+
     def __init__(
         self, *, fairness: float = 0.5, pool_by: str = "user", candidates: int = 100, off_rack: float = 2.0
     ) -> None:

@@ -6,8 +6,7 @@ will lack. The high bit is CPU, the low bit I/O (Tables 1 and 2). Shares are fro
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from math import sqrt
 
 CPU, IO = 2, 1
@@ -72,10 +71,18 @@ class Errors:
     def add(self, predicted: float, came: float, last: float) -> None:
         """Add the error of the prediction `predicted`, given the actual value `came` and the value before it,
         `last`."""
-        self.count += 1
-        self.absolute += abs(predicted - came)
-        self.squared += (predicted - came) ** 2
-        self.last_absolute += abs(last - came)
+        self.add_all(((predicted, came, last),))
+
+    def add_all(self, predictions: Iterable[tuple[float, float, float]]) -> None:
+        """Add the errors of several predictions, in order. See `add`."""
+        count, absolute, squared, last_absolute = self.count, self.absolute, self.squared, self.last_absolute
+        for predicted, came, last in predictions:
+            count += 1
+            error = predicted - came
+            absolute += abs(error)
+            squared += error**2
+            last_absolute += abs(last - came)
+        self.count, self.absolute, self.squared, self.last_absolute = count, absolute, squared, last_absolute
 
     def to_json(self) -> dict[str, float | int]:
         """Return the errors as a dictionary of JSON values. All are 0 if there was no prediction.
@@ -90,35 +97,6 @@ class Errors:
             "last_mae": self.last_absolute / count,
             "predictions": self.count,
         }
-
-
-class Predictor:
-    """A predictor of the next value of a series from the last `window` values.
-
-    `next` is the predicted value, or None before the first value. `errors` collects the errors of all
-    predictions.
-    """
-
-    __slots__ = ("_alike", "_history", "_window", "errors", "next")
-
-    def __init__(self, window: int, errors: Errors) -> None:
-        self._history: deque[float] = deque(maxlen=window)
-        self._window = window
-        self._alike = 0  # equal values at the end of the series
-        self.errors = errors
-        self.next: float | None = None  # None before the first value
-
-    def see(self, value: float) -> None:
-        """Add `value` to the series, record the error of the prediction of this value, and predict the next
-        value."""
-        last = value if self.next is None else self._history[-1]
-        if self.next is not None:
-            self.errors.add(self.next, value, last)
-        self._history.append(value)
-        self._alike = self._alike + 1 if value == last else 1
-        # Sums of 0 and 1 are exact, so that the fit would give the same value.
-        steady = self._alike >= self._window and value in (0.0, 1.0)
-        self.next = value if steady else predict(self._history)
 
 
 class TaskSample:

@@ -124,7 +124,10 @@ class Placement:
         Yields after each job.
         """
         nodes = range(len(self.kinds))
-        total = [sum(job.reduces.get(node, 0) for job in self.jobs) for node in nodes]
+        total = [0] * len(nodes)
+        for job in self.jobs:
+            for node, count in job.reduces.items():
+                total[node] += count
         largest = [self._largest_map(kind) for kind in range(max(self.kinds, default=-1) + 1)]
         for job in self.jobs:
             going, mine = job.reduces_placed < job.reduces_pending, job.reduces

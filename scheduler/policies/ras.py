@@ -24,20 +24,18 @@ from schedbed.scheduler.models.resource_profiles import (
     FULL,
     RESOURCES,
     Amounts,
-    NodeDemands,
     ResourceProfile,
     read_profile,
 )
 from schedbed.scheduler.models.same_workload import find_profile
 from schedbed.scheduler.models.task_times import took_s
+from schedbed.scheduler.policies.node_loads import NodeLoads, demand_of
 from schedbed.scheduler.policies.ras_jobs import (
     Cycle,
     KnownJob,
     MeanMap,
     barred_of,
-    count_of,
     kind_of,
-    least_use,
 )
 from schedbed.scheduler.policy import AVOIDED, Kill, Limits, Proposal
 from schedbed.scheduler.registry.declarations import Whole
@@ -85,8 +83,11 @@ class Ras:
         self._maps = MeanMap()
         self._cycle: Cycle | None = None
         self._next_s = 0.0
+        self._loads = NodeLoads(self._known_or_new)
         self._here: dict[NodeId, list[KnownJob]] = {}  # jobs placed there, lowest utility first
+        self._reducing: dict[NodeId, list[KnownJob]] = {}  # those of them with reduces placed there
         self._poorest: list[KnownJob] = []  # the jobs of the last cycle, lowest utility first
+        self._mapping: KnownJob | None = None  # one of them, which had a map to start when last looked at
         self.rest_turn = 0  # grows when a node that rests may get a task again
         self._least: dict[tuple[float, ...], Amounts] = {}  # Smallest demand of their maps, by kind of node.
 
@@ -104,9 +105,13 @@ class Ras:
         known = self._known.pop(job.job)
         if known in self._poorest:
             self._poorest.remove(known)
-        for placed in self._here.values():
-            if known in placed:
-                placed.remove(known)
+        if known is self._mapping:
+            self._mapping = None
+        self._loads.forget(job.job)
+        for name in dict.fromkeys([*known.share.maps, *known.share.reduces]):
+            for placed in (self._here, self._reducing):
+                if known in placed.get(name, ()):
+                    placed[name].remove(known)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
         """Implement `Hooks.ended`: add a successful map's time to the mean map times of its job and of all
@@ -130,22 +135,25 @@ class Ras:
 
         Demands of reduces change as maps end, so each running reduce is assumed to have its smallest demand.
         """
-        name, attempts = node.node, node.attempts
-        maps_ready = any(known.job.maps.ready for known in self._poorest)
-        running: dict[tuple[str, TaskKind], int] | None = None
-        for known in self._here.get(name, ()):
-            job, share = known.job, known.share
-            if maps_ready and job.maps.ready:
-                running = running or count_of(attempts)
-                if running.get((job.job, MAP), 0) < share.maps.get(name, 1):
-                    return False
-            if name in share.reduces and job.reduces.ready:
-                running = running or count_of(attempts)
-                if running.get((job.job, REDUCE), 0) < share.reduces[name]:
-                    return False
-        if not maps_ready:
+        name = node.node
+        running = self._loads.counts(node)
+        for known in self._reducing.get(name, ()):
+            job = known.job
+            if job.reduces.ready and running.get((job.job, REDUCE), 0) < known.share.reduces[name]:
+                return False
+        if not self._has_map():
             return True
-        return not self._takes_least(node, least_use(node, self._known_or_new))
+        for known in self._here.get(name, ()):
+            job = known.job
+            if job.maps.ready and running.get((job.job, MAP), 0) < known.share.maps.get(name, 1):
+                return False
+        return not self._takes_least(node, self._loads.least(node))
+
+    def _has_map(self) -> bool:
+        """Return whether any job of the last cycle has a map that may start."""
+        if self._mapping is None or not self._mapping.job.maps.ready:
+            self._mapping = next((known for known in self._poorest if known.job.maps.ready), None)
+        return self._mapping is not None
 
     def _known_or_new(self, job: JobView) -> KnownJob:
         return self._known.get(job.job) or self._know(job)
@@ -185,7 +193,7 @@ class Ras:
         return Cycle(view.now_s, [node.node for node in nodes], placement, self.rounds)
 
     def _adopt(self, cycle: Cycle) -> None:
-        self._here, self._poorest = {}, []
+        self._here, self._reducing, self._poorest, self._mapping = {}, {}, [], None
         self.rest_turn += 1
         for job in sorted(cycle.placement.jobs, key=PlacedJob.key):
             known = self._known.get(job.job)
@@ -193,6 +201,8 @@ class Ras:
                 known.share = cycle.share_of(job)
                 for node in dict.fromkeys([*known.share.maps, *known.share.reduces]):
                     self._here.setdefault(node, []).append(known)
+                for node in known.share.reduces:
+                    self._reducing.setdefault(node, []).append(known)
                 self._poorest.append(known)
         self._least.clear()
 
@@ -200,15 +210,17 @@ class Ras:
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Implement `Policy.decide`: return a task placed on the node, else a map for free room, or None."""
-        running = count_of(node.attempts)
+        running = self._loads.counts(node)
         used: Amounts | None = None
-        for known in self._here.get(node.node, ()):
-            job, wanted = known.job, known.share.on(node.node, kind)
-            has = running.get((job.job, kind), 0)
+        for known in (self._here if kind is MAP else self._reducing).get(node.node, ()):
+            job = known.job
+            if not job.stage(kind).ready:
+                continue
+            wanted, has = known.share.on(node.node, kind), running.get((job.job, kind), 0)
             waits = self._starved(job)  # Its reduces then wait as well.
             if kind is MAP and waits and job.reduces.running:
                 wanted = max(wanted, 1)
-            if has >= wanted or not job.stage(kind).ready:
+            if has >= wanted:
                 continue
             if kind is REDUCE and waits:
                 view.skip(node, job, kind, "its maps need the room first")
@@ -249,9 +261,9 @@ class Ras:
         least = min(waiting, default=None)
         for known in self._poorest:
             job = known.job
-            if least is not None and known.utility() >= least:
+            if not job.maps.ready or (least is not None and known.utility() >= least):
                 continue
-            if not job.maps.ready or (job.excluded and view.avoids(job, node, MAP)):
+            if job.excluded and view.avoids(job, node, MAP):
                 continue
             if self._lacks(view, node, known, MAP, used) is None:
                 answer = self._pick(view, node, job, MAP)
@@ -267,7 +279,8 @@ class Ras:
         if least is None:
             maps = (known.demands(node.spec).map for known in self._poorest)
             self._least[kind] = least = Amounts(*map(min, zip(*maps, strict=True)))
-        return all(has + more <= _FITS for has, more in zip(used, least, strict=True))
+        cpu, io, memory = least
+        return used[0] + cpu <= _FITS and used[1] + io <= _FITS and used[2] + memory <= _FITS
 
     def _pick(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | None:
         if kind is MAP:
@@ -275,18 +288,6 @@ class Ras:
             return answer if isinstance(answer, Proposal) else None
         task = job.any_reduce()
         return Proposal(task, "reduce") if task is not None else None
-
-    def used(self, node: NodeView, kind: TaskKind | None = None) -> Amounts:
-        """Return the node's estimated use, in percent, by all tasks or only by tasks of the given kind."""
-        cpu = io = memory = 0.0
-        for attempt in node.attempts.values():
-            task = attempt.task
-            if kind is not None and task.kind is not kind:
-                continue
-            known = self._known_or_new(task.job)
-            amounts = self._demand(known, known.demands(node.spec), task.kind)
-            cpu, io, memory = cpu + amounts.cpu, io + amounts.io, memory + amounts.memory
-        return Amounts(cpu, io, memory)
 
     def _taken(self, node: NodeView, kind: TaskKind, running: Mapping[tuple[str, TaskKind], int]) -> Amounts:
         """Return the percentages of the node's resources that are not available to a new task of the given
@@ -296,12 +297,12 @@ class Ras:
         node but have not started. `running`: a dictionary from (job id, kind) to the number of attempts on
         the node.
         """
-        sums = self.used(node)
-        for known in self._here.get(node.node, ()) if kind is MAP else ():
+        sums = self._loads.used(node)
+        for known in self._reducing.get(node.node, ()) if kind is MAP else ():
             job = known.job
             more = known.share.on(node.node, REDUCE) - running.get((job.job, REDUCE), 0)
             if more > 0 and job.reduces.ready and not self._starved(job):
-                amounts = self._demand(known, known.demands(node.spec), REDUCE)
+                amounts = demand_of(known, known.demands(node.spec), REDUCE)
                 sums = Amounts(*(a + more * b for a, b in zip(sums, amounts, strict=True)))
         return sums
 
@@ -310,20 +311,11 @@ class Ras:
         """Return whether the job has unstarted maps but no running map, so that its reduces must wait."""
         return job.maps.unstarted > 0 and not job.maps.running
 
-    @staticmethod
-    def _demand(known: KnownJob, demands: NodeDemands, kind: TaskKind) -> Amounts:
-        if kind is MAP:
-            return demands.map
-        maps = known.job.maps
-        if known.share.reducing or not maps.unstarted + maps.running:
-            return demands.reduce
-        return demands.shuffling(maps.running)
-
     def _lacks(
         self, view: View, node: NodeView, known: KnownJob, kind: TaskKind, used: Amounts
     ) -> str | None:
         """Return why a task of the job does not fit on the node (equation 6), as text, or None if it fits."""
-        wanted = self._demand(known, known.demands(node.spec), kind)
+        wanted = demand_of(known, known.demands(node.spec), kind)
         if kind is MAP:
             fetching = self._more_fetching(known)
             if fetching and not self._takes(view, node, fetching):
@@ -336,20 +328,21 @@ class Ras:
 
     def _more_fetching(self, known: KnownJob) -> dict[NodeId, float]:
         """Return each node's I/O (percent) that the job's reduces need to fetch one more map's output."""
-        maps, more = known.job.maps, {}
-        if known.share.reducing or not known.job.reduces.running:
+        more: dict[NodeId, float] = {}
+        job = known.job
+        if known.share.reducing or not job.reduces.running or job.maps.running >= known.copies:
             return more
-        for attempt in known.job.attempts.values():
-            demands = known.demands(attempt.node.spec)
-            if attempt.task.kind is REDUCE and maps.running < demands.copies:
-                more[attempt.node.node] = more.get(attempt.node.node, 0.0) + demands.shuffle.io
+        for attempt in job.attempts.values():
+            if attempt.task.kind is REDUCE:
+                io = known.demands(attempt.node.spec).shuffle.io
+                more[attempt.node.node] = more.get(attempt.node.node, 0.0) + io
         return more
 
     def _takes(
         self, view: View, node: NodeView, more: Mapping[NodeId, float], kind: TaskKind | None = None
     ) -> bool:
         others = (view.nodes[name] for name, io in more.items() if io and name != node.node)
-        return all(self.used(other, kind).io + more[other.node] <= _FITS for other in others)
+        return all(self._loads.used(other, kind).io + more[other.node] <= _FITS for other in others)
 
     def preempt(self, view: View) -> Sequence[Kill]:
         """Implement `Hooks.preempt`: return reduces to kill whose jobs' maps found no room for too long."""
@@ -361,7 +354,7 @@ class Ras:
         more = self._more_fetching(known)
         wanted = known.demands(node.spec).map
         wanted = wanted._replace(io=wanted.io + more.get(node.node, 0.0))
-        beside = zip(self.used(node, REDUCE), wanted, strict=True)
+        beside = zip(self._loads.used(node, REDUCE), wanted, strict=True)
         return node.alive and all(a + b <= _FITS for a, b in beside) and self._takes(view, node, more, REDUCE)
 
 
@@ -369,8 +362,8 @@ def _waits(view: View, node: NodeView, known: KnownJob, running: Mapping[tuple[s
     """Return whether the job has a ready map that was placed on the node and waits only for room there."""
     job = known.job
     return (
-        running.get((job.job, MAP), 0) < known.share.on(node.node, MAP)
-        and job.maps.ready
+        job.maps.ready
+        and running.get((job.job, MAP), 0) < known.share.on(node.node, MAP)
         and not (job.excluded and view.avoids(job, node, MAP))
     )
 

@@ -3,7 +3,7 @@ last control cycle."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -11,12 +11,12 @@ from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler.models.ras_placement import PlacedJob, Placement
 from schedbed.scheduler.models.ras_utility import ends_within, map_utility, slots_required
 from schedbed.scheduler.models.resource_profiles import (
-    Amounts,
+    PARALLEL_COPIES,
     NodeDemands,
     ResourceProfile,
     declared_demands,
 )
-from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
+from schedbed.scheduler.view import JobView, View
 from schedbed.tasks.specs import NodeId, TaskKind
 
 MAP = TaskKind.MAP
@@ -109,9 +109,12 @@ class Cycle:
 
 class KnownJob:
     """A running job with its resource profile, its mean map duration (`maps`) and its last placement
-    (`share`)."""
+    (`share`).
 
-    __slots__ = ("_capacity", "_demands", "_profile", "job", "maps", "share")
+    `copies`: largest number of maps from which a reduce fetches at the same time.
+    """
+
+    __slots__ = ("_capacity", "_demands", "_profile", "copies", "job", "maps", "share")
 
     def __init__(self, job: JobView, profile: ResourceProfile | None, capacity: float) -> None:
         self.job = job
@@ -119,12 +122,16 @@ class KnownJob:
         self.share = Share()
         self._profile = profile
         self._capacity = capacity
+        self.copies = PARALLEL_COPIES if profile is None else profile.parallel_copies
         self._demands: dict[tuple[float, ...], NodeDemands] = {}
 
-    def demands(self, spec: NodeSpec) -> NodeDemands:
+    def demands(self, spec: NodeSpec, kind: tuple[float, ...] | None = None) -> NodeDemands:
         """Return the demands of the job's tasks on a node with this spec, in percent of the usable
-        capacity."""
-        kind = kind_of(spec)
+        capacity.
+
+        `kind`: the result of `kind_of(spec)` if the caller knows it.
+        """
+        kind = kind or kind_of(spec)
         known = self._demands.get(kind)
         if known is None:
             profile = self._profile
@@ -217,38 +224,6 @@ def kind_of(spec: NodeSpec) -> tuple[float, ...]:
     Demands in percent are equal on nodes of one kind.
     """
     return (spec.cores, spec.core_speed, spec.disk_bps, spec.memory_bytes)
-
-
-def count_of(attempts: Mapping[str, AttemptView]) -> dict[tuple[str, TaskKind], int]:
-    """Return a dictionary from (job id, kind of task) to the number of attempts, without attempts that are
-    being killed.
-    """
-    counts: dict[tuple[str, TaskKind], int] = {}
-    for attempt in attempts.values():
-        if attempt.state != "killing":
-            key = (attempt.task.job.job, attempt.task.kind)
-            counts[key] = counts.get(key, 0) + 1
-    return counts
-
-
-def least_use(node: NodeView, know: Callable[[JobView], KnownJob]) -> Amounts:
-    """Return the least resources, in percent of the node, that the node's running tasks may use until one of
-    them ends.
-
-    The result is the sum of the demands of all running tasks. A reduce may be in its shuffle or its reduce
-    phase, so the smaller demand of the two is added, and no I/O. `know` returns the known state of a job,
-    which includes its demands.
-    """
-    cpu = io = memory = 0.0
-    for attempt in node.attempts.values():
-        task = attempt.task
-        demands = know(task.job).demands(node.spec)
-        if task.kind is MAP:
-            cpu, io, memory = cpu + demands.map.cpu, io + demands.map.io, memory + demands.map.memory
-        else:
-            cpu += min(demands.shuffle.cpu, demands.reduce.cpu)
-            memory += min(demands.shuffle.memory, demands.reduce.memory)
-    return Amounts(cpu, io, memory)
 
 
 def barred_of(view: View, job: JobView, numbers: Mapping[NodeId, int]) -> frozenset[int]:

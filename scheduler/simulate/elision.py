@@ -27,6 +27,21 @@ def is_quiet(policy: Policy) -> bool:
     return getattr(policy, "speculation", None) is None and says(policy, "elidable") is True
 
 
+def reads_progress(policy: Policy) -> bool:
+    """Return whether the policy may read the progress of attempts that run, which heartbeats then report.
+
+    A policy for which heartbeats may be skipped does not. The others do unless they are composed of axes that
+    allow the simulator to skip heartbeats or have a false attribute `reads_progress`.
+    """
+    if is_quiet(policy):
+        return False
+    axes: tuple[Any, ...] = getattr(policy, "axes", ())
+    shipped = type(policy).__module__.startswith("schedbed.") and getattr(policy, "speculation", None) is None
+    return not (shipped and axes) or any(
+        says(axis, "elidable") is not True and says(axis, "reads_progress") is not False for axis in axes
+    )
+
+
 def watch_of(policy: Policy) -> HeartbeatWatch | None:
     """Start to watch whether a user's policy reads values that heartbeats update, and return the record of
     its reads.

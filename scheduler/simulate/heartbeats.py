@@ -25,6 +25,7 @@ from schedbed.cluster.messages import (
 )
 from schedbed.cluster.virtual.node_model import Emulation
 from schedbed.scheduler.core.entities import MAP
+from schedbed.scheduler.core.unchanged import UnchangedHeartbeats
 from schedbed.scheduler.simulate.elision import Awaits
 from schedbed.scheduler.simulate.event_queue import EVENT, NUMBERS, REPLY, RESEND, SHIFT, EventQueue
 from schedbed.scheduler.simulate.framework_steps import FrameworkSteps
@@ -32,19 +33,9 @@ from schedbed.scheduler.simulate.kept_copies import Copies
 from schedbed.scheduler.simulate.launch_plans import Plans
 from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics
 from schedbed.scheduler.simulate.timers import TimerSchedule
-from schedbed.scheduler.simulate.tracked_nodes import SimNode
+from schedbed.scheduler.simulate.tracked_nodes import HeartbeatFaults, SimNode
 from schedbed.scheduler.simulate.virtual_jobtracker import Master
 from schedbed.tasks.specs import NodeId, job_of
-
-
-class _Faults(Protocol):
-    """The attributes and methods of `virtual_faults.Faults` that this module uses."""
-
-    touch_heartbeats: bool
-
-    def delay_s(self, node: SimNode) -> float: ...
-
-    def passes(self, now_s: float, node: SimNode, kind: str) -> bool: ...
 
 
 class HeartbeatSimulation(Protocol):
@@ -67,7 +58,7 @@ class HeartbeatSimulation(Protocol):
     def node_by_name(self) -> Mapping[NodeId, SimNode]: ...
 
     @property
-    def faults(self) -> _Faults: ...
+    def faults(self) -> HeartbeatFaults: ...
 
     def submit_due(self, now_s: float) -> None: ...
 
@@ -81,27 +72,22 @@ class HeartbeatSimulation(Protocol):
 class HeartbeatSchedule:
     """The heartbeats of all simulated nodes, and the actions in the JobTracker's replies.
 
-    `asks`: whether the policy reads the progress of running attempts, which heartbeats then report.
+    `asks`: whether the policy reads the use of nodes' resources, which heartbeats then report.
     """
 
     def __init__(self, simulation: HeartbeatSimulation, *, asks: bool) -> None:
         self._simulation = simulation
-        self._asks = asks
-        self._queue = simulation.queue
-        self._nodes = simulation.nodes
-        self._node_by_name = simulation.node_by_name
+        self._queue, self._heap = simulation.queue, simulation.queue.heap
+        self._nodes, self._node_by_name = simulation.nodes, simulation.node_by_name
         self._emulation = simulation.emulation
         self._master = simulation.master
         self._timers = simulation.timers
         self._faults = simulation.faults
         self._statistics = simulation.statistics
-        self._plans = simulation.plans
-        self._copies = simulation.copies
-        self._steps = simulation.steps
+        self._plans, self._copies, self._steps = simulation.plans, simulation.copies, simulation.steps
         self._poll_s = simulation.setup.framework.news_after_s
         self._out_of_band = simulation.setup.framework.out_of_band
         self._lossy = simulation.faults.touch_heartbeats
-        self._heap = simulation.queue.heap
         self._rows = simulation.rows if simulation.setup.heartbeat_rows else None
         self._wants_usage = asks or self._rows is not None
         self._request_s = simulation.setup.timing.request_s
@@ -116,11 +102,13 @@ class HeartbeatSchedule:
 
     def follow(self) -> None:
         """Use the JobTracker's current core from now on. Call this method after each JobTracker restart."""
-        self._ledger = self._master.ledger
-        awaits = Awaits(self._master.policy)
+        self._ledger, awaits = self._master.ledger, Awaits(self._master.policy)
         self._awaits = awaits if awaits.ever and self._timers.elides else None
         self._passes = not (self._master.journals or self._simulation.setup.faults)
         self._passing_s = inf
+        self._unchanged = UnchangedHeartbeats(self._ledger, self._master.policy)
+        special = self._timers.elides, self._lossy, self._steps, self._master.journals
+        self._takes_unchanged = not any(special)
 
     # -------------------------------------------------------- causes of heartbeats
 
@@ -192,6 +180,8 @@ class HeartbeatSchedule:
             return
         if node.unanswered is None:
             self._look(now_s, node)
+            if self._takes_unchanged and self._take_unchanged(now_s, node):
+                return
         heartbeat = node.heartbeat()
         if self._lossy and self._is_late(now_s, node, heartbeat):
             return
@@ -228,6 +218,17 @@ class HeartbeatSchedule:
             else:
                 self._timers.want_any(now_s)
 
+    def _take_unchanged(self, now_s: float, node: SimNode) -> bool:
+        """Process a heartbeat that reports no change, and return True. Else return False and do nothing."""
+        held = None if self._simulation.due_s <= now_s else node.as_known
+        if held is None or not self._unchanged.take(now_s, held, node.sequence + 1, node.usage):
+            return False
+        node.sequence += 1
+        self._statistics.heartbeats += 1
+        self._note(now_s, node, node.usage)
+        self._timers.served(now_s, node)
+        return True
+
     def note(self, now_s: float, node: SimNode) -> None:
         """Write a heartbeat row for the node without a heartbeat, when the node joins or the run ends.
 
@@ -258,7 +259,7 @@ class HeartbeatSchedule:
     def _look(self, now_s: float, node: SimNode) -> None:
         """Update the progress and resource use that the node will report, unless nothing reads them."""
         name = node.node
-        if self._asks or node.always:
+        if node.tells:
             node.on_running(self._emulation.statuses(now_s, name))
         if self._wants_usage:
             node.usage = self._emulation.usage(now_s, name)

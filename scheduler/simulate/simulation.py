@@ -16,7 +16,7 @@ from schedbed.scheduler.driver import Plan
 from schedbed.scheduler.guard.guarded_calls import HeartbeatRead
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.simulate import event_queue as kinds
-from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet, watch_of
+from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet, reads_progress, watch_of
 from schedbed.scheduler.simulate.event_queue import NUMBERS, SHIFT, EventQueue
 from schedbed.scheduler.simulate.framework_steps import CleanedRows, FrameworkSteps
 from schedbed.scheduler.simulate.heartbeats import HeartbeatSchedule
@@ -69,6 +69,7 @@ class Simulation:
         policy = setup.policy()
         all_heartbeats = setup.process_all_heartbeats or self.faults.touch_heartbeats or not framework.is_none
         elides = is_quiet(policy) and not all_heartbeats
+        self._all_tell = all_heartbeats or reads_progress(policy)
         self._watch = watch_of(policy) if elides else None
         self._noted = NotedRows(rows)
         rows = rows if self._watch is None else self._noted
@@ -89,8 +90,7 @@ class Simulation:
         self.due_s = inf  # Submit time of the next job.
         self._tick_at_s = -1.0
         self._commits: dict[int, Commit] = {}
-        self._serial = 0
-        self._alive_s = 0.0
+        self._serial, self._alive_s = 0, 0.0
         self._ended = False
         self._handlers = self._make_handlers()
         self._jobs = self._load()
@@ -129,7 +129,8 @@ class Simulation:
         repeat = (self.setup.repeat,) if self.setup.repeat else ()
         phases = array_chance(self.setup.seed, "phases", *repeat).random(len(self.nodes))
         for node, phase in zip(self.nodes, phases.tolist(), strict=True):
-            node.always = not self.timers.elides or node.spec.node in self.faults.silenced
+            silenced = node.spec.node in self.faults.silenced
+            node.always, node.tells = not self.timers.elides or silenced, self._all_tell or silenced
             node.phase_s = phase * self.interval_s
             self.join_at(self.setup.timing.begin_s, node)
         self.faults.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import Any
+from typing import Any, Protocol
 
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.tracker import Tracker
@@ -39,6 +39,7 @@ class SimNode(Tracker):
         "sent",
         "spec",
         "start_s",
+        "tells",
         "timer_s",
         "timers",
         "up",
@@ -50,6 +51,7 @@ class SimNode(Tracker):
         self.spec = spec
         self.start_s = start_s  # from the service of a heartbeat to the first line of an attempt's code
         self.always = False  # Whether all its heartbeats are simulated.
+        self.tells = False  # Whether its heartbeats contain the progress of its attempts.
         self.phase_s = 0.0  # Seconds from joining to the timer's first heartbeat.
         self.base_s = 0.0
         self.timer_s = -1.0  # No timer fires before this time, as of the last check.
@@ -71,6 +73,17 @@ class SimNode(Tracker):
         # Blocks on the node's disk, if the NameNode has given up the node.
         self.blocks: list[dict[str, Any]] | None = None
 
+    @property
+    def as_known(self) -> Node | None:
+        """Return the core's object of the node if the next heartbeat reports no change of attempts or disk.
+
+        The result is None if there may be a change.
+        """
+        held = self.held
+        if held is None or self.tells or self.finished or self.fetch_failures:
+            return None
+        return held if held.incarnation == self.incarnation and held.disk_full is self.disk_full else None
+
     def boot(self, base_s: float) -> None:
         """Boot the node, which begins a new incarnation (life) without attempts.
 
@@ -90,6 +103,16 @@ class SimNode(Tracker):
         self.due = False
         self.reduces = 0
         self.counted = self.late = -1
+
+
+class HeartbeatFaults(Protocol):
+    """The attributes and methods of `virtual_faults.Faults` that concern heartbeats."""
+
+    touch_heartbeats: bool
+
+    def delay_s(self, node: SimNode) -> float: ...
+
+    def passes(self, now_s: float, node: SimNode, kind: str) -> bool: ...
 
 
 class Ring:

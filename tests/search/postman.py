@@ -15,6 +15,7 @@ from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, R
 from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler import driver
 from schedbed.scheduler.core.core import Core, Discard, JobEnded
+from schedbed.scheduler.core.unchanged import UnchangedHeartbeats
 from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.simulate.elision import Awaits
 from schedbed.scheduler.view import NodeView, View
@@ -251,7 +252,10 @@ def _settled(hook: Any) -> Any:
 
 @contextmanager
 def carried_by(postman: Postman) -> Iterator[None]:
-    """Make simulations that start in this context pass their core's events through a `Postman`."""
+    """Make simulations that start in this context pass their core's events through a `Postman`.
+
+    All heartbeats are then complete messages, also those that report no change.
+    """
 
     def make(*arguments: Any, **named: Any) -> WatchedCore:
         return WatchedCore(postman, *arguments, **named)
@@ -262,7 +266,11 @@ def carried_by(postman: Postman) -> Iterator[None]:
         postman.journal.append((view.now_s, PASSED, (node.node,)))
         inner(awaits, view, node)
 
-    with patch.object(driver, "Core", make), patch.object(Awaits, "pass_heartbeat", pass_heartbeat):
+    with (
+        patch.object(driver, "Core", make),
+        patch.object(Awaits, "pass_heartbeat", pass_heartbeat),
+        patch.object(UnchangedHeartbeats, "take", lambda *_: False),
+    ):
         yield
 
 

@@ -157,3 +157,14 @@ def test_trimming_leaves_the_target_and_as_many_racks_as_it_can(
     staying = [c for c in nodes if c.node not in dropped]
     assert len(staying) == min(target, len(nodes))
     assert len({c.rack for c in staying}) == min(len(staying), len({c.rack for c in nodes}))
+
+
+def test_a_part_of_an_index_is_the_index_of_these_nodes() -> None:
+    nodes = [CandidateNode(each.node, each.rack, 10 * number) for number, each in enumerate(cluster(30, 5))]
+    chosen = [nodes[number] for number in (17, 3, 29, 4, 8)]
+    whole = NodeIndex(nodes)
+    part = whole.part(each.node for each in chosen)
+    assert vars(part) == vars(NodeIndex(chosen))
+    part.charge(chosen[0].node, 5)
+    part.remove(chosen[1].node)
+    assert vars(whole) == vars(NodeIndex(nodes))

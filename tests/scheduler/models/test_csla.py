@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedbed.scheduler.models.csla_tags import UNKNOWN, Errors, Predictor, TaskSample, predict, tag, words
+from schedbed.scheduler.admission import load_series
+from schedbed.scheduler.admission.load_series import LoadSeries
+from schedbed.scheduler.models.csla_tags import UNKNOWN, Errors, TaskSample, predict, tag, words
+from schedbed.tasks.chance import chance
 
 
 @pytest.mark.parametrize(("cpu", "io", "number"), [(0, 0, 0), (0, 1, 1), (1, 0, 2), (1, 1, 3)])
@@ -75,20 +78,47 @@ def test_errors_of_predictions() -> None:
     assert Errors().to_json() == {"mae": 0.0, "rmse": 0.0, "last_mae": 0.0, "predictions": 0}
 
 
-def test_a_predictor_looks_back_at_its_window_only() -> None:
-    """After three equal values a predictor with a window of three ignores the older jump.
+def test_a_prediction_looks_back_at_its_window_only() -> None:
+    """After three equal values a series with a window of three ignores the older jump.
 
     The errors of all its earlier predictions are summed.
     """
-    errors = Errors()
-    predictor = Predictor(3, errors)
-    assert predictor.next is None
+    series = LoadSeries(3)
+    assert series.next("n1") is None
     for value in (0.9, 0.1, 0.4, 0.4, 0.4):
-        predictor.see(value)
-    assert predictor.next == 0.4
+        series.see("n1", value)
+    assert series.next("n1") == 0.4
     # Said: .9, .1 (two values), then of .9 .1 .4: y = .4375 - .375x, .2875; of .1 .4 .4: y = .4.
+    errors = series.errors()
     assert errors.count == 4
     assert errors.absolute == pytest.approx(0.8 + 0.3 + (0.4 - 0.2875) + 0.0)
+
+
+@pytest.mark.parametrize(("window", "nodes"), [(10, 7), (1, 3), (2, 1), (4, 40)])
+def test_many_predictions_at_once_have_the_errors_of_one_after_the_other(
+    window: int, nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sums are the same to the last bit, wherever the series is cut into parts."""
+    monkeypatch.setattr(load_series, "_AT_ONCE", 37)
+    luck, series, alone, past = (
+        chance(window, "loads"),
+        LoadSeries(window),
+        Errors(),
+        dict[str, list[float]](),
+    )
+    for _ in range(500):
+        node = f"n{luck.randrange(nodes)}"
+        load = luck.choice((0.0, 1.0, 1.0, luck.random(), 1e-9 * luck.random()))
+        known = past.setdefault(node, [])
+        if known:
+            alone.add(predict(known[-window:]), load, known[-1])
+        known.append(load)
+        series.see(node, load)
+        assert series.next(node) == predict(known[-window:])
+    together = series.errors()
+    assert [getattr(together, name) for name in Errors.__slots__] == [
+        getattr(alone, name) for name in Errors.__slots__
+    ]
 
 
 @pytest.mark.parametrize(

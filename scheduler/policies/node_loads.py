@@ -1,0 +1,117 @@
+"""The attempts on each node and the resources that they use, as the policy RAS counts them.
+
+Nodes are asked several times between two changes of their attempts, so most results are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from schedbed.scheduler.admission.node_memo import NodeMemo
+from schedbed.scheduler.models.resource_profiles import Amounts, NodeDemands
+from schedbed.scheduler.policies.ras_jobs import KnownJob, kind_of
+from schedbed.scheduler.view import AttemptView, JobView, NodeView
+from schedbed.tasks.specs import TaskKind
+
+MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
+Counts = Mapping[tuple[str, TaskKind], int]
+"""The number of attempts by (job id, kind of task)."""
+
+
+class _FixedLoad(NamedTuple):
+    """The results for a node that depend on its attempts alone.
+
+    `least`: see `NodeLoads.least`. `used`: the sum of the demands of all attempts, or None if some are
+    reduces, since the demand of a reduce changes while it runs.
+    """
+
+    least: Amounts
+    used: Amounts | None
+
+
+class NodeLoads:
+    """The counts and the estimated use of resources of the attempts on each node.
+
+    `know` returns the known state of a job, which includes the demands of its tasks.
+    """
+
+    def __init__(self, know: Callable[[JobView], KnownJob]) -> None:
+        self._know = know
+        self._counts: NodeMemo[Counts] = NodeMemo(_count)
+        self._fixed: NodeMemo[_FixedLoad] = NodeMemo(self._sum)
+
+    def counts(self, node: NodeView) -> Counts:
+        """Return the number of the node's attempts by (job id, kind of task), without attempts that are being
+        killed."""
+        return self._counts.of(node)
+
+    def forget(self, job: str) -> None:
+        """Forget the counts that contain the job with this id, because the job has ended."""
+        self._counts.drop(lambda counts: (job, MAP) in counts or (job, REDUCE) in counts)
+
+    def least(self, node: NodeView) -> Amounts:
+        """Return the least resources, in percent of the node, that the node's running tasks may use until one
+        of them ends.
+
+        The result is the sum of the demands of all running tasks. A reduce may be in its shuffle or its
+        reduce phase, so the smaller demand of the two is added, and no I/O.
+        """
+        return self._fixed.of(node).least
+
+    def used(self, node: NodeView, kind: TaskKind | None = None) -> Amounts:
+        """Return the node's estimated use, in percent, by all tasks or only by tasks of the given kind."""
+        if kind is None:
+            used = self._fixed.of(node).used
+            if used is not None:
+                return used
+        cpu = io = memory = 0.0
+        hardware = kind_of(node.spec)
+        for attempt in node.attempts.values():
+            task = attempt.task
+            if kind is not None and task.kind is not kind:
+                continue
+            known = self._know(task.job)
+            amounts = demand_of(known, known.demands(node.spec, hardware), task.kind)
+            cpu, io, memory = cpu + amounts.cpu, io + amounts.io, memory + amounts.memory
+        return Amounts(cpu, io, memory)
+
+    def _sum(self, node: NodeView) -> _FixedLoad:
+        cpu = io = memory = 0.0
+        spec, hardware, only_maps = node.spec, kind_of(node.spec), True
+        for attempt in node.attempts.values():
+            task = attempt.task
+            demands = self._know(task.job).demands(spec, hardware)
+            if task.kind is MAP:
+                more = demands.map
+                cpu, io, memory = cpu + more.cpu, io + more.io, memory + more.memory
+            else:
+                only_maps = False
+                cpu += min(demands.shuffle.cpu, demands.reduce.cpu)
+                memory += min(demands.shuffle.memory, demands.reduce.memory)
+        least = Amounts(cpu, io, memory)
+        return _FixedLoad(least, least if only_maps else None)
+
+
+def demand_of(known: KnownJob, demands: NodeDemands, kind: TaskKind) -> Amounts:
+    """Return what one task of the job demands now, of the job's `demands` on a node.
+
+    A reduce has the demand of its shuffle until all maps of the job have ended.
+    """
+    if kind is MAP:
+        return demands.map
+    maps = known.job.maps
+    if known.share.reducing or not maps.unstarted + maps.running:
+        return demands.reduce
+    return demands.shuffling(maps.running)
+
+
+def _count(node: NodeView) -> Counts:
+    attempts: Mapping[str, AttemptView] = node.attempts
+    counts: dict[tuple[str, TaskKind], int] = {}
+    for attempt in attempts.values():
+        if attempt.state != "killing":
+            task = attempt.task
+            key = (task.job.job, task.kind)
+            counts[key] = counts.get(key, 0) + 1
+    return counts
