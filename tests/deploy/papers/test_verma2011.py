@@ -238,9 +238,9 @@ def test_causes_change_one_thing_of_table_1_and_figure_2(
     monkeypatch.setattr(Bench, "run", lambda *_: run)
     measured = phase_causes.measure(bench(tmp_path))
     assert set(measured.values) == set(ABOUT["causes"].values)
-    assert measured.samples("reduce_few_single") == [3] and measured.samples("spread_reduce_seek") == [0]
+    assert measured.samples("reduce_few_single") == [3] and measured.samples("spread_reduce_write") == [0]
     [(_, plan)] = changed.items()
-    assert [name for name in usual if plan[name] != usual[name]] == ["cluster"]
+    assert [name for name in usual if plan[name] != usual[name]] == ["workload"]
     resolve(plan)
 
 
