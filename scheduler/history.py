@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from schedbed.scheduler.coded_columns import is_coded, joined, read_coded, shared, write
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.tasks.errors import BadInput
 
@@ -124,7 +125,7 @@ class History:
     def append_frame(self, table: str, data: pd.DataFrame) -> None:
         """Write a data frame with the columns of the table as a separate part file.
 
-        Raises ValueError if the columns differ.
+        Columns of texts may be categorical. Raises ValueError if the columns differ.
         """
         if list(data.columns) != list(COLUMNS[table]):
             raise ValueError(f"{table}: columns are {list(data.columns)}, expected {list(COLUMNS[table])}")
@@ -132,9 +133,14 @@ class History:
         if rows:
             self._write_part(table, rows)
             rows.clear()
-        data = data.astype({name: _WRITTEN[kind] for name, kind in COLUMNS[table].items()})
-        data.insert(0, "policy", _series([self._policy] * len(data), STR))
-        data.insert(1, "repeat", _series([self._repeat] * len(data), INT))
+        import numpy as np
+        import pandas as pd
+
+        kinds = {name: _WRITTEN[kind] for name, kind in COLUMNS[table].items() if not is_coded(data[name])}
+        data = data.astype(kinds)
+        same = np.zeros(len(data), np.int8)
+        data.insert(0, "policy", pd.Categorical.from_codes(same, pd.Index([self._policy], dtype="str")))
+        data.insert(1, "repeat", pd.Series(same + self._repeat, dtype="Int64"))
         self._write_frame(table, data)
 
     def flush(self, *, now: bool = False) -> None:
@@ -162,7 +168,7 @@ class History:
         folder = self._parts / table
         folder.mkdir(exist_ok=True)
         tmp = folder / f"{name}.tmp"
-        _write(tmp, data, append=False)
+        write(tmp, data, append=False)
         tmp.replace(folder / name)
         self._count += 1
 
@@ -277,36 +283,18 @@ def _read(file: Any, run: tuple[str, int] | None, groups: Sequence[int] | None) 
         rows = file[number].to_pandas()
         if run:
             rows = rows[(rows["policy"] == run[0]) & (rows["repeat"] == run[1])]
-        frames.append(_shared(rows))
+        frames.append(shared(rows))
     return pd.concat(frames, ignore_index=True) if frames else file.to_pandas().iloc[:0]
-
-
-def _shared(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with equal strings in a column replaced by one shared object, which saves memory.
-
-    A column is unchanged if most of its strings are different.
-    """
-    import pandas as pd
-
-    made: dict[str, pd.Series] = {}
-    for name, column in rows.items():
-        if column.dtype == object:
-            codes, values = pd.factorize(column, use_na_sentinel=False)
-            column = (
-                pd.Series(values.take(codes), index=rows.index) if 2 * len(values) < len(codes) else column
-            )
-        made[str(name)] = column
-    return pd.DataFrame(made, index=rows.index)
 
 
 def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> None:
     tmp = target.with_name(f".{target.name}.tmp")
     append = False
     for group in _groups(table, folder, broken):
-        _write(tmp, group, append=append)
+        write(tmp, group, append=append)
         append = True
     if not append:
-        _write(tmp, frame(table, []), append=False)
+        write(tmp, frame(table, []), append=False)
     tmp.replace(target)
 
 
@@ -315,30 +303,20 @@ def _groups(table: str, folder: Path, broken: list[str]) -> Iterator[pd.DataFram
 
     The names of unreadable part files are appended to `broken`.
     """
-    import fastparquet
-    import pandas as pd
-
     pending: list[pd.DataFrame] = []
     broken.extend(sorted(f"{table}/{torn.name}" for torn in folder.glob("*.tmp")))
     for part in sorted(folder.glob("*.parquet"), key=_part_order):
         try:
-            with part.open("rb") as file:
-                rows = _nullable(fastparquet.ParquetFile(file).to_pandas(), table)
+            rows = _nullable(read_coded(part), table)
         except Exception:  # A damaged file can fail anywhere inside the reader.
             broken.append(f"{table}/{part.name}")
             continue
         pending.append(rows)
         if sum(map(len, pending)) >= ROW_GROUP_ROWS:
-            yield pd.concat(pending, ignore_index=True)
+            yield joined(pending)
             pending = []
     if pending:
-        yield pd.concat(pending, ignore_index=True)
-
-
-def _write(path: Path, data: pd.DataFrame, *, append: bool) -> None:
-    import fastparquet
-
-    fastparquet.write(str(path), data, append=append, compression="SNAPPY", has_nulls=True, write_index=False)
+        yield joined(pending)
 
 
 def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
@@ -350,15 +328,23 @@ def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
 
 
 def _nullable(data: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return the data with the columns and types of part files, whose integers can be missing."""
+    """Return the data with the columns and types of part files, whose integers can be missing.
+
+    Columns of texts may be categorical, and stay so.
+    """
     typed = _typed(data, table)
     return typed.astype({name: "Int64" for name in typed.columns if typed[name].dtype == "int64"})
 
 
 def _plain(column: pd.Series, kind: str) -> pd.Series:
-    """Return the column converted to the type `kind`. Integers become Int64 only if values are missing."""
+    """Return the column converted to the type `kind`. Integers become Int64 only if values are missing.
+
+    A categorical column of texts is not converted.
+    """
     if kind == INT:
         return column.astype("Int64" if column.isna().any() else "int64")
+    if kind == STR and is_coded(column):
+        return column
     return column.astype(kind)  # type: ignore[call-overload]
 
 

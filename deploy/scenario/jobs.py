@@ -14,7 +14,7 @@ from schedbed.tasks.specs import Cost, Demand, Priority
 from schedbed.tasks.units import format_bytes
 from schedbed.tasks.workloads.planned import PlannedJob, vary
 
-TASKS_MAX = 2_000_000
+TASKS_MAX = 10_000_000
 SYNTHETIC = "synthetic"
 REQUESTED = "requested_s"
 """The parameter of a job with the run time that its user expects, in s."""

@@ -45,7 +45,10 @@ def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:
 
 
 def as_frame(table: str, columns: dict[str, Column]) -> pd.DataFrame:
-    """Return the columns as a DataFrame, in the column order of the table named `table`."""
+    """Return the columns as a DataFrame, in the column order of the table named `table`.
+
+    A `Text` becomes a categorical column.
+    """
     import pandas as pd
 
     return pd.DataFrame({name: _series(columns[name]) for name in COLUMNS[table]}, copy=False)
@@ -55,7 +58,11 @@ def _series(column: Column) -> Any:
     import pandas as pd
 
     if isinstance(column, Text):
-        return pd.Series(list(column.texts), dtype="str").array.take(column.codes)
+        codes, texts = column.codes, pd.Index(list(column.texts), dtype="str")
+        if not texts.is_unique:
+            places, texts = texts.factorize()
+            codes = places[codes]
+        return pd.Categorical.from_codes(codes, texts)
     return pd.Series(column, dtype="str") if isinstance(column, list) else column
 
 

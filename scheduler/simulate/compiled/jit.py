@@ -17,7 +17,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 CONFIG: Any = numba_config
 NJIT: Any = numba.njit  # Untyped: numba's stubs lack some options.
 HERE = Path(__file__).parent
-NOT_COMPILED = ("columns.py", "covers.py", "flow_arrays.py", "run_compiled.py", "tables.py")
+NOT_COMPILED = (
+    "columns.py",
+    "covers.py",
+    "flow_arrays.py",
+    "input_tables.py",
+    "run_compiled.py",
+    "tables.py",
+)
 
 
 def _cache_dir() -> str | None:

@@ -14,7 +14,7 @@ from schedbed.scheduler.simulate.compiled.columns import Labels
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown
 from schedbed.scheduler.simulate.compiled.loop import GOES_ON, NEEDS_BLOCK, NEEDS_ROOM, STUCK, run_loop
 from schedbed.scheduler.simulate.compiled.state import State
-from schedbed.scheduler.simulate.compiled.tables import NotCovered, make_state
+from schedbed.scheduler.simulate.compiled.tables import make_state
 from schedbed.scheduler.simulate.row_frames import put_columns
 from schedbed.scheduler.simulate.setup import Stuck
 from schedbed.scheduler.simulate.simulation import OnProgress, Simulation
@@ -34,7 +34,7 @@ def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | 
         return why
     try:
         state = make_state(simulation)
-    except NotCovered as error:
+    except covers.NotCovered as error:
         return str(error)
     _CompiledRun(simulation, state).run(on_progress)
     return None
@@ -199,7 +199,7 @@ class _CompiledRun:
             put_columns(rows, "attempts", columns.attempts(state, said, self._splits, which))
         self._attempts = ended
         for number in state.job_rows[self._jobs : int(num.n_jobs)].tolist():
-            rows.job(columns.job_row(state, self._simulation.jobs[number], number))
+            rows.job(columns.job_row(state, self._simulation.jobs[number], number, self._splits[1]))
         self._jobs = int(num.n_jobs)
 
     def _tell(self) -> None:
@@ -210,7 +210,8 @@ class _CompiledRun:
         known.jobs = int(num.n_jobs)
         known.ends, known.heartbeats = int(num.reported), int(num.heartbeats)
         known.solved = Solved(int(num.solves), int(num.cut_short))
-        known.launches = int((self._state.tasks["node"] >= 0).sum())
+        submitted = self._state.stages[: 2 * int(num.next_job)]
+        known.launches = int((submitted["total"] - submitted["unstarted"]).sum())
         known.events = known.launches + known.ends + known.jobs + int(num.next_job)
         for node, timers in zip(simulation.nodes, self._state.nodes["timers"].tolist(), strict=True):
             node.timers = timers
