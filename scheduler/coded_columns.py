@@ -6,12 +6,14 @@ which every reader turns back into texts.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
+    from fastparquet import ParquetFile
 
 
 def is_coded(column: pd.Series) -> bool:
@@ -26,53 +28,114 @@ def plain_texts(data: pd.DataFrame) -> pd.DataFrame:
     return data.astype({name: "str" for name in data.columns if is_coded(data[name])})
 
 
-def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def joined(frames: Sequence[pd.DataFrame], *, in_order: bool = False) -> pd.DataFrame:
     """Return the rows of all frames, which have the same columns. A column stays categorical if it is
     categorical in each frame.
+
+    With `in_order`, the texts of categorical columns are sorted, and each occurs in some row.
     """
     import pandas as pd
     from pandas.api.types import union_categoricals
 
-    if len(frames) == 1:
+    if len(frames) == 1 and not in_order:
         return frames[0]
     made: dict[str, pd.Series | pd.Categorical] = {}
     for name in frames[0].columns:
         columns = [data[name] for data in frames]
         if all(map(is_coded, columns)):
-            made[name] = union_categoricals(columns)
+            if in_order:
+                columns = [column.cat.remove_unused_categories() for column in columns]
+            made[name] = union_categoricals(columns, sort_categories=in_order)
         else:
             plain = [column.astype("str") if is_coded(column) else column for column in columns]
             made[name] = pd.concat(plain, ignore_index=True)
     return pd.DataFrame(made)
 
 
-def write(path: Path, data: pd.DataFrame, *, append: bool) -> None:
-    """Write the data to a Parquet file, or add a group of rows to the file.
-
-    The file says of categorical columns that they are texts, so that readers return texts.
+def coded_in(group: ParquetFile) -> dict[str, int]:
+    """Return the columns that are stored as codes in an open file with one group of rows, or in one group of
+    a file, each with the number of its distinct texts.
     """
-    import fastparquet
-    from fastparquet import writer
-
-    if append:
-        fastparquet.write(str(path), data, append=True, compression="SNAPPY")
-        return
-    about = writer.make_metadata(plain_texts(data.iloc[:0]), has_nulls=True)
-    writer.write_simple(str(path), data, about, compression="SNAPPY", stats="auto")
+    coded: dict[str, int] = {}
+    for column in group.row_groups[0].columns if len(group.row_groups) == 1 else ():
+        about = {each.key: each.value for each in column.meta_data.key_value_metadata or ()}
+        if b"num_categories" in about:
+            coded[column.meta_data.path_in_schema[0]] = int(about[b"num_categories"])
+    return coded
 
 
-def read_coded(path: Path) -> pd.DataFrame:
-    """Return the rows of a Parquet file. A column is categorical if it is stored as codes."""
-    import fastparquet
+def write(path: Path, data: pd.DataFrame) -> None:
+    """Write the data to a Parquet file."""
+    with TableFile(path, data) as file:
+        file.add(data)
 
-    with path.open("rb") as file:  # fastparquet does not close files that it opens.
-        table = fastparquet.ParquetFile(file)
-        coded = [
-            column.meta_data.path_in_schema[0]
-            for column in (table.row_groups[0].columns if len(table.row_groups) == 1 else ())
-            if column.meta_data.dictionary_page_offset is not None
+
+class TableFile:
+    """A Parquet file that is being written, a group of rows at a time. `like` has the columns of the file.
+
+    The file says of categorical columns that they are texts, so that readers return texts. The end of the
+    file, without which nobody can read it, is written on leaving a `with` block without an exception.
+    """
+
+    def __init__(self, path: Path, like: pd.DataFrame) -> None:
+        from fastparquet import writer
+
+        texts = plain_texts(like.iloc[:0])
+        self._about = writer.make_metadata(
+            texts, has_nulls=True, object_encoding="infer", cols_dtype=texts.columns.dtype
+        )
+        self._groups: list[Any] = []
+        self._file = path.open("wb")
+        self._file.write(writer.MARKER)
+
+    def __enter__(self) -> TableFile:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Write the end of the file, and close it. After an exception, only close the file."""
+        from fastparquet import writer
+
+        with self._file as file:
+            if kind is not None:
+                return
+            self._about.row_groups = self._groups
+            self._about.num_rows = sum(group.num_rows for group in self._groups)
+            size = writer.write_thrift(file, self._about)
+            file.write(struct.pack("<I", size) + writer.MARKER)
+
+    def add(self, data: pd.DataFrame) -> None:
+        """Append rows as a group. Data without rows has no effect."""
+        from fastparquet import writer
+
+        group = writer.make_row_group(
+            self._file, data, self._about.schema, compression="SNAPPY", stats="auto"
+        )
+        if group is not None:
+            self._groups.append(group)
+
+    def add_copy(self, path: Path, part: ParquetFile) -> None:
+        """Append the only group of rows of another file of the same kind, without reading the rows.
+
+        `path` is the other file, and `part` is the same file, open.
+        """
+        [group] = part.row_groups
+        starts = [
+            column.meta_data.dictionary_page_offset or column.meta_data.data_page_offset
+            for column in group.columns
         ]
-        return table.to_pandas(categories=coded or None)
+        first = min(starts)
+        size = sum(column.meta_data.total_compressed_size for column in group.columns)
+        shift = self._file.tell() - first
+        with path.open("rb") as source:
+            source.seek(first)
+            self._file.write(source.read(size))
+        for column in group.columns:
+            about = column.meta_data
+            column.file_offset += shift
+            about.data_page_offset += shift
+            if about.dictionary_page_offset is not None:
+                about.dictionary_page_offset += shift
+        self._groups.append(group)
 
 
 def shared(rows: pd.DataFrame) -> pd.DataFrame:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from schedbed.scheduler.coded_columns import is_coded, joined, read_coded, shared, write
+from schedbed.scheduler.coded_columns import TableFile, coded_in, is_coded, joined, shared, write
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.tasks.errors import BadInput
 
@@ -168,7 +168,7 @@ class History:
         folder = self._parts / table
         folder.mkdir(exist_ok=True)
         tmp = folder / f"{name}.tmp"
-        write(tmp, data, append=False)
+        write(tmp, data)
         tmp.replace(folder / name)
         self._count += 1
 
@@ -223,14 +223,20 @@ def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = Non
 
 
 def read_table(
-    out_dir: Path | str, table: str, run: tuple[str, int] | None = None, groups: Sequence[int] | None = None
+    out_dir: Path | str,
+    table: str,
+    run: tuple[str, int] | None = None,
+    groups: Sequence[int] | None = None,
+    *,
+    coded: bool = False,
 ) -> pd.DataFrame:
     """Return a merged table, or only its rows for one `run`, given as (policy, repeat).
 
     Rows are read in groups, so that memory use depends only on the returned rows. `groups` are the numbers of
-    the groups to read, all unless given. Raises BadInput if the file is missing or damaged.
+    the groups to read, all unless given. With `coded`, columns that are stored as codes are categorical, with
+    sorted categories. Raises BadInput if the file is missing or damaged.
     """
-    return _typed(_from_file(out_dir, table, partial(_read, run=run, groups=groups)), table)
+    return _typed(_from_file(out_dir, table, partial(_read, run=run, groups=groups, coded=coded)), table)
 
 
 def groups_by_run(out_dir: Path | str, table: str) -> dict[tuple[str, int], list[int]]:
@@ -274,49 +280,55 @@ def read_tables(out_dir: Path | str) -> dict[str, pd.DataFrame]:
     return {table: read_table(out_dir, table) for table in COLUMNS}
 
 
-def _read(file: Any, run: tuple[str, int] | None, groups: Sequence[int] | None) -> pd.DataFrame:
-    """Return the rows of `run`, or all rows if None. The file is read one group of rows at a time."""
+def _read(
+    file: Any, run: tuple[str, int] | None, groups: Sequence[int] | None, *, coded: bool
+) -> pd.DataFrame:
+    """Return the rows of `run`, or all rows if None. The file is read one group of rows at a time.
+
+    With `coded`, columns that are stored as codes are categorical.
+    """
     import pandas as pd
 
     frames: list[pd.DataFrame] = []
     for number in range(len(file.row_groups)) if groups is None else groups:
-        rows = file[number].to_pandas()
+        rows = file[number].to_pandas(categories=coded_in(file[number]) if coded else None)
         if run:
             rows = rows[(rows["policy"] == run[0]) & (rows["repeat"] == run[1])]
-        frames.append(shared(rows))
+        frames.append(rows if coded else shared(rows))
+    if coded and frames:
+        return joined(frames, in_order=True)
     return pd.concat(frames, ignore_index=True) if frames else file.to_pandas().iloc[:0]
 
 
 def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> None:
-    tmp = target.with_name(f".{target.name}.tmp")
-    append = False
-    for group in _groups(table, folder, broken):
-        write(tmp, group, append=append)
-        append = True
-    if not append:
-        write(tmp, frame(table, []), append=False)
-    tmp.replace(target)
+    """Write the rows of the part files in `folder` to the file `target`, in groups of about ROW_GROUP_ROWS.
 
-
-def _groups(table: str, folder: Path, broken: list[str]) -> Iterator[pd.DataFrame]:
-    """Yield the rows of the part files in `folder`, as frames of about ROW_GROUP_ROWS rows, in file order.
-
-    The names of unreadable part files are appended to `broken`.
+    A part file with that many rows becomes a group of its own, which is copied without being read. The names
+    of unreadable part files are appended to `broken`.
     """
+    import fastparquet
+
+    tmp = target.with_name(f".{target.name}.tmp")
     pending: list[pd.DataFrame] = []
     broken.extend(sorted(f"{table}/{torn.name}" for torn in folder.glob("*.tmp")))
-    for part in sorted(folder.glob("*.parquet"), key=_part_order):
-        try:
-            rows = _nullable(read_coded(part), table)
-        except Exception:  # A damaged file can fail anywhere inside the reader.
-            broken.append(f"{table}/{part.name}")
-            continue
-        pending.append(rows)
-        if sum(map(len, pending)) >= ROW_GROUP_ROWS:
-            yield joined(pending)
-            pending = []
-    if pending:
-        yield joined(pending)
+    with TableFile(tmp, frame(table, [])) as out:
+        for part in sorted(folder.glob("*.parquet"), key=_part_order):
+            try:
+                with part.open("rb") as file:  # fastparquet does not close files that it opens.
+                    rows = fastparquet.ParquetFile(file)
+                    if not pending and len(rows.row_groups) == 1 and rows.count() >= ROW_GROUP_ROWS:
+                        out.add_copy(part, rows)
+                        continue
+                    pending.append(_nullable(rows.to_pandas(categories=coded_in(rows)), table))
+            except Exception:  # A damaged file can fail anywhere inside the reader.
+                broken.append(f"{table}/{part.name}")
+                continue
+            if sum(map(len, pending)) >= ROW_GROUP_ROWS:
+                out.add(joined(pending))
+                pending = []
+        if pending:
+            out.add(joined(pending))
+    tmp.replace(target)
 
 
 def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.results.metrics import RunTables, select
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.scheduler.history import groups_by_run, read_table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VIEWED = ("jobs", "attempts", "decisions", "heartbeats", "faults")
 """The tables that views need. No metric uses the table of blocks."""
@@ -17,6 +21,10 @@ Key = tuple[str, int]  # policy and repeat
 
 HELD_ROWS = 200_000
 """The number of table rows kept in memory, so that views do not read the same tables again."""
+
+
+CODED_GROUPS = 8
+"""The number of groups of rows from which texts of a table are read as codes, since they take less memory."""
 
 
 class Recorded:
@@ -41,13 +49,18 @@ class Recorded:
             if self._rows > HELD_ROWS:
                 self._held.clear()
                 self._rows = 0
-            read = {table: read_table(self._out, table, key, self._groups_of(table, key)) for table in VIEWED}
+            read = {table: self._read(table, key) for table in VIEWED}
             self._rows += sum(map(len, read.values()))
             self._held[key] = select(
                 read, self._run.nodes, policy, repeat, self._run.isolated_s, self._window
             )
             self._ends[key] = self._held[key].end_s
         return self._held[key]
+
+    def _read(self, table: str, key: Key) -> pd.DataFrame:
+        """Return the rows of a table for one policy and repeat, with categorical columns if it is very large."""
+        groups = self._groups_of(table, key)
+        return read_table(self._out, table, key, groups, coded=len(groups) >= CODED_GROUPS)
 
     def _groups_of(self, table: str, key: Key) -> list[int]:
         if table not in self._groups:

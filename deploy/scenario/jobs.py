@@ -166,7 +166,12 @@ def _with_costs(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInpu
         duration_s=_duration_s(given.reduce, scale),
     )
     lasts_s = _duration_s(given.map, scale)
-    maps = [Cost(cpu_s=map_cpu_s, read_bytes=read, write_bytes=written, duration_s=lasts_s) for read in reads]
+    # Equal maps share one object, since there may be millions.
+    cost_of = {
+        read: Cost(cpu_s=map_cpu_s, read_bytes=read, write_bytes=written, duration_s=lasts_s)
+        for read in dict.fromkeys(reads)
+    }
+    maps = [cost_of[read] for read in reads]
     return replace(
         job,
         input=filler,

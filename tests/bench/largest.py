@@ -78,8 +78,12 @@ def main() -> None:
             say(f"{policy}: {noted(took)}")
         name = f"{size}, {policy}"
         figures += [
-            Figure(name=name, values=[each.wall_s for each in took], unit="s", high=MINUTES_S, note=noted(took)),
-            Figure(name=f"{name}: memory", values=[each.peak_gib for each in took], unit="GiB", high=MEMORY_GIB),
+            Figure(
+                name=name, values=[each.wall_s for each in took], unit="s", high=MINUTES_S, note=noted(took)
+            ),
+            Figure(
+                name=f"{name}: memory", values=[each.peak_gib for each in took], unit="GiB", high=MEMORY_GIB
+            ),
             Figure(name=f"bare heapq loop before: {policy}", values=heap, unit="M/s"),
         ]
     publish("largest", "Simulator: the largest run as a whole command", figures, options.out)

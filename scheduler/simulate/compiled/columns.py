@@ -19,6 +19,7 @@ from schedbed.tasks.specs import JobSpec, TaskKind, task_id
 
 LOCALITIES = ("off", "rack", "node")
 MAP, REDUCE = TaskKind
+KEYS_MIN = 1 << 16
 KINDS = ("map", "reduce")
 
 
@@ -28,8 +29,10 @@ class Labels:
     """
 
     def __init__(self, jobs: Sequence[JobSpec], nodes: Sequence[SimNode], node_wait_s: float) -> None:
-        self.jobs = [job.job for job in jobs]
-        self.nodes = [node.spec.node for node in nodes]
+        import pandas as pd
+
+        self.jobs = pd.Index([job.job for job in jobs], dtype="str")
+        self.nodes = pd.Index([node.spec.node for node in nodes], dtype="str")
         self.racks = list(dict.fromkeys(node.spec.rack for node in nodes))
         sizes = np.array([(job.maps, job.reduces) for job in jobs], np.int64).ravel()
         self._stage_ends = np.cumsum(sizes)
@@ -76,11 +79,30 @@ class Labels:
         """
         import pandas as pd
 
-        places, values = pd.factorize(_tenths(rows["value"]))
-        codes, found = pd.factorize(rows["reason"].astype(np.int64) * len(values) + places)
+        values = _tenths(rows["value"])
+        places = np.rint(values * 10).astype(np.int64)
+        if (places / 10 == values).all():
+            values = np.arange(places.max(initial=0) + 1) / 10
+        else:
+            places, values = pd.factorize(values)
+        codes, found = _coded(rows["reason"].astype(np.int64) * len(values) + places)
         pairs = (divmod(key, len(values)) for key in found.tolist())
         texts = [self._templates[reason].format(float(values[place])) for reason, place in pairs]
         return Text(codes, texts)
+
+
+def _coded(keys: Values) -> tuple[Values, Values]:
+    """Return a code for each key, which is a number from 0 on, and the key of each code."""
+    import pandas as pd
+
+    if keys.max(initial=0) > max(len(keys), KEYS_MIN):
+        return pd.factorize(keys)
+    is_found = np.zeros(keys.max(initial=0) + 1, bool)
+    is_found[keys] = True
+    found = np.flatnonzero(is_found)
+    code_of = np.zeros(len(is_found), np.int32)
+    code_of[found] = np.arange(len(found))
+    return code_of[keys], found
 
 
 def _tenths(values: Values) -> Values:

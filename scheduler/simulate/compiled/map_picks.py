@@ -192,7 +192,8 @@ def waited(state: State, now_s: float) -> None:
 
     Mirrors `Delay.beat`.
     """
+    patience, skipped = state.patience, state.skipped
     for place in range(state.num.skipped):
-        job = state.patience[state.skipped[place]]
+        job = patience[skipped[place]]
         job.wait += now_s - job.skipped
     state.num.skipped = 0

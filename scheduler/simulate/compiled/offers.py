@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedbed.scheduler.simulate.compiled import map_picks
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
-from schedbed.scheduler.simulate.compiled.state import REDUCE_REASON, State
+from schedbed.scheduler.simulate.compiled.state import REDUCE_REASON, WAITS_LOCAL, State
 
 
 @compiled
@@ -34,20 +34,58 @@ def decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
     """
     if kind == 0 and state.num.is_delay:
         _find_beside(state, node)
-    for place in range(state.num.pools[kind]):
-        pool = state.order[kind * len(state.pools) + place]
-        base = kind * state.num.jobs + state.pools[pool].at
-        for at in range(state.pool_stages[2 * pool + kind].ready):
-            job = state.ready[base + at]
-            if kind:
-                return map_picks.first_of(state, job, 1), REDUCE_REASON, 0.0
-            if not state.num.is_delay:
-                return map_picks.greedy(state, job, node)
-            task, reason, value = map_picks.delay(state, job, node)
-            if task >= 0:
-                return task, reason, value
-            if task == map_picks.WAITS and state.num.writes_skips:
-                decided(state, -1, job, node, kind, reason, value)
+        return _scan(state, node)
+    if state.num.pools[kind] == 0:
+        return -1, 0, 0.0
+    pool = state.order[kind * len(state.pools)]
+    job = state.ready[kind * state.num.jobs + state.pools[pool].at]
+    if kind:
+        return map_picks.first_of(state, job, 1), REDUCE_REASON, 0.0
+    return map_picks.greedy(state, job, node)
+
+
+@twin_of("schedbed.scheduler.locality.delay:Delay._scan")
+@compiled
+def _scan(state: State, node: int) -> tuple[int, int, float]:
+    """Offer the node to the jobs in order, under delay scheduling. Returns the same as `decide`.
+
+    For speed, `map_picks.delay` is not called for jobs without local data that must still wait, and arrays
+    are read from `state` only once. Mirrors `Delay._scan`.
+    """
+    num, sec, order, pools, pool_stages = state.num, state.sec, state.order, state.pools, state.pool_stages
+    ready, patience, skipped, rows = state.ready, state.patience, state.skipped, state.decision_rows
+    heartbeat, offer, now_s, node_wait_s = num.heartbeats, num.offers, sec.now, sec.node_wait
+    for place in range(num.pools[0]):
+        pool = order[place]
+        base = pools[pool].at
+        for at in range(base, base + pool_stages[2 * pool].ready):
+            job = ready[at]
+            entry = patience[job]
+            if entry.skipped_heartbeat == heartbeat:
+                continue
+            wait_s = entry.wait
+            is_near = entry.offer == offer or entry.has_free > 0
+            if is_near or entry.level > 0 or wait_s >= node_wait_s:
+                task, reason, value = map_picks.delay(state, job, node)
+                if task >= 0:
+                    return task, reason, value
+                if task == map_picks.WAITS and num.writes_skips:
+                    decided(state, -1, job, node, 0, reason, value)
+                continue
+            entry.skipped = now_s
+            entry.skipped_heartbeat = heartbeat
+            skipped[num.skipped] = job
+            num.skipped += 1
+            if num.writes_skips:
+                row = rows[num.n_decisions]
+                num.n_decisions += 1
+                row.t = now_s
+                row.value = wait_s
+                row.node = node
+                row.job = job
+                row.task = -1
+                row.kind = 0
+                row.reason = WAITS_LOCAL
     return -1, 0, 0.0
 
 
@@ -59,6 +97,7 @@ def _find_beside(state: State, node: int) -> None:
     have all started are removed from the node's part of `State.beside`.
     """
     entry, beside, num = state.nodes[node], state.beside, state.num
+    stages, waiting = state.stages, state.patience
     num.offers += 1
     left, after = entry.beside_left, entry.beside_next
     while after < entry.beside_end and beside[after].job < num.next_job:
@@ -69,12 +108,12 @@ def _find_beside(state: State, node: int) -> None:
     at = entry.beside_at
     while at < left:
         job = beside[at].job
-        if job < 0 or state.stages[2 * job].unstarted == 0:
+        if job < 0 or stages[2 * job].unstarted == 0:
             left -= 1
             beside[at].job = beside[left].job
             beside[at].near = beside[left].near
         else:
-            patience = state.patience[job]
+            patience = waiting[job]
             patience.offer = num.offers
             patience.near = beside[at].near
             patience.beside = at
