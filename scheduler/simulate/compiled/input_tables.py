@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from schedbed.tasks.specs import JobSpec, NodeId, Split
 
 if TYPE_CHECKING:
     from schedbed.scheduler.simulate.simulation import Simulation
+
+
+REPLICAS_AT_ONCE = 1 << 20
+"""The number of replicas that are sorted at a time, to save memory."""
 
 
 class Inputs:
@@ -103,6 +107,15 @@ def _joined(parts: Sequence[Values]) -> Values:
     return np.concatenate(parts) if any(map(len, parts)) else np.zeros(1, np.int32)
 
 
+class _Groups(NamedTuple):
+    """Groups of maps: the job and the node or rack of each, its number of maps, and the maps of all groups."""
+
+    jobs: Values
+    where: Values
+    sizes: Values
+    maps: Values
+
+
 def near_tables(
     simulation: Simulation, jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], hosts: Values
 ) -> Arrays:
@@ -111,33 +124,59 @@ def near_tables(
     The groups of `near` have the maps of one job with input on the same node, or in the same rack. Stores the
     range of each job's groups in `jobs`. `hosts` is the field `host` of the state.
     """
-    owners = np.repeat(np.arange(len(tasks), dtype=np.int32), tasks["hosts_end"] - tasks["hosts_at"])
-    hosts = hosts[: len(owners)]
-    owners, hosts = owners[hosts >= 0], hosts[hosts >= 0]
     racks, rack_of = racks_of_nodes(simulation)
-    groups, members = [], []
+    by_host: list[_Groups] = []
+    by_rack: list[_Groups] = []
+    for first, end in _task_ranges(jobs, tasks):
+        counts = tasks["hosts_end"][first:end] - tasks["hosts_at"][first:end]
+        maps = np.repeat(np.arange(first, end, dtype=np.int32), counts)
+        nodes = hosts[int(tasks["hosts_at"][first]) : int(tasks["hosts_end"][end - 1])]
+        maps, nodes = maps[nodes >= 0], nodes[nodes >= 0]
+        owners = tasks["job"][maps].astype(np.int64)
+        by_host.append(_grouped(owners, nodes, len(rack_of), maps))
+        by_rack.append(_grouped(owners, rack_of[nodes], racks, maps))
+    near = records(sum(len(groups.sizes) for groups in chain(by_host, by_rack)), plain.NearEntry)
     at = done = 0
-    for name, where, count in (("hosts", hosts, len(rack_of)), ("racks", rack_of[hosts], racks)):
-        found, first, order = _grouped(tasks["job"][owners].astype(np.int64) * count + where)
-        part = records(len(found), plain.NearEntry)[: len(found)]
-        part["where"], part["cursor"] = found % count, first + done
-        part["end"] = np.append(first[1:], len(order)) + done if len(found) else 0
-        edges = np.searchsorted(found // count, np.arange(len(jobs) + 1)) + at
-        jobs[f"{name}_at"], jobs[f"{name}_end"] = edges[:-1], edges[1:]
-        groups.append(part)
-        members.append(owners[order])
-        at, done = at + len(found), done + len(order)
-    near = records(at, plain.NearEntry)
-    near[:at] = np.concatenate(groups)
-    return {"near": near, "near_task": np.concatenate([*members, np.zeros(1, np.int32)])}
+    for name, found in (("hosts", by_host), ("racks", by_rack)):
+        per_job = np.zeros(len(jobs), np.int64)
+        begin = at
+        for groups in found:
+            part = near[at : at + len(groups.sizes)]
+            part["where"] = groups.where
+            part["end"] = done + np.cumsum(groups.sizes)
+            part["cursor"] = part["end"] - groups.sizes
+            per_job += np.bincount(groups.jobs, minlength=len(jobs))
+            at, done = at + len(groups.sizes), done + len(groups.maps)
+        jobs[f"{name}_end"] = begin + np.cumsum(per_job)
+        jobs[f"{name}_at"] = jobs[f"{name}_end"] - per_job
+    every = [groups.maps for groups in chain(by_host, by_rack)]
+    return {"near": near, "near_task": np.concatenate([*every, np.zeros(1, np.int32)])}
 
 
-def _grouped(keys: Values) -> tuple[Values, Values, Values]:
-    """Return the distinct keys in order, the first place of each in the order of keys, and that order."""
+def _task_ranges(jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of the tasks of some jobs, with about `REPLICAS_AT_ONCE` replicas of inputs each."""
+    begin = 0
+    for job in jobs:
+        end = int(job.first + job.maps + job.reduces)
+        replicas = tasks["hosts_end"][end - 1] - tasks["hosts_at"][begin] if end > begin else 0
+        if end > begin and (replicas >= REPLICAS_AT_ONCE or end == len(tasks)):
+            yield begin, end
+            begin = end
+
+
+def _grouped(owners: Values, where: Values, places: int, maps: Values) -> _Groups:
+    """Return the maps in groups of equal `owners` (jobs) and equal `where`, a node or a rack of `places`."""
+    keys = owners * places + where
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))
-    return keys[first], first, order
+    found = keys[first]
+    return _Groups(
+        jobs=(found // places).astype(np.int32),
+        where=(found % places).astype(np.int32),
+        sizes=np.diff(first, append=len(keys)).astype(np.int32),
+        maps=maps[order],
+    )
 
 
 def beside_table(

@@ -33,10 +33,10 @@ def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | 
     if why is not None:
         return why
     try:
-        state = make_state(simulation)
+        begun = _CompiledRun(simulation, make_state(simulation))
     except covers.NotCovered as error:
         return str(error)
-    _CompiledRun(simulation, state).run(on_progress)
+    begun.run(on_progress)
     return None
 
 
@@ -74,8 +74,9 @@ class _CompiledRun:
                 now_s = self._simulation.now_s
                 raise Stuck(f"at {now_s:.3f} s nothing is left to happen, but jobs wait")
             if outcome != GOES_ON:
-                self._simulation.close()
-                return
+                break
+        del self._state, self._said, self._splits  # The rows that are left may take as much memory.
+        self._simulation.close()
 
     def _store_files(self) -> None:
         """Apply the recorded changes of output files at the simulated NameNode."""
