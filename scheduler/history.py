@@ -229,14 +229,17 @@ def read_table(
     groups: Sequence[int] | None = None,
     *,
     coded: bool = False,
+    keep: Callable[[pd.DataFrame], Any] | None = None,
 ) -> pd.DataFrame:
     """Return a merged table, or only its rows for one `run`, given as (policy, repeat).
 
     Rows are read in groups, so that memory use depends only on the returned rows. `groups` are the numbers of
     the groups to read, all unless given. With `coded`, columns that are stored as codes are categorical, with
-    sorted categories. Raises BadInput if the file is missing or damaged.
+    sorted categories. `keep` returns an array that says which rows of a group are wanted. Raises BadInput if
+    the file is missing or damaged.
     """
-    return _typed(_from_file(out_dir, table, partial(_read, run=run, groups=groups, coded=coded)), table)
+    read = partial(_read, run=run, groups=groups, coded=coded, keep=keep)
+    return _typed(_from_file(out_dir, table, read), table)
 
 
 def groups_by_run(out_dir: Path | str, table: str) -> dict[tuple[str, int], list[int]]:
@@ -246,13 +249,20 @@ def groups_by_run(out_dir: Path | str, table: str) -> dict[tuple[str, int], list
     """
     keys, found = ["policy", "repeat"], dict[tuple[str, int], list[int]]()
     for number, rows in enumerate(_from_file(out_dir, table, lambda file: _columns_by_group(file, keys))):
-        for policy, repeat in rows.drop_duplicates().to_numpy():
+        for policy, repeat in rows.to_numpy():
             found.setdefault((policy, int(repeat)), []).append(number)
     return found
 
 
 def _columns_by_group(file: Any, names: list[str]) -> list[pd.DataFrame]:
-    return [file[number].to_pandas(columns=names) for number in range(len(file.row_groups))]
+    groups = (file[number] for number in range(len(file.row_groups)))
+    return [
+        group.to_pandas(
+            columns=names,
+            categories={name: count for name, count in coded_in(group).items() if name in names},
+        ).drop_duplicates()
+        for group in groups
+    ]
 
 
 def _from_file(out_dir: Path | str, table: str, read: Callable[[Any], Any]) -> Any:
@@ -281,19 +291,27 @@ def read_tables(out_dir: Path | str) -> dict[str, pd.DataFrame]:
 
 
 def _read(
-    file: Any, run: tuple[str, int] | None, groups: Sequence[int] | None, *, coded: bool
+    file: Any,
+    run: tuple[str, int] | None,
+    groups: Sequence[int] | None,
+    *,
+    coded: bool,
+    keep: Callable[[pd.DataFrame], Any] | None,
 ) -> pd.DataFrame:
     """Return the rows of `run`, or all rows if None. The file is read one group of rows at a time.
 
-    With `coded`, columns that are stored as codes are categorical.
+    With `coded`, columns that are stored as codes are categorical. `keep` says which rows of a group to keep.
     """
     import pandas as pd
 
     frames: list[pd.DataFrame] = []
     for number in range(len(file.row_groups)) if groups is None else groups:
-        rows = file[number].to_pandas(categories=coded_in(file[number]) if coded else None)
+        group = file[number]
+        rows = group.to_pandas(categories=coded_in(group) if coded else None)
         if run:
             rows = rows[(rows["policy"] == run[0]) & (rows["repeat"] == run[1])]
+        if keep is not None:
+            rows = rows[keep(rows)]
         frames.append(rows if coded else shared(rows))
     if coded and frames:
         return joined(frames, in_order=True)

@@ -28,7 +28,7 @@ def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
     measured: dict[str, dict[int, dict[str, Any]]] = {policy: {} for policy in run.policies}
     parts: dict[str, list[dict[str, Any]]] = {policy: [] for policy in run.policies}
     for record in sorted(run.runs, key=lambda record: record.repeat):
-        mine = recorded.tables(record.policy, record.repeat)
+        mine = recorded.measured(record.policy, record.repeat)
         measured[record.policy][record.repeat] = metrics.measure(mine)
         parts[record.policy].append(fidelity_of(run, record, mine))
     first = measured[run.policies[0]] if run.policies else {}
