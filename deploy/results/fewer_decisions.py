@@ -16,6 +16,8 @@ from schedbed.deploy.results.measures.passed_over import WAITS_FOR_DATA
 if TYPE_CHECKING:
     import pandas as pd
 
+AT_ONCE = 3  # The code of skips that last no time; 1 and 2 are other skips, 0 all other decisions.
+
 
 def needed(decisions: pd.DataFrame, drawn: Collection[str]) -> np.ndarray:
     """Return a boolean array that is false for decisions that repeat the job's previous decision.
@@ -31,6 +33,21 @@ def needed(decisions: pd.DataFrame, drawn: Collection[str]) -> np.ndarray:
     said = np.where(is_skip, 1 + for_data[reasons.codes], 0)
     about = 2 * jobs.codes + (decisions["kind"] == "reduce").to_numpy(bool)
     order = np.argsort(about, kind="stable")
+    about, said, t = about[order], said[order], decisions["t"].to_numpy(float)[order]
+    said[is_skip[order] & _ends_at_once(about, said, t)] = AT_ONCE
     repeats = np.zeros(len(decisions), bool)
-    repeats[order[1:]] = (about[order[1:]] == about[order[:-1]]) & (said[order[1:]] == said[order[:-1]])
+    repeats[order[1:]] = (about[1:] == about[:-1]) & (said[1:] == said[:-1])
     return ~(repeats & is_skip) | decisions["node"].isin(drawn).to_numpy(bool)
+
+
+def _ends_at_once(about: np.ndarray, said: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Return whether each decision is at the time of the job's last launch, after which a skip lasts no time.
+
+    The rows are sorted by `about`, then by time. A launch before the first row of a job is not known, so the
+    answer is true as well for all rows at the time of the job's first row.
+    """
+    places = np.arange(len(about))
+    is_first = np.diff(about, prepend=-1) != 0
+    first = np.maximum.accumulate(np.where(is_first, places, 0))
+    launched = np.maximum.accumulate(np.where(said == 0, places, 0))
+    return (t == t[first]) | (t == t[np.maximum(first, launched)])
