@@ -82,7 +82,7 @@ class TableFile:
 
         texts = plain_texts(like.iloc[:0])
         self._about = writer.make_metadata(
-            texts, has_nulls=True, object_encoding="infer", cols_dtype=texts.columns.dtype
+            texts, has_nulls=True, object_encoding="infer", cols_dtype=str(texts.columns.dtype)
         )
         self._groups: list[Any] = []
         self._file = path.open("wb")
@@ -107,9 +107,8 @@ class TableFile:
         """Append rows as a group. Data without rows has no effect."""
         from fastparquet import writer
 
-        group = writer.make_row_group(
-            self._file, data, self._about.schema, compression="SNAPPY", stats="auto"
-        )
+        stats: Any = "auto"
+        group = writer.make_row_group(self._file, data, self._about.schema, compression="SNAPPY", stats=stats)
         if group is not None:
             self._groups.append(group)
 

@@ -139,7 +139,8 @@ class History:
         kinds = {name: _WRITTEN[kind] for name, kind in COLUMNS[table].items() if not is_coded(data[name])}
         data = data.astype(kinds)
         same = np.zeros(len(data), np.int8)
-        data.insert(0, "policy", pd.Categorical.from_codes(same, pd.Index([self._policy], dtype="str")))
+        policy: Any = pd.Categorical.from_codes(same, pd.Index([self._policy], dtype="str"))
+        data.insert(0, "policy", policy)
         data.insert(1, "repeat", pd.Series(same + self._repeat, dtype="Int64"))
         self._write_frame(table, data)
 

@@ -16,7 +16,7 @@ from schedbed.deploy.results.measures.passed_over import WAITS_FOR_DATA
 if TYPE_CHECKING:
     import pandas as pd
 
-AT_ONCE = 3  # The code of skips that last no time; 1 and 2 are other skips, 0 all other decisions.
+AT_ONCE = 2  # Added to the codes of skips, 1 and 2, if they last no time. 0 is the code of other decisions.
 
 
 def needed(decisions: pd.DataFrame, drawn: Collection[str]) -> np.ndarray:
@@ -34,7 +34,7 @@ def needed(decisions: pd.DataFrame, drawn: Collection[str]) -> np.ndarray:
     about = 2 * jobs.codes + (decisions["kind"] == "reduce").to_numpy(bool)
     order = np.argsort(about, kind="stable")
     about, said, t = about[order], said[order], decisions["t"].to_numpy(float)[order]
-    said[is_skip[order] & _ends_at_once(about, said, t)] = AT_ONCE
+    said[is_skip[order] & _ends_at_once(about, said, t)] += AT_ONCE
     repeats = np.zeros(len(decisions), bool)
     repeats[order[1:]] = (about[1:] == about[:-1]) & (said[1:] == said[:-1])
     return ~(repeats & is_skip) | decisions["node"].isin(drawn).to_numpy(bool)

@@ -41,7 +41,7 @@ def plan_jobs(
     Errors are added to `inputs.complaints`.
     """
     if sum(job.count * (job.maps or 1) for job in jobs) > TASKS_MAX:
-        inputs.complaints.add(place, f"more than {TASKS_MAX} tasks")
+        inputs.complaints.add(place, f"more than {TASKS_MAX:,} tasks")
         return ()
     drafts = [draft for index, job in enumerate(jobs) for draft in _copies(job, (*place, index))]
     drafts.sort(key=lambda draft: draft.given.submit)

@@ -41,12 +41,14 @@ class PlacedFile:
     def nodes_of(self, index: int) -> tuple[NodeId, ...]:
         """Return the nodes of the replicas of the block with the number `index` in the file."""
         low = int(self.ends[index - 1]) if index else 0
-        return tuple([self.nodes[number] for number in self.holders[low : int(self.ends[index])].tolist()])
+        numbers: list[int] = self.holders[low : int(self.ends[index])].tolist()
+        return tuple([self.nodes[number] for number in numbers])
 
     def ranges(self) -> tuple[BlockRange, ...]:
         """Return all blocks as objects, in order."""
         ends = pairwise([0, *self.ends.tolist()])
-        names = [self.nodes[number] for number in self.holders.tolist()]
+        numbers: list[int] = self.holders.tolist()
+        names = [self.nodes[number] for number in numbers]
         return tuple(
             BlockRange(
                 block=block_id(self.first + index), offset=offset, length=length, nodes=tuple(names[low:high])

@@ -61,7 +61,8 @@ def _series(column: Column) -> Any:
     import pandas as pd
 
     if isinstance(column, Text):
-        codes, texts = column.codes, column.texts
+        codes: Any = column.codes
+        texts: Any = column.texts
         if not isinstance(texts, pd.Index):
             texts = pd.Index(list(texts), dtype="str")
         if not texts.is_unique:
