@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import shutil
 import time
-import zlib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from schedbed.scheduler.coded_columns import TableFile, coded_in, is_coded, joined, shared, write
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
+from schedbed.scheduler.part_names import next_part_number, part_order, slug_of
 from schedbed.tasks.errors import BadInput
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ class History:
         self._part_rows = part_rows
         self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in COLUMNS}
         self._last_s = clock()
-        self._count = _next_part_number(self._parts, _slug(policy), repeat)
+        self._count = next_part_number(self._parts, slug_of(policy), repeat)
 
     def append(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
         """Add rows to the table. Values are in the order of `COLUMNS[table]`, and None is a missing value.
@@ -165,7 +164,7 @@ class History:
         self._write_frame(table, frame(table, rows, self._policy, self._repeat))
 
     def _write_frame(self, table: str, data: pd.DataFrame) -> None:
-        name = f"{_slug(self._policy)}-{self._repeat}-{self._count}.parquet"
+        name = f"{slug_of(self._policy)}-{self._repeat}-{self._count}.parquet"
         folder = self._parts / table
         folder.mkdir(exist_ok=True)
         tmp = folder / f"{name}.tmp"
@@ -176,7 +175,7 @@ class History:
 
 def drop_parts(out_dir: Path | str, policy: str, repeat: int) -> None:
     """Remove the part files of this policy and repeat, so that the run can be repeated."""
-    for part in (Path(out_dir) / PARTS).glob(f"*/{_slug(policy)}-{repeat}-*"):
+    for part in (Path(out_dir) / PARTS).glob(f"*/{slug_of(policy)}-{repeat}-*"):
         part.unlink()
 
 
@@ -331,7 +330,7 @@ def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> N
     pending: list[pd.DataFrame] = []
     broken.extend(sorted(f"{table}/{torn.name}" for torn in folder.glob("*.tmp")))
     with TableFile(tmp, frame(table, [])) as out:
-        for part in sorted(folder.glob("*.parquet"), key=_part_order):
+        for part in sorted(folder.glob("*.parquet"), key=part_order):
             try:
                 with part.open("rb") as file:  # fastparquet does not close files that it opens.
                     rows = fastparquet.ParquetFile(file)
@@ -391,25 +390,3 @@ def _series(values: Sequence[Any], kind: str) -> pd.Series:
     if kind == STR:
         return pd.Series([None if v is None else str(v) for v in values], dtype="str")
     return pd.Series(values, dtype=kind)  # type: ignore[call-overload]
-
-
-def _part_order(part: Path) -> tuple[str, int, int]:
-    slug, repeat, number = part.stem.rsplit("-", 2)
-    return (slug, int(repeat), int(number))
-
-
-def _slug(policy: str) -> str:
-    """Return a name for the policy that can be part of a file name.
-
-    It contains a checksum, so that policies whose names differ only in punctuation have different file names.
-    """
-    plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in policy)[:40]
-    return f"{plain}_{zlib.crc32(policy.encode()):08x}"
-
-
-def _next_part_number(parts: Path, slug: str, repeat: int) -> int:
-    numbers = [0]
-    for part in parts.glob(f"*/{slug}-{repeat}-*.parquet"):
-        with suppress(ValueError):
-            numbers.append(_part_order(part)[2] + 1)
-    return max(numbers)

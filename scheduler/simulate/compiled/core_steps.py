@@ -12,8 +12,8 @@ from schedbed.scheduler.simulate.compiled import (
     attempt_steps,
     job_orders,
     map_picks,
-    offers,
     reduce_feeds,
+    slot_answers,
     timer_chains,
 )
 from schedbed.scheduler.simulate.compiled.contended import contended
@@ -226,10 +226,10 @@ def _offer(state: State, node: int, kind: int) -> None:
     entry = state.nodes[node]
     while state.num.ready[kind] > 0 and (entry.free_reduces if kind else entry.free_maps) > 0:
         job_orders.settle(state)
-        task, reason, value = offers.decide(state, node, kind)
+        task, reason, value = slot_answers.decide(state, node, kind)
         if task < 0:
             return
-        offers.decided(state, task, state.tasks[task].job, node, kind, reason, value)
+        slot_answers.decided(state, task, state.tasks[task].job, node, kind, reason, value)
         _launch(state, task, node, kind)
 
 
