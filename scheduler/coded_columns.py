@@ -28,11 +28,17 @@ def plain_texts(data: pd.DataFrame) -> pd.DataFrame:
     return data.astype({name: "str" for name in data.columns if is_coded(data[name])})
 
 
+def used_texts(data: pd.DataFrame) -> pd.DataFrame:
+    """Return the data with only those texts of categorical columns that occur in some row."""
+    used = {name: data[name].cat.remove_unused_categories() for name in data.columns if is_coded(data[name])}
+    return data.assign(**used)
+
+
 def joined(frames: Sequence[pd.DataFrame], *, in_order: bool = False) -> pd.DataFrame:
     """Return the rows of all frames, which have the same columns. A column stays categorical if it is
     categorical in each frame.
 
-    With `in_order`, the texts of categorical columns are sorted, and each occurs in some row.
+    With `in_order`, the texts of categorical columns are sorted.
     """
     import pandas as pd
     from pandas.api.types import union_categoricals
@@ -43,8 +49,6 @@ def joined(frames: Sequence[pd.DataFrame], *, in_order: bool = False) -> pd.Data
     for name in frames[0].columns:
         columns = [data[name] for data in frames]
         if all(map(is_coded, columns)):
-            if in_order:
-                columns = [column.cat.remove_unused_categories() for column in columns]
             made[name] = union_categoricals(columns, sort_categories=in_order)
         else:
             plain = [column.astype("str") if is_coded(column) else column for column in columns]

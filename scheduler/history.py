@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from schedbed.scheduler.coded_columns import TableFile, coded_in, is_coded, joined, shared, write
+from schedbed.scheduler.coded_columns import TableFile, coded_in, is_coded, joined, shared, used_texts, write
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.part_names import next_part_number, part_order, slug_of
 from schedbed.tasks.errors import BadInput
@@ -312,7 +312,7 @@ def _read(
             rows = rows[(rows["policy"] == run[0]) & (rows["repeat"] == run[1])]
         if keep is not None:
             rows = rows[keep(rows)]
-        frames.append(rows if coded else shared(rows))
+        frames.append(used_texts(rows) if coded else shared(rows))
     if coded and frames:
         return joined(frames, in_order=True)
     return pd.concat(frames, ignore_index=True) if frames else file.to_pandas().iloc[:0]
