@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import shutil
 import time
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from schedbed.scheduler.coded_columns import TableFile, coded_in, is_coded, joined, shared, used_texts, write
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
+from schedbed.scheduler.part_names import next_part_number, part_order, slug_of
 from schedbed.tasks.errors import BadInput
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class History:
         self._part_rows = part_rows
         self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in COLUMNS}
         self._last_s = clock()
-        self._count = _next_part_number(self._parts, _slug(policy), repeat)
+        self._count = next_part_number(self._parts, slug_of(policy), repeat)
 
     def append(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
         """Add rows to the table. Values are in the order of `COLUMNS[table]`, and None is a missing value.
@@ -124,7 +124,7 @@ class History:
     def append_frame(self, table: str, data: pd.DataFrame) -> None:
         """Write a data frame with the columns of the table as a separate part file.
 
-        Raises ValueError if the columns differ.
+        Columns of texts may be categorical. Raises ValueError if the columns differ.
         """
         if list(data.columns) != list(COLUMNS[table]):
             raise ValueError(f"{table}: columns are {list(data.columns)}, expected {list(COLUMNS[table])}")
@@ -132,9 +132,15 @@ class History:
         if rows:
             self._write_part(table, rows)
             rows.clear()
-        data = data.astype({name: _WRITTEN[kind] for name, kind in COLUMNS[table].items()})
-        data.insert(0, "policy", _series([self._policy] * len(data), STR))
-        data.insert(1, "repeat", _series([self._repeat] * len(data), INT))
+        import numpy as np
+        import pandas as pd
+
+        kinds = {name: _WRITTEN[kind] for name, kind in COLUMNS[table].items() if not is_coded(data[name])}
+        data = data.astype(kinds)
+        same = np.zeros(len(data), np.int8)
+        policy: Any = pd.Categorical.from_codes(same, pd.Index([self._policy], dtype="str"))
+        data.insert(0, "policy", policy)
+        data.insert(1, "repeat", pd.Series(same + self._repeat, dtype="Int64"))
         self._write_frame(table, data)
 
     def flush(self, *, now: bool = False) -> None:
@@ -158,18 +164,18 @@ class History:
         self._write_frame(table, frame(table, rows, self._policy, self._repeat))
 
     def _write_frame(self, table: str, data: pd.DataFrame) -> None:
-        name = f"{_slug(self._policy)}-{self._repeat}-{self._count}.parquet"
+        name = f"{slug_of(self._policy)}-{self._repeat}-{self._count}.parquet"
         folder = self._parts / table
         folder.mkdir(exist_ok=True)
         tmp = folder / f"{name}.tmp"
-        _write(tmp, data, append=False)
+        write(tmp, data)
         tmp.replace(folder / name)
         self._count += 1
 
 
 def drop_parts(out_dir: Path | str, policy: str, repeat: int) -> None:
     """Remove the part files of this policy and repeat, so that the run can be repeated."""
-    for part in (Path(out_dir) / PARTS).glob(f"*/{_slug(policy)}-{repeat}-*"):
+    for part in (Path(out_dir) / PARTS).glob(f"*/{slug_of(policy)}-{repeat}-*"):
         part.unlink()
 
 
@@ -217,14 +223,23 @@ def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = Non
 
 
 def read_table(
-    out_dir: Path | str, table: str, run: tuple[str, int] | None = None, groups: Sequence[int] | None = None
+    out_dir: Path | str,
+    table: str,
+    run: tuple[str, int] | None = None,
+    groups: Sequence[int] | None = None,
+    *,
+    coded: bool = False,
+    keep: Callable[[pd.DataFrame], Any] | None = None,
 ) -> pd.DataFrame:
     """Return a merged table, or only its rows for one `run`, given as (policy, repeat).
 
     Rows are read in groups, so that memory use depends only on the returned rows. `groups` are the numbers of
-    the groups to read, all unless given. Raises BadInput if the file is missing or damaged.
+    the groups to read, all unless given. With `coded`, columns that are stored as codes are categorical, with
+    sorted categories. `keep` returns an array that says which rows of a group are wanted. Raises BadInput if
+    the file is missing or damaged.
     """
-    return _typed(_from_file(out_dir, table, partial(_read, run=run, groups=groups)), table)
+    read = partial(_read, run=run, groups=groups, coded=coded, keep=keep)
+    return _typed(_from_file(out_dir, table, read), table)
 
 
 def groups_by_run(out_dir: Path | str, table: str) -> dict[tuple[str, int], list[int]]:
@@ -234,13 +249,20 @@ def groups_by_run(out_dir: Path | str, table: str) -> dict[tuple[str, int], list
     """
     keys, found = ["policy", "repeat"], dict[tuple[str, int], list[int]]()
     for number, rows in enumerate(_from_file(out_dir, table, lambda file: _columns_by_group(file, keys))):
-        for policy, repeat in rows.drop_duplicates().to_numpy():
+        for policy, repeat in rows.to_numpy():
             found.setdefault((policy, int(repeat)), []).append(number)
     return found
 
 
 def _columns_by_group(file: Any, names: list[str]) -> list[pd.DataFrame]:
-    return [file[number].to_pandas(columns=names) for number in range(len(file.row_groups))]
+    groups = (file[number] for number in range(len(file.row_groups)))
+    return [
+        group.to_pandas(
+            columns=names,
+            categories={name: count for name, count in coded_in(group).items() if name in names},
+        ).drop_duplicates()
+        for group in groups
+    ]
 
 
 def _from_file(out_dir: Path | str, table: str, read: Callable[[Any], Any]) -> Any:
@@ -268,77 +290,63 @@ def read_tables(out_dir: Path | str) -> dict[str, pd.DataFrame]:
     return {table: read_table(out_dir, table) for table in COLUMNS}
 
 
-def _read(file: Any, run: tuple[str, int] | None, groups: Sequence[int] | None) -> pd.DataFrame:
-    """Return the rows of `run`, or all rows if None. The file is read one group of rows at a time."""
+def _read(
+    file: Any,
+    run: tuple[str, int] | None,
+    groups: Sequence[int] | None,
+    *,
+    coded: bool,
+    keep: Callable[[pd.DataFrame], Any] | None,
+) -> pd.DataFrame:
+    """Return the rows of `run`, or all rows if None. The file is read one group of rows at a time.
+
+    With `coded`, columns that are stored as codes are categorical. `keep` says which rows of a group to keep.
+    """
     import pandas as pd
 
     frames: list[pd.DataFrame] = []
     for number in range(len(file.row_groups)) if groups is None else groups:
-        rows = file[number].to_pandas()
+        group = file[number]
+        rows = group.to_pandas(categories=coded_in(group) if coded else None)
         if run:
             rows = rows[(rows["policy"] == run[0]) & (rows["repeat"] == run[1])]
-        frames.append(_shared(rows))
+        if keep is not None:
+            rows = rows[keep(rows)]
+        frames.append(used_texts(rows) if coded else shared(rows))
+    if coded and frames:
+        return joined(frames, in_order=True)
     return pd.concat(frames, ignore_index=True) if frames else file.to_pandas().iloc[:0]
 
 
-def _shared(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with equal strings in a column replaced by one shared object, which saves memory.
-
-    A column is unchanged if most of its strings are different.
-    """
-    import pandas as pd
-
-    made: dict[str, pd.Series] = {}
-    for name, column in rows.items():
-        if column.dtype == object:
-            codes, values = pd.factorize(column, use_na_sentinel=False)
-            column = (
-                pd.Series(values.take(codes), index=rows.index) if 2 * len(values) < len(codes) else column
-            )
-        made[str(name)] = column
-    return pd.DataFrame(made, index=rows.index)
-
-
 def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> None:
-    tmp = target.with_name(f".{target.name}.tmp")
-    append = False
-    for group in _groups(table, folder, broken):
-        _write(tmp, group, append=append)
-        append = True
-    if not append:
-        _write(tmp, frame(table, []), append=False)
-    tmp.replace(target)
+    """Write the rows of the part files in `folder` to the file `target`, in groups of about ROW_GROUP_ROWS.
 
-
-def _groups(table: str, folder: Path, broken: list[str]) -> Iterator[pd.DataFrame]:
-    """Yield the rows of the part files in `folder`, as frames of about ROW_GROUP_ROWS rows, in file order.
-
-    The names of unreadable part files are appended to `broken`.
+    A part file with that many rows becomes a group of its own, which is copied without being read. The names
+    of unreadable part files are appended to `broken`.
     """
     import fastparquet
-    import pandas as pd
 
+    tmp = target.with_name(f".{target.name}.tmp")
     pending: list[pd.DataFrame] = []
     broken.extend(sorted(f"{table}/{torn.name}" for torn in folder.glob("*.tmp")))
-    for part in sorted(folder.glob("*.parquet"), key=_part_order):
-        try:
-            with part.open("rb") as file:
-                rows = _nullable(fastparquet.ParquetFile(file).to_pandas(), table)
-        except Exception:  # A damaged file can fail anywhere inside the reader.
-            broken.append(f"{table}/{part.name}")
-            continue
-        pending.append(rows)
-        if sum(map(len, pending)) >= ROW_GROUP_ROWS:
-            yield pd.concat(pending, ignore_index=True)
-            pending = []
-    if pending:
-        yield pd.concat(pending, ignore_index=True)
-
-
-def _write(path: Path, data: pd.DataFrame, *, append: bool) -> None:
-    import fastparquet
-
-    fastparquet.write(str(path), data, append=append, compression="SNAPPY", has_nulls=True, write_index=False)
+    with TableFile(tmp, frame(table, [])) as out:
+        for part in sorted(folder.glob("*.parquet"), key=part_order):
+            try:
+                with part.open("rb") as file:  # fastparquet does not close files that it opens.
+                    rows = fastparquet.ParquetFile(file)
+                    if not pending and len(rows.row_groups) == 1 and rows.count() >= ROW_GROUP_ROWS:
+                        out.add_copy(part, rows)
+                        continue
+                    pending.append(_nullable(rows.to_pandas(categories=coded_in(rows)), table))
+            except Exception:  # A damaged file can fail anywhere inside the reader.
+                broken.append(f"{table}/{part.name}")
+                continue
+            if sum(map(len, pending)) >= ROW_GROUP_ROWS:
+                out.add(joined(pending))
+                pending = []
+        if pending:
+            out.add(joined(pending))
+    tmp.replace(target)
 
 
 def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
@@ -350,15 +358,23 @@ def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
 
 
 def _nullable(data: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return the data with the columns and types of part files, whose integers can be missing."""
+    """Return the data with the columns and types of part files, whose integers can be missing.
+
+    Columns of texts may be categorical, and stay so.
+    """
     typed = _typed(data, table)
     return typed.astype({name: "Int64" for name in typed.columns if typed[name].dtype == "int64"})
 
 
 def _plain(column: pd.Series, kind: str) -> pd.Series:
-    """Return the column converted to the type `kind`. Integers become Int64 only if values are missing."""
+    """Return the column converted to the type `kind`. Integers become Int64 only if values are missing.
+
+    A categorical column of texts is not converted.
+    """
     if kind == INT:
         return column.astype("Int64" if column.isna().any() else "int64")
+    if kind == STR and is_coded(column):
+        return column
     return column.astype(kind)  # type: ignore[call-overload]
 
 
@@ -374,25 +390,3 @@ def _series(values: Sequence[Any], kind: str) -> pd.Series:
     if kind == STR:
         return pd.Series([None if v is None else str(v) for v in values], dtype="str")
     return pd.Series(values, dtype=kind)  # type: ignore[call-overload]
-
-
-def _part_order(part: Path) -> tuple[str, int, int]:
-    slug, repeat, number = part.stem.rsplit("-", 2)
-    return (slug, int(repeat), int(number))
-
-
-def _slug(policy: str) -> str:
-    """Return a name for the policy that can be part of a file name.
-
-    It contains a checksum, so that policies whose names differ only in punctuation have different file names.
-    """
-    plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in policy)[:40]
-    return f"{plain}_{zlib.crc32(policy.encode()):08x}"
-
-
-def _next_part_number(parts: Path, slug: str, repeat: int) -> int:
-    numbers = [0]
-    for part in parts.glob(f"*/{slug}-{repeat}-*.parquet"):
-        with suppress(ValueError):
-            numbers.append(_part_order(part)[2] + 1)
-    return max(numbers)

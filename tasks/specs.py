@@ -5,7 +5,7 @@ The scenario's `scale` is already applied to all values, and units are seconds a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -102,7 +102,7 @@ class JobSpec:
     priority: Priority = Priority.NORMAL
     submit_s: float = 0.0
     deadline_s: float | None = None
-    splits: tuple[Split, ...] = ()
+    splits: Sequence[Split] = ()
     reduces: int = 0
     map_demand: Demand
     reduce_demand: Demand

@@ -66,7 +66,7 @@ def convert_trace(file: Path, out: Path, format: str | None, jobs: int | None, *
         raise BadInput(f"{out}: cannot write: {error.strerror or error}") from None
     print(f"{out}: {made.job_count} jobs, {made.task_count} tasks")
     if made.task_count > TASKS_MAX:
-        print(f"a scenario takes at most {TASKS_MAX} tasks: convert fewer jobs with --jobs")
+        print(f"a scenario takes at most {TASKS_MAX:,} tasks: convert fewer jobs with --jobs")
 
 
 def validate_trace(

@@ -26,6 +26,8 @@ LOCALITIES = ("node", "rack", "off")
 RESOURCES = ("cpu", "disk", "network")
 UTIL_COLUMN = {"cpu": "cpu_util", "disk": "disk_util", "network": "net_util"}
 NAN = float("nan")
+USED = ["task", "kind", "locality", "assigned", "start", "end", "state", "length", "cpu_s", "shuffle_end"]
+"""The columns of attempts whose results were used that some metric reads. A copy of all would be large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,8 @@ def measure(run: RunTables) -> dict[str, Any]:
     `measures.window` describes which jobs and times each metric covers.
     """
     counted, during, tasks = run.counted, run.during, _task_times(run)
-    used = useful(counted.attempts)
-    used_of_all = used if counted is run else useful(run.attempts)
+    used = useful(counted.attempts[USED])
+    used_of_all = used if counted is run else useful(run.attempts[USED])
     return {
         "makespan_s": makespan(counted.jobs),
         "completion_s": completion(counted.jobs),

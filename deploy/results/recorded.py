@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from schedbed.deploy.results.fewer_decisions import needed
+from schedbed.deploy.results.lanes import drawn_nodes
 from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.results.metrics import RunTables, select
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.scheduler.history import groups_by_run, read_table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VIEWED = ("jobs", "attempts", "decisions", "heartbeats", "faults")
 """The tables that views need. No metric uses the table of blocks."""
@@ -17,6 +24,14 @@ Key = tuple[str, int]  # policy and repeat
 
 HELD_ROWS = 200_000
 """The number of table rows kept in memory, so that views do not read the same tables again."""
+
+
+CODED_GROUPS = 8
+"""The number of groups of rows from which texts of a table are read as codes, since they take less memory."""
+
+
+MANY_GROUPS = 64
+"""The number of groups of decisions from which metrics and the timeline do without repeated ones."""
 
 
 class Recorded:
@@ -31,6 +46,7 @@ class Recorded:
         self._window = Window.of(run.scenario.get("measure"))
         self._held: dict[Key, RunTables] = {}
         self._rows = 0
+        self._few: tuple[Key, RunTables] | None = None  # The last tables with few decisions.
         self._ends: dict[Key, float] = {}
         self._groups: dict[str, dict[Key, list[int]]] = {}  # By table: the groups of rows of each run.
 
@@ -41,13 +57,37 @@ class Recorded:
             if self._rows > HELD_ROWS:
                 self._held.clear()
                 self._rows = 0
-            read = {table: read_table(self._out, table, key, self._groups_of(table, key)) for table in VIEWED}
+            read = {table: self._read(table, key) for table in VIEWED}
             self._rows += sum(map(len, read.values()))
             self._held[key] = select(
                 read, self._run.nodes, policy, repeat, self._run.isolated_s, self._window
             )
             self._ends[key] = self._held[key].end_s
         return self._held[key]
+
+    def measured(self, policy: str, repeat: int) -> RunTables:
+        """Return the tables of one policy and repeat that metrics and the timeline need.
+
+        These are the same as those of `tables`, but of very many decisions only those that are needed.
+        """
+        key = (policy, repeat)
+        groups = self._groups_of("decisions", key)
+        if len(groups) < MANY_GROUPS or key in self._held:
+            return self.tables(policy, repeat)
+        if self._few is None or self._few[0] != key:
+            self._few = None
+            read = {table: self._read(table, key) for table in VIEWED if table != "decisions"}
+            drawn = drawn_nodes([str(node["node"]) for node in self._run.nodes], len(read["attempts"]))
+            keep = partial(needed, drawn=drawn)
+            read["decisions"] = read_table(self._out, "decisions", key, groups, coded=True, keep=keep)
+            tables = select(read, self._run.nodes, policy, repeat, self._run.isolated_s, self._window)
+            self._few = key, tables
+        return self._few[1]
+
+    def _read(self, table: str, key: Key) -> pd.DataFrame:
+        """Return the rows of a table for one policy and repeat, with categorical columns if it is very large."""
+        groups = self._groups_of(table, key)
+        return read_table(self._out, table, key, groups, coded=len(groups) >= CODED_GROUPS)
 
     def _groups_of(self, table: str, key: Key) -> list[int]:
         if table not in self._groups:

@@ -31,7 +31,7 @@ def in_order(run: RunFile) -> list[RunRecord]:
 
 def measures(run: RunFile, recorded: Recorded, record: RunRecord) -> Measures:
     """Return the metrics and the fidelity of one policy in one repeat, computed from its tables."""
-    mine = recorded.tables(record.policy, record.repeat)
+    mine = recorded.measured(record.policy, record.repeat)
     return metrics.measure(mine), fidelity_of(run, record, mine)
 
 

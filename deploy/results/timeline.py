@@ -63,7 +63,7 @@ def events(run: RunFile, recorded: Recorded) -> Iterator[Event]:
     pid = 0
     numbers = {policy: number for number, policy in enumerate(run.policies, 1)}
     for record in sorted(run.runs, key=lambda record: (numbers[record.policy], record.repeat)):
-        mine = recorded.tables(record.policy, record.repeat)
+        mine = recorded.measured(record.policy, record.repeat)
         title = f"{numbers[record.policy]} {record.policy}"
         title += f", repeat {record.repeat + 1}" if run.repeats > 1 else ""
         names = drawn_nodes([str(node["node"]) for node in run.nodes], len(mine.attempts))

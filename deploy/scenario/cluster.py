@@ -20,7 +20,7 @@ from schedbed.deploy.scenario.sections.hardware_section import disk_of, foregrou
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.trace import Host
 
-NODES_MAX = 20_000
+NODES_MAX = 100_000
 
 
 HEARTBEAT_MIN_S = 0.001
@@ -139,7 +139,7 @@ def _rack(racks: int | str, number: int) -> str:
 
 def _check_nodes(scenario: Scenario, nodes: tuple[NodeSpec, ...], complaints: Complaints) -> None:
     if len(nodes) > NODES_MAX:
-        complaints.add(("cluster", "nodes"), f"more than {NODES_MAX} nodes")
+        complaints.add(("cluster", "nodes"), f"more than {NODES_MAX:,} nodes")
     if (
         isinstance(scenario.cluster.nodes, int)
         and not scenario.cluster.topology

@@ -49,7 +49,7 @@ def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
         inputs.complaints.add(("workload", "generate"), str(error))
         return (), ()
     if sum(len(job.maps) + len(job.reduces) for job in made) > TASKS_MAX:
-        inputs.complaints.add(("workload", "generate"), f"more than {TASKS_MAX} tasks, ask for less")
+        inputs.complaints.add(("workload", "generate"), f"more than {TASKS_MAX:,} tasks, ask for less")
         return (), ()
     paths: dict[int, str | None] = {}
     planned = []

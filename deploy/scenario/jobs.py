@@ -14,7 +14,7 @@ from schedbed.tasks.specs import Cost, Demand, Priority
 from schedbed.tasks.units import format_bytes
 from schedbed.tasks.workloads.planned import PlannedJob, vary
 
-TASKS_MAX = 2_000_000
+TASKS_MAX = 10_000_000
 SYNTHETIC = "synthetic"
 REQUESTED = "requested_s"
 """The parameter of a job with the run time that its user expects, in s."""
@@ -41,7 +41,7 @@ def plan_jobs(
     Errors are added to `inputs.complaints`.
     """
     if sum(job.count * (job.maps or 1) for job in jobs) > TASKS_MAX:
-        inputs.complaints.add(place, f"more than {TASKS_MAX} tasks")
+        inputs.complaints.add(place, f"more than {TASKS_MAX:,} tasks")
         return ()
     drafts = [draft for index, job in enumerate(jobs) for draft in _copies(job, (*place, index))]
     drafts.sort(key=lambda draft: draft.given.submit)
@@ -166,7 +166,12 @@ def _with_costs(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInpu
         duration_s=_duration_s(given.reduce, scale),
     )
     lasts_s = _duration_s(given.map, scale)
-    maps = [Cost(cpu_s=map_cpu_s, read_bytes=read, write_bytes=written, duration_s=lasts_s) for read in reads]
+    # Equal maps share one object, since there may be millions.
+    cost_of = {
+        read: Cost(cpu_s=map_cpu_s, read_bytes=read, write_bytes=written, duration_s=lasts_s)
+        for read in dict.fromkeys(reads)
+    }
+    maps = [cost_of[read] for read in reads]
     return replace(
         job,
         input=filler,

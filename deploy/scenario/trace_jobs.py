@@ -38,7 +38,7 @@ def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
         return (), ()
     made, warnings = synthesize(trace, jobs, assumptions(workload, inputs))
     if sum(len(job.maps) + len(job.reduces) for job in made) > TASKS_MAX:
-        inputs.complaints.add(("workload", "select"), f"more than {TASKS_MAX} tasks, select fewer jobs")
+        inputs.complaints.add(("workload", "select"), f"more than {TASKS_MAX:,} tasks, select fewer jobs")
         return (), ()
     mapped = _mapped(trace, inputs)
     shared = share_inputs(made, inputs, workload.block or inputs.scenario.blocks.size)

@@ -6,9 +6,11 @@ until the end, and there may be millions. Therefore such files are kept here, wi
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import accumulate, chain, pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,10 +18,14 @@ from schedbed.cluster.blocks.block_errors import NoNodes
 from schedbed.cluster.blocks.namenode import NameNode
 from schedbed.cluster.blocks.namespace import block_id
 from schedbed.cluster.blocks.placement import place_file, place_new
+from schedbed.scheduler.simulate.placed_files import PlacedFile
 from schedbed.scheduler.simulate.replica_rows import ROWS_AT_ONCE
 from schedbed.scheduler.simulate.row_frames import Column, Text
 from schedbed.tasks.chance import chance, reseed
 from schedbed.tasks.specs import NodeId
+
+if TYPE_CHECKING:
+    from schedbed.scheduler.simulate.compiled.arrays import Values
 
 CAUSES = ("input", "write", "pipeline")
 """The causes of replicas of plain files, as recorded in the blocks table."""
@@ -34,8 +40,9 @@ class _Files:
     is_input: list[bool] = field(default_factory=list)
     replication: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)  # By file: the number of blocks up to its last one.
-    lengths: list[int] = field(default_factory=list)  # By block, in bytes.
-    holders: list[Sequence[NodeId]] = field(default_factory=list)  # By block: the nodes of its replicas.
+    lengths: array[int] = field(default_factory=lambda: array("q"))  # By block, in bytes.
+    copies: array[int] = field(default_factory=lambda: array("i"))  # By block: the number of its replicas.
+    holders: array[int] = field(default_factory=lambda: array("i"))  # By replica: the number of its node.
 
 
 class PlainFiles:
@@ -51,24 +58,44 @@ class PlainFiles:
         self._luck = chance(seed)
         self._files = _Files()
         self._first = 0  # Number of the first block.
+        self._nodes: list[NodeId] = []  # By number: all nodes that ever held a replica.
+        self._number_of: dict[NodeId, int] = {}
 
     def __len__(self) -> int:
         """Return the number of files."""
         return len(self._files.paths)
 
-    def add_input(
-        self, path: str, lengths: Sequence[int], replication: int
-    ) -> tuple[list[str], list[tuple[NodeId, ...]]]:
-        """Add an input file at time 0. Return the ids of its blocks and the nodes of each block.
+    def add_input(self, path: str, lengths: Sequence[int], replication: int) -> PlacedFile:
+        """Add an input file at time 0, and return it with the nodes of its blocks.
 
         `lengths` are the sizes of the blocks in bytes.
         """
         number = self._next_block()
-        blocks = [block_id(number + index) for index in range(len(lengths))]
+        blocks = [block_id(number)] if lengths else []  # Only the first one has an effect on the placement.
         placed = place_file(self._names.loads, replication, blocks, lengths, seed=self._seed)
-        places = [tuple(nodes) for nodes in placed]
-        self._add(path, 0.0, lengths, replication, places, is_input=True)
-        return blocks, places
+        numbers = self._numbers(placed)
+        file = PlacedFile(
+            path=path,
+            first=number,
+            lengths=lengths,
+            nodes=self._nodes,
+            holders=np.array(numbers, np.int32),
+            ends=np.cumsum(np.fromiter(map(len, placed), np.int32, len(placed)), dtype=np.int32),
+        )
+        self._add(path, 0.0, lengths, replication, placed, numbers, is_input=True)
+        return file
+
+    def _numbers(self, places: Sequence[Sequence[NodeId]]) -> list[int]:
+        """Return the numbers of the nodes of all replicas. A node that has none yet gets the next one."""
+        known = self._number_of
+        try:
+            return [known[node] for node in chain.from_iterable(places)]
+        except KeyError:
+            for node in chain.from_iterable(places):
+                if node not in known:
+                    known[node] = len(known)
+                    self._nodes.append(node)
+            return [known[node] for node in chain.from_iterable(places)]
 
     def add_output(
         self,
@@ -87,7 +114,7 @@ class PlainFiles:
         chooses the nodes for `placed_as` as well.
         """
         self._next_block()
-        loads, luck, places = self._names.loads, self._luck, []
+        loads, luck, places = self._names.loads, self._luck, list[list[NodeId]]()
         for index, length in enumerate(lengths):
             reseed(luck, self._seed, "place", f"{placed_as}:{index}", 0)
             nodes = place_new(loads, replication, luck, writer)
@@ -95,7 +122,7 @@ class PlainFiles:
                 raise NoNodes(f"{path}: no node can take a block")
             loads.charge_all(nodes, length)
             places.append(nodes)
-        self._add(path, now_s, lengths, replication, places, is_input=False)
+        self._add(path, now_s, lengths, replication, places, self._numbers(places), is_input=False)
 
     def _next_block(self) -> int:
         """Return the number of the next block, which follows those of the NameNode and of these files."""
@@ -110,6 +137,7 @@ class PlainFiles:
         lengths: Sequence[int],
         replication: int,
         places: Sequence[Sequence[NodeId]],
+        numbers: list[int],
         *,
         is_input: bool,
     ) -> None:
@@ -118,8 +146,9 @@ class PlainFiles:
         files.made_s.append(now_s)
         files.is_input.append(is_input)
         files.replication.append(replication)
-        files.lengths += lengths
-        files.holders += places
+        files.lengths.extend(lengths)
+        files.copies.extend(map(len, places))
+        files.holders.extend(numbers)
         files.ends.append(len(files.lengths))
         if set(map(len, places)) - {replication}:
             self.tell()  # The NameNode has to order copies.
@@ -128,10 +157,13 @@ class PlainFiles:
         """Tell the NameNode about all files, in the order in which they were added, and forget them."""
         files, self._files = self._files, _Files()
         begin = 0
+        names = list(map(self._nodes.__getitem__, files.holders))
+        ends = pairwise(accumulate(files.copies, initial=0))
+        holders = [names[low:high] for low, high in ends]
         for path, made_s, is_input, replication, end in zip(
             files.paths, files.made_s, files.is_input, files.replication, files.ends, strict=True
         ):
-            lengths, places = files.lengths[begin:end], files.holders[begin:end]
+            lengths, places = files.lengths[begin:end].tolist(), holders[begin:end]
             self._names.store(made_s, path, replication, lengths, places, is_input=is_input)
             begin = end
 
@@ -144,24 +176,22 @@ class PlainFiles:
         files = self._files
         if not files.lengths:
             return
-        copies = np.array([len(nodes) for nodes in files.holders], np.int64)
+        copies = np.array(files.copies, np.int64)
         starts = np.cumsum(copies) - copies
-        block = np.repeat(np.arange(len(copies)), copies)
-        nodes = list(dict.fromkeys(chain.from_iterable(files.holders)))
-        place = {node: code for code, node in enumerate(nodes)}
-        node = np.fromiter(map(place.__getitem__, chain.from_iterable(files.holders)), np.int64, len(block))
-        order = np.argsort(node, kind="stable")
+        block = np.repeat(np.arange(len(copies), dtype=np.int32), copies)
+        nodes, node = self._by_age(np.array(files.holders))
+        order = np.argsort(node, kind="stable").astype(np.int32)
         file = np.repeat(np.arange(len(files.paths)), np.diff(files.ends, prepend=0))
         is_input = np.array(files.is_input)[file]
         cause = np.where(is_input[block], 0, np.where(np.arange(len(block)) == starts[block], 1, 2))
-        names = np.array([block_id(self._first + number) for number in range(len(copies))], object)
+        cause = cause.astype(np.int8)
         paths, made_s = np.array(files.paths, object), np.array(files.made_s, float)
         lengths = np.array(files.lengths, np.int64)
         for low, high in _batches(np.bincount(node)):
             rows = order[low:high]
             blocks = block[rows]
             yield {
-                "block": names[blocks].tolist(),
+                "block": [block_id(number) for number in (self._first + blocks).tolist()],
                 "file": paths[file[blocks]].tolist(),
                 "node": Text(node[rows], nodes),
                 "bytes": lengths[blocks],
@@ -169,6 +199,18 @@ class PlainFiles:
                 "removed": np.full(len(rows), np.nan),
                 "cause": Text(cause[rows], CAUSES),
             }
+
+    def _by_age(self, holders: Values) -> tuple[list[NodeId], Values]:
+        """Return the nodes with replicas, the one with the oldest replica first, and each replica's place in
+        this list.
+
+        `holders` are the numbers of the replicas' nodes, the oldest replica first.
+        """
+        numbers, first = np.unique(holders, return_index=True)
+        numbers = numbers[np.argsort(first)]
+        place_of = np.zeros(len(self._nodes), np.int32)
+        place_of[numbers] = np.arange(len(numbers))
+        return [self._nodes[number] for number in numbers.tolist()], place_of[holders]
 
 
 def _batches(counts: np.ndarray) -> Iterator[tuple[int, int]]:

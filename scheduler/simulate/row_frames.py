@@ -3,7 +3,7 @@ distinct texts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A column of texts: row i has the text `texts[codes[i]]`."""
+    """A column of texts: row i has the text `texts[codes[i]]`.
+
+    `texts` is a list, or an index of pandas, which is faster if several columns use it.
+    """
 
     codes: Any
-    texts: Sequence[str]
+    texts: Any
 
     def __iter__(self) -> Iterator[str]:
         return map(self.texts.__getitem__, self.codes.tolist())
@@ -45,7 +48,10 @@ def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:
 
 
 def as_frame(table: str, columns: dict[str, Column]) -> pd.DataFrame:
-    """Return the columns as a DataFrame, in the column order of the table named `table`."""
+    """Return the columns as a DataFrame, in the column order of the table named `table`.
+
+    A `Text` becomes a categorical column.
+    """
     import pandas as pd
 
     return pd.DataFrame({name: _series(columns[name]) for name in COLUMNS[table]}, copy=False)
@@ -55,7 +61,14 @@ def _series(column: Column) -> Any:
     import pandas as pd
 
     if isinstance(column, Text):
-        return pd.Series(list(column.texts), dtype="str").array.take(column.codes)
+        codes: Any = column.codes
+        texts: Any = column.texts
+        if not isinstance(texts, pd.Index):
+            texts = pd.Index(list(texts), dtype="str")
+        if not texts.is_unique:
+            places, texts = texts.factorize()
+            codes = places[codes]
+        return pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(texts), validate=False)
     return pd.Series(column, dtype="str") if isinstance(column, list) else column
 
 

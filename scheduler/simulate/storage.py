@@ -8,7 +8,7 @@ created in the NameNode only when it is needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from functools import cache
 from typing import Any
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError
@@ -16,14 +16,18 @@ from schedbed.cluster.blocks.memory_journal import MemoryJournal
 from schedbed.cluster.blocks.namenode import NameNode
 from schedbed.cluster.spec import ClusterSpec
 from schedbed.scheduler.assignment import aside
+from schedbed.scheduler.simulate.placed_files import PlacedFile, PlacedSplits
 from schedbed.scheduler.simulate.plain_files import PlainFiles
 from schedbed.scheduler.simulate.replica_rows import columns_of_lives
 from schedbed.scheduler.simulate.row_frames import Column
 from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split
-from schedbed.tasks.workloads.planned import InputFile, PlannedJob, build_job
+from schedbed.tasks.workloads.planned import InputFile, PlannedJob, build_job, suits
 
 Json = dict[str, Any]
 ROWS_AT_ONCE = 10_000
+MANY_BLOCKS = 100_000
+"""The number of blocks of inputs from which splits are made only when they are needed. All splits take 0.4 kB
+a block, but to make a split several times takes longer."""
 
 
 class Storage:
@@ -44,7 +48,7 @@ class Storage:
         self._journal = MemoryJournal(keeps_changes=restarts)
         self._names = self._name_node()
         self._plain = PlainFiles(self._names, seed)
-        self._ranges: dict[str, tuple[BlockRange, ...]] = {}  # By path, for files placed by HDFS's rule.
+        self._placed: dict[str, PlacedFile] = {}  # By path, for files placed by HDFS's rule.
         # Nodes by block, for the splits that the caller has placed.
         self._given: dict[str, tuple[NodeId, ...]] = {}
         self._writing: dict[str, list[tuple[str, list[NodeId]]]] = {}  # Allocated blocks by path.
@@ -81,7 +85,7 @@ class Storage:
         settings = self._cluster.blocks
         for file in files:
             if settings.placement == "hdfs" and file.preferred is None and not self._restarts:
-                self._load_plain(file, settings.replication)
+                self._placed[file.path] = self._plain.add_input(file.path, file.blocks, settings.replication)
                 continue
             plan = self.names.plan_input(
                 0.0,
@@ -95,31 +99,26 @@ class Storage:
             self.names.input_uploaded(0.0, file.path, plan)
         self._names.take_replica_changes()  # The splits of jobs contain the current locations already.
 
-    def _load_plain(self, file: InputFile, replication: int) -> None:
-        """Place a file by HDFS's rule with `replication` replicas, and store the locations of its blocks.
-
-        The method `specs` reads these locations.
-        """
-        blocks, places = self._plain.add_input(file.path, file.blocks, replication)
-        offsets = accumulate(file.blocks, initial=0)
-        self._ranges[file.path] = tuple(
-            BlockRange(block=block, offset=offset, length=length, nodes=nodes)
-            for block, nodes, offset, length in zip(blocks, places, offsets, file.blocks, strict=False)
-        )
-
     def specs(self, jobs: Sequence[PlannedJob | JobSpec]) -> list[JobSpec]:
         """Return the specs with which the jobs will be submitted, including the locations of their splits."""
-        found, self._ranges = self._ranges, {}
+        placed, self._placed = self._placed, {}
+        are_many = sum(len(file.lengths) for file in placed.values()) >= MANY_BLOCKS
 
+        @cache
         def locate(path: str) -> tuple[BlockRange, ...]:
-            if path not in found:
-                found[path] = tuple(
-                    BlockRange(**{**block, "nodes": tuple(block["nodes"])})
-                    for block in self.names.locate(path)
-                )
-            return found[path]
+            if path in placed:
+                return placed[path].ranges()
+            return tuple(
+                BlockRange(**{**block, "nodes": tuple(block["nodes"])}) for block in self.names.locate(path)
+            )
 
-        specs = [job if isinstance(job, JobSpec) else build_job(job, locate) for job in jobs]
+        def build(job: PlannedJob) -> JobSpec:
+            file = placed.get(job.input or "") if are_many else None
+            if file is None or not suits(job, file.lengths):
+                return build_job(job, locate)
+            return build_job(job, locate, splits=PlacedSplits(file))
+
+        specs = [job if isinstance(job, JobSpec) else build(job) for job in jobs]
         for job, spec in zip(jobs, specs, strict=True):
             if isinstance(job, JobSpec):
                 replicas = {s.block: tuple(dict.fromkeys(s.hosts)) for s in spec.splits if s.block}

@@ -83,12 +83,17 @@ class PlannedJob:
         return own if self.input is None else (self.input, *own)
 
 
-def build_job(planned: PlannedJob, locate: Locate, params: Mapping[str, Any] | None = None) -> JobSpec:
+def build_job(
+    planned: PlannedJob,
+    locate: Locate,
+    params: Mapping[str, Any] | None = None,
+    splits: Sequence[Split] | None = None,
+) -> JobSpec:
     """Return the planned job as a job to submit, after its input is stored.
 
     `locate` returns the blocks of a file. `params` are added to the planned parameters, such as the key
-    ranges that the driver computes for the application sort. Raises ValueError if the file does not have the
-    planned blocks.
+    ranges that the driver computes for the application sort. `splits` are the job's splits if the caller has
+    made them. Raises ValueError if the file does not have the planned blocks.
     """
     return JobSpec(
         job=planned.job,
@@ -99,7 +104,7 @@ def build_job(planned: PlannedJob, locate: Locate, params: Mapping[str, Any] | N
         priority=planned.priority,
         submit_s=planned.submit_s,
         deadline_s=planned.deadline_s,
-        splits=_splits(planned, locate),
+        splits=_splits(planned, locate) if splits is None else splits,
         reduces=planned.reduces,
         map_demand=planned.map_demand,
         reduce_demand=planned.reduce_demand,
@@ -113,7 +118,7 @@ def _splits(planned: PlannedJob, locate: Locate) -> tuple[Split, ...]:
     if planned.input is None:
         return tuple(Split(index=index) for index in range(planned.maps))
     blocks = sorted(locate(planned.input), key=lambda block: block.offset)
-    if planned.map_costs and not _suits(planned, blocks):
+    if planned.map_costs and not suits(planned, [block.length for block in blocks]):
         return _ranges(planned, planned.input, blocks)
     if len(blocks) != planned.maps:
         raise ValueError(
@@ -132,11 +137,15 @@ def _splits(planned: PlannedJob, locate: Locate) -> tuple[Split, ...]:
     )
 
 
-def _suits(planned: PlannedJob, blocks: Sequence[BlockRange]) -> bool:
-    """Return whether block i has all the bytes that map i reads, for each map of the job."""
-    return len(blocks) == planned.maps and all(
-        cost.read_bytes <= block.length for cost, block in zip(planned.map_costs, blocks, strict=True)
-    )
+def suits(planned: PlannedJob, lengths: Sequence[int]) -> bool:
+    """Return whether map i of the job can read block i of a file, whose blocks have `lengths` bytes.
+
+    There must be a block for each map, with all the bytes that the map reads.
+    """
+    if len(lengths) != planned.maps:
+        return False
+    costs = planned.map_costs
+    return not costs or all(cost.read_bytes <= length for cost, length in zip(costs, lengths, strict=True))
 
 
 def _ranges(planned: PlannedJob, file: str, blocks: Sequence[BlockRange]) -> tuple[Split, ...]:

@@ -80,14 +80,14 @@ def the_day(folder: Path, repeats: int, trace: Path) -> list[Figure]:
             values=[DAY_TASKS / each.wall_s for each in took],
             unit="tasks/s",
             low=50_000,
-            note=_noted(took),
+            note=noted(took),
         )
         for name, took in alone.items()
     ]
     slowest_s = max(statistics.median(each.wall_s for each in took) for took in alone.values())
     ratios = [each.wall_s / slowest_s for each in three]
     name = "FB-2010's day, three policies on all cores / the slowest of them alone"
-    return [*figures, Figure(name=name, values=ratios, unit="x", high=1.7, note=_noted(three))]
+    return [*figures, Figure(name=name, values=ratios, unit="x", high=1.7, note=noted(three))]
 
 
 def lone_jobs(folder: Path, repeats: int) -> list[Figure]:
@@ -116,10 +116,11 @@ def six_nodes(folder: Path, repeats: int) -> list[Figure]:
 
 def _seconds(name: str, took: Sequence[Took], high: float | None) -> Figure:
     values = [each.wall_s for each in took]
-    return Figure(name=name, values=values, unit="s", high=high, note=_noted(took))
+    return Figure(name=name, values=values, unit="s", high=high, note=noted(took))
 
 
-def _noted(took: Sequence[Took]) -> str:
+def noted(took: Sequence[Took]) -> str:
+    """Return the medians of elapsed time, CPU time and memory as a text."""
     middle = {key: statistics.median(getattr(each, key) for each in took) for key in Took.__slots__}
     return f"{middle['wall_s']:.1f} s, {middle['cpu_s']:.1f} CPU-s, {middle['peak_gib']:.2f} GiB"
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedbed.scheduler.coded_columns import plain_texts
 from schedbed.scheduler.history import (
     COLUMNS,
     FLOAT,
@@ -17,6 +18,7 @@ from schedbed.scheduler.history import (
     STR,
     History,
     frame,
+    groups_by_run,
     merge,
     read_table,
     read_tables,
@@ -158,3 +160,24 @@ def test_one_run_is_read_out_of_several_and_equal_strings_are_one_object(tmp_pat
     assert mine.equals(asked) and (mine.dtypes == whole.dtypes).all()
     assert len({id(app) for app in mine["app"]}) == 1 < len({id(name) for name in mine["job"]})
     assert read_table(tmp_path, "jobs", ("delay", 0)).empty
+
+
+def test_texts_stored_as_codes_are_the_same_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schedbed.scheduler.history.ROW_GROUP_ROWS", 3)
+    rows = [(float(number), "kill", f"n{9 - number % 4}", None) for number in range(11)]
+    for folder, is_coded in ((tmp_path / "plain", False), (tmp_path / "coded", True)):
+        history = History(folder, "fifo", 0)
+        for low, high in ((0, 3), (3, 4), (4, 9), (9, 11)):
+            data = frame("faults", rows[low:high]).drop(columns=["policy", "repeat"])
+            history.append_frame(
+                "faults", data.astype({"kind": "category", "target": "category"}) if is_coded else data
+            )
+        assert merge(folder) == []
+    plain, coded = (read_table(tmp_path / name, "faults") for name in ("plain", "coded"))
+    assert plain.equals(coded) and len(coded) == len(rows)
+    codes = read_table(tmp_path / "coded", "faults", ("fifo", 0), coded=True)
+    assert list(codes["target"].cat.categories) == ["n6", "n7", "n8", "n9"]
+    assert plain_texts(codes).equals(plain)
+    later = read_table(tmp_path / "coded", "faults", coded=True, keep=lambda data: data["t"] > 2.5)
+    assert later["t"].tolist() == [row[0] for row in rows[3:]]
+    assert groups_by_run(tmp_path / "coded", "faults") == {("fifo", 0): [0, 1, 2]}

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,9 @@ class Coded:
         """
         import pandas as pd
 
+        if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
+            codes, different = pd.factorize(values, use_na_sentinel=False)
+            return Coded(codes, np.asarray(different, object)).renamed(to, missing)
         codes, different = pd.factorize(np.asarray(values, object), use_na_sentinel=False)
         return Coded(codes, different).renamed(to, missing)
 
@@ -68,6 +74,11 @@ class Coded:
         return {str(self.names[code]): places[code] for code in np.flatnonzero(counts)}
 
 
+def filled(texts: pd.Series) -> pd.Series:
+    """Return a column of texts with an empty text for each missing value. The column may be categorical."""
+    return texts.astype(object).fillna("") if texts.isna().any() else texts
+
+
 def places_of(keys: Any, values: Any) -> np.ndarray:
     """Return the position of each value among the keys, or -1 for a value that is not a key.
 
@@ -75,7 +86,9 @@ def places_of(keys: Any, values: Any) -> np.ndarray:
     """
     import pandas as pd
 
-    codes, different = pd.factorize(np.asarray(values, object), use_na_sentinel=False)
+    is_coded = isinstance(getattr(values, "dtype", None), pd.CategoricalDtype)
+    codes, different = pd.factorize(values if is_coded else np.asarray(values, object), use_na_sentinel=False)
+    different = np.asarray(different, object)
     if not len(codes):
         return np.zeros(0, np.intp)
     return pd.Index(np.asarray(keys, object)).get_indexer(pd.Index(different))[codes]

@@ -61,7 +61,9 @@ def _of_tasks(first: pd.DataFrame, causes: Mapping[str, np.ndarray], used: pd.Da
     shuffle = np.where((first["kind"] == "reduce").to_numpy(), np.nan_to_num(fetched), 0.0)
     again = assigned - first["assigned"].to_numpy(float)
     columns = [*(causes[cause] for cause in CAUSES), again, shuffle, end - assigned - shuffle]
-    return np.clip(np.nan_to_num(np.column_stack(columns)), 0.0, None)
+    made = np.column_stack(columns)
+    np.nan_to_num(made, copy=False)
+    return np.clip(made, 0.0, None, out=made)
 
 
 def _of_jobs(place: np.ndarray, jobs: int, tasks: np.ndarray) -> np.ndarray:
@@ -70,7 +72,7 @@ def _of_jobs(place: np.ndarray, jobs: int, tasks: np.ndarray) -> np.ndarray:
     `place` contains the index of the job of each task, or -1 for a task to be ignored.
     """
     known = place >= 0
-    sums = [np.bincount(place[known], column, jobs) for column in tasks[known].T]
+    sums = [np.bincount(place[known], column[known], jobs) for column in tasks.T]
     return np.column_stack(sums) if jobs else np.zeros((0, len(SPENT)))
 
 

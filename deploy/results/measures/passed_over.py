@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from schedbed.deploy.results.measures.coded import Coded, places_of
+from schedbed.deploy.results.measures.coded import Coded, filled, places_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +53,7 @@ class SkipWindows:
         end = np.where(firsts[job] + at < ends[job], given[np.minimum(firsts[job] + at, len(known))], np.inf)
         follows = np.append(job[1:] == job[:-1], False)[: len(job)]
         following = np.where(follows, np.append(start[1:], np.inf)[: len(start)], np.inf)
-        reasons = Coded.of(skips["reason"].fillna(""))
+        reasons = Coded.of(filled(skips["reason"]))
         is_data = np.array([name.startswith(WAITS_FOR_DATA) for name in reasons.names], bool)
         for_data = is_data[reasons.codes[order]] if len(order) else np.zeros(0, bool)
         return SkipWindows(jobs, job, start, np.minimum(end, following), for_data)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from schedbed.deploy.results.measures.coded import Coded, places_of
+from schedbed.deploy.results.measures.coded import Coded, filled, places_of
 from schedbed.deploy.results.measures.passed_over import Area, SkipWindows
 from schedbed.deploy.results.measures.series import Intervals, Steps, active_users
 
@@ -66,7 +66,7 @@ def _splits(first: pd.DataFrame) -> np.ndarray:
     The value is -1 for a task that was not split off.
     """
     made = np.full(len(first), -1)
-    split_of = first["split_of"].fillna("").to_numpy(object)
+    split_of = filled(first["split_of"]).to_numpy(object)
     cut = np.flatnonzero(split_of != "")
     if len(cut):
         made[cut] = places_of(first.index, split_of[cut])

@@ -64,7 +64,7 @@ def band_lanes(mine: RunTables, bands: Bands, end_s: float) -> dict[str, Any]:
         for of in bands.members
     ]
     band_of = {str(mine.nodes[i]["node"]): band for band, of in enumerate(bands.members) for i in of}
-    band = mine.attempts["node"].map(band_of).fillna(-1).to_numpy(int)
+    band = mine.attempts["node"].astype("str").map(band_of).fillna(-1).to_numpy(int)
     bands_of = Intervals.of(mine.attempts, Coded(band, np.array(bands.names)), mine.end_s).group.codes
     made: dict[str, Any] = {
         "names": bands.names,

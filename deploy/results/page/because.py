@@ -17,6 +17,7 @@ import numpy as np
 
 from schedbed.deploy.results import stats
 from schedbed.deploy.results.comparison import LEVEL, Policies
+from schedbed.deploy.results.measures.coded import filled
 from schedbed.deploy.results.measures.passed_over import WAITS_FOR_DATA
 from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.measures.waits import SIZES, size_of
@@ -247,7 +248,7 @@ def of_locality(pair: ComparedPair, runs: Runs) -> Cause:
     told = _maps_ran(pair, runs)
     if pair.winner in runs:
         data = runs[pair.winner].tables["decisions"]
-        waits = data["reason"].fillna("").astype(str).str.startswith(WAITS_FOR_DATA)
+        waits = filled(data["reason"]).astype(str).str.startswith(WAITS_FOR_DATA)
         passed = int((waits & (data["answer"] == "skip")).sum())
         told += f"; {pair.winner} passed a job over {passed:,} times to wait for its data" if passed else ""
     return Cause(evidence=told)

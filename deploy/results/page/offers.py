@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedbed.deploy.results.measures.coded import Coded
+from schedbed.deploy.results.measures.coded import Coded, filled
 from schedbed.deploy.results.metrics import RunTables
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _launches(mine: RunTables, drawn: pd.DataFrame) -> list[str]:
     data = mine.tables["decisions"]
     data = data[data["answer"].isin(["launch", "split"])].sort_values("t", kind="stable")
     found: dict[tuple[str, str], list[tuple[float, str]]] = {}
-    why = data["reason"].fillna("").astype(str)
+    why = filled(data["reason"]).astype(str)
     for task, node, t, reason in zip(data["task"], data["node"], data["t"], why, strict=True):
         found.setdefault((task, node), []).append((t, reason))
     made: list[str] = []
@@ -125,5 +125,5 @@ def _stretches(decisions: pd.DataFrame) -> pd.DataFrame:
 
 def _kinds(reasons: pd.Series) -> Coded:
     """Return the reasons with each number replaced by `…`, so that similar reasons become equal."""
-    coded = Coded.of(reasons.fillna(""))
+    coded = Coded.of(filled(reasons))
     return coded.renamed({name: NUMBER.sub("…", name) for name in coded.names.tolist()})

@@ -17,6 +17,7 @@ NOT_COMPILED = (
     "columns.py",
     "covers.py",
     "flow_arrays.py",
+    "input_tables.py",
     "run_compiled.py",
     "tables.py",
 )

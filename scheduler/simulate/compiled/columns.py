@@ -3,8 +3,8 @@ attempts, jobs)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
+from operator import add
 
 import numpy as np
 
@@ -12,11 +12,14 @@ from schedbed.scheduler.core.rows import JobRow
 from schedbed.scheduler.simulate.compiled import state as names
 from schedbed.scheduler.simulate.compiled.arrays import Values
 from schedbed.scheduler.simulate.compiled.state import State
+from schedbed.scheduler.simulate.placed_files import PlacedSplits
 from schedbed.scheduler.simulate.row_frames import Column, Text
 from schedbed.scheduler.simulate.tracked_nodes import SimNode
 from schedbed.tasks.specs import JobSpec, TaskKind, task_id
 
 LOCALITIES = ("off", "rack", "node")
+MAP, REDUCE = TaskKind
+KEYS_MIN = 1 << 16
 KINDS = ("map", "reduce")
 
 
@@ -26,10 +29,16 @@ class Labels:
     """
 
     def __init__(self, jobs: Sequence[JobSpec], nodes: Sequence[SimNode], node_wait_s: float) -> None:
-        self.jobs = [job.job for job in jobs]
-        self.nodes = [node.spec.node for node in nodes]
+        import pandas as pd
+
+        self.jobs = pd.Index([job.job for job in jobs], dtype="str")
+        self.nodes = pd.Index([node.spec.node for node in nodes], dtype="str")
         self.racks = list(dict.fromkeys(node.spec.rack for node in nodes))
-        self._ids = np.array([*chain.from_iterable(map(_ids, jobs)), ""], object)
+        sizes = np.array([(job.maps, job.reduces) for job in jobs], np.int64).ravel()
+        self._stage_ends = np.cumsum(sizes)
+        self._stage_at = self._stage_ends - sizes
+        self._prefixes = [task_id(job.job, kind, 0)[:-6] for job in jobs for kind in (MAP, REDUCE)]
+        self._suffixes = [f"{number:06d}" for number in range(int(sizes.max(initial=0)))]
         self._templates = {
             names.NODE_LOCAL: "node-local",
             names.RACK_LOCAL: "rack-local",
@@ -45,8 +54,12 @@ class Labels:
         }
 
     def tasks(self, tasks: Values) -> list[str]:
-        """Return the ids of the tasks whose numbers are in the array `tasks`. The number -1 becomes ""."""
-        return self._ids[tasks].tolist()
+        """Return the ids of the tasks whose numbers are in the array `tasks`."""
+        stages = np.searchsorted(self._stage_ends, tasks, side="right")
+        prefixes = map(self._prefixes.__getitem__, stages.tolist())
+        return list(
+            map(add, prefixes, map(self._suffixes.__getitem__, (tasks - self._stage_at[stages]).tolist()))
+        )
 
     def launched(self, tasks: Values) -> Text:
         """Return the ids of launched tasks as a text column. The number -1 (no task) becomes "".
@@ -66,11 +79,30 @@ class Labels:
         """
         import pandas as pd
 
-        places, values = pd.factorize(_tenths(rows["value"]))
-        codes, found = pd.factorize(rows["reason"].astype(np.int64) * len(values) + places)
+        values = _tenths(rows["value"])
+        places = np.rint(values * 10).astype(np.int64)
+        if (places / 10 == values).all():
+            values = np.arange(places.max(initial=0) + 1) / 10
+        else:
+            places, values = pd.factorize(values)
+        codes, found = _coded(rows["reason"].astype(np.int64) * len(values) + places)
         pairs = (divmod(key, len(values)) for key in found.tolist())
         texts = [self._templates[reason].format(float(values[place])) for reason, place in pairs]
         return Text(codes, texts)
+
+
+def _coded(keys: Values) -> tuple[Values, Values]:
+    """Return a code for each key, which is a number from 0 on, and the key of each code."""
+    import pandas as pd
+
+    if keys.max(initial=0) > max(len(keys), KEYS_MIN):
+        return pd.factorize(keys)
+    is_found = np.zeros(keys.max(initial=0) + 1, bool)
+    is_found[keys] = True
+    found = np.flatnonzero(is_found)
+    code_of = np.zeros(len(is_found), np.int32)
+    code_of[found] = np.arange(len(found))
+    return code_of[keys], found
 
 
 def _tenths(values: Values) -> Values:
@@ -82,13 +114,6 @@ def _tenths(values: Values) -> Values:
     tenths = np.rint(values * 10)
     half_way = np.abs(np.abs(values * 10 - tenths) - 0.5) < 1e-6
     return np.where(half_way, values, tenths / 10)
-
-
-def _ids(job: JobSpec) -> Iterator[str]:
-    """Yield the ids of the job's tasks, maps first."""
-    for kind, count in ((TaskKind.MAP, job.maps), (TaskKind.REDUCE, job.reduces)):
-        prefix = task_id(job.job, kind, 0)[:-6]
-        yield from [f"{prefix}{number:06d}" for number in range(count)]
 
 
 def decisions(state: State, said: Labels, low: int, high: int) -> dict[str, Column]:
@@ -170,16 +195,25 @@ def attempts(state: State, said: Labels, splits: tuple[Values, Values], which: V
 
 def splits_of(jobs: Sequence[JobSpec]) -> tuple[Values, Values]:
     """Return the offsets and the lengths of the splits of all tasks in bytes. They are zero for reduces."""
-    offsets: list[int] = []
-    lengths: list[int] = []
+    offsets: list[Values] = [np.zeros(0, np.int64)]
+    lengths: list[Values] = [np.zeros(0, np.int64)]
     for job in jobs:
-        offsets += [split.offset for split in job.splits] + [0] * job.reduces
-        lengths += [split.length for split in job.splits] + [0] * job.reduces
-    return np.array(offsets, np.int64), np.array(lengths, np.int64)
+        none = np.zeros(job.reduces, np.int64)
+        splits = job.splits
+        if isinstance(splits, PlacedSplits):
+            offsets += [splits.file.offsets, none]
+            lengths += [np.array(splits.file.lengths, np.int64), none]
+        else:
+            offsets += [np.array([split.offset for split in splits], np.int64), none]
+            lengths += [np.array([split.length for split in splits], np.int64), none]
+    return np.concatenate(offsets), np.concatenate(lengths)
 
 
-def job_row(state: State, spec: JobSpec, number: int) -> JobRow:
-    """Return the row of the jobs table for the ended job `spec`, whose number in the arrays is `number`."""
+def job_row(state: State, spec: JobSpec, number: int, lengths: Values) -> JobRow:
+    """Return the row of the jobs table for the ended job `spec`, whose number in the arrays is `number`.
+
+    `lengths` contains the lengths in bytes of the splits of all tasks.
+    """
     entry = state.jobs[number]
     return JobRow(
         spec.job,
@@ -193,7 +227,7 @@ def job_row(state: State, spec: JobSpec, number: int) -> JobRow:
         spec.deadline_s,
         spec.maps,
         spec.reduces,
-        spec.input_bytes,
+        int(lengths[entry.first : entry.first + entry.maps].sum()),
         int(entry.output_bytes),
         "succeeded",
     )

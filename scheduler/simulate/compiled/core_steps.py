@@ -13,6 +13,7 @@ from schedbed.scheduler.simulate.compiled import (
     job_orders,
     map_picks,
     reduce_feeds,
+    slot_answers,
     timer_chains,
 )
 from schedbed.scheduler.simulate.compiled.contended import contended
@@ -23,7 +24,6 @@ from schedbed.scheduler.simulate.compiled.state import (
     DUE_EVENT,
     IN_PLACE,
     JOB_OVER,
-    REDUCE_REASON,
     REPLY_EVENT,
     State,
 )
@@ -175,44 +175,6 @@ def committed(state: State, task: int) -> None:
 # ---------------------------------------------------------------------- offers
 
 
-@compiled
-def _decided(state: State, task: int, job: int, node: int, kind: int, reason: int, value: float) -> None:
-    row = state.decision_rows[state.num.n_decisions]
-    state.num.n_decisions += 1
-    row.t = state.sec.now
-    row.value = value
-    row.node = node
-    row.job = job
-    row.task = task
-    row.kind = kind
-    row.reason = reason
-
-
-@twin_of("schedbed.scheduler.policy:Composed.decide", "schedbed.scheduler.policy:Composed._offer")
-@compiled
-def _decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
-    """Let the policy choose a task for a free slot of the node. `kind` is 0 for a map, 1 for a reduce.
-
-    Returns the number of the task (-1 for none), the code of the reason, and a value for the reason's text,
-    such as the seconds that the job has waited. Mirrors `Composed.decide`.
-    """
-    for place in range(state.num.pools[kind]):
-        pool = state.order[kind * len(state.pools) + place]
-        base = kind * state.num.jobs + state.pools[pool].at
-        for at in range(state.pool_stages[2 * pool + kind].ready):
-            job = state.ready[base + at]
-            if kind:
-                return map_picks.first_of(state, job, 1), REDUCE_REASON, 0.0
-            if not state.num.is_delay:
-                return map_picks.greedy(state, job, node)
-            task, reason, value = map_picks.delay(state, job, node)
-            if task >= 0:
-                return task, reason, value
-            if task == map_picks.WAITS and state.num.writes_skips:
-                _decided(state, -1, job, node, kind, reason, value)
-    return -1, 0, 0.0
-
-
 @twin_of("schedbed.scheduler.core.ledger:Ledger.launch", "schedbed.scheduler.core.entities:Node.hold")
 @compiled
 def _launch(state: State, task: int, node: int, kind: int) -> None:
@@ -264,10 +226,10 @@ def _offer(state: State, node: int, kind: int) -> None:
     entry = state.nodes[node]
     while state.num.ready[kind] > 0 and (entry.free_reduces if kind else entry.free_maps) > 0:
         job_orders.settle(state)
-        task, reason, value = _decide(state, node, kind)
+        task, reason, value = slot_answers.decide(state, node, kind)
         if task < 0:
             return
-        _decided(state, task, state.tasks[task].job, node, kind, reason, value)
+        slot_answers.decided(state, task, state.tasks[task].job, node, kind, reason, value)
         _launch(state, task, node, kind)
 
 

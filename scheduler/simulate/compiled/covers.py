@@ -21,6 +21,10 @@ ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair"), ("greedy", "delay"), ("slots"
 """The compiled versions of each axis, by the names in the attribute `compiled_as` of axes."""
 
 
+class NotCovered(Exception):
+    """Raised for a simulation that the compiled loop does not support. The message contains the reason."""
+
+
 def why_not(simulation: Simulation) -> str | None:
     """Return the reason why the compiled loop cannot run the simulation, or None if no reason was found.
 

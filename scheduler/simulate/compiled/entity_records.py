@@ -34,6 +34,10 @@ class NodeEntry(Record):
     timers: i8
     rank: i4  # Position of the node in the order of timers.
     rack: i4
+    beside_at: i8  # Range of the node in `State.beside`: first submitted jobs with maps to start.
+    beside_left: i8  # End of these jobs; unused entries follow.
+    beside_next: i8  # From here on, jobs that are not submitted yet.
+    beside_end: i8
     in_maps: i1  # 1 if in the ring of nodes with a free map slot.
     in_reduces: i1
 
@@ -62,13 +66,26 @@ class JobEntry(Record):
     racks_at: i8
     racks_end: i8
     chain: i4  # Chain of the nodes that run its reduces; -1 if none do.
-    wait: f8  # Seconds waited so far under delay scheduling.
     room: f8  # Memory of a reduce for fetched data, in bytes.
     map_memory: i8  # Memory that each map declares, in bytes.
     reduce_memory: i8
+
+
+class PatienceEntry(Record):
+    """The waiting of a job under delay scheduling, and where the last offered node has input of the job.
+
+    Mirrors `Patience`. `near` and `beside` are positions in the tables with these names, and are valid only
+    if `offer` is the number of the current offer.
+    """
+
+    wait: f8  # Seconds waited so far.
     skipped: f8
     skipped_heartbeat: i8
+    offer: i8
+    near: i4
+    beside: i4
     level: i4
+    has_free: i1  # 0 if no unstarted map of the job prefers no node.
 
 
 class StageEntry(Record):
@@ -162,6 +179,16 @@ class NearEntry(Record):
     where: i4
     cursor: i8
     end: i8
+
+
+class BesideEntry(Record):
+    """A job with input on a node: the number of the job, and the position of its group of maps in `near`.
+
+    The number is -1 if all maps of the group have started.
+    """
+
+    job: i4
+    near: i4
 
 
 class FeedEntry(Record):

@@ -41,7 +41,13 @@ def _near(state: State, low: int, high: int, where: int) -> int:
             high = middle
     if low == end or state.near[low].where != where:
         return -1
-    found = state.near[low]
+    return _unstarted_in(state, low)
+
+
+@compiled
+def _unstarted_in(state: State, group: int) -> int:
+    """Return the next unstarted map of a group of maps, or -1. `group` is the group's position in `near`."""
+    found = state.near[group]
     while found.cursor < found.end:
         task = state.near_task[found.cursor]
         if state.tasks[task].node < 0:
@@ -134,19 +140,24 @@ def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
     """Return a map of the job for the node, the code of the reason, and the waiting time (s) for its text.
 
     Instead of a map, returns `WAITS` if delay scheduling makes the job wait for a nearer node, or `NONE` if
-    the job was already skipped in the current heartbeat. Mirrors `Delay.pick`.
+    the job was already skipped in the current heartbeat. `State.patience` says where the node has input of
+    the job. Mirrors `Delay.pick`.
     """
-    entry, sec = state.jobs[job], state.sec
+    entry, sec = state.patience[job], state.sec
     if entry.skipped_heartbeat == state.num.heartbeats:
         return NONE, 0, 0.0
-    task = local_map(state, job, node)
-    if task >= 0:
-        entry.wait = 0.0
-        entry.level = 0
-        return task, NODE_LOCAL, 0.0
-    task = free_map(state, job)
-    if task >= 0:
-        return task, NO_PREFERENCE, 0.0
+    if entry.offer == state.num.offers:
+        task = _unstarted_in(state, entry.near)
+        if task >= 0:
+            entry.wait = 0.0
+            entry.level = 0
+            return task, NODE_LOCAL, 0.0
+        state.beside[entry.beside].job = -1
+    if entry.has_free:
+        task = free_map(state, job)
+        if task >= 0:
+            return task, NO_PREFERENCE, 0.0
+        entry.has_free = 0
     wait_s, level = entry.wait, entry.level
     if level or wait_s >= sec.node_wait:
         task, new_level = rack_map(state, job, node), 1
@@ -181,7 +192,8 @@ def waited(state: State, now_s: float) -> None:
 
     Mirrors `Delay.beat`.
     """
+    patience, skipped = state.patience, state.skipped
     for place in range(state.num.skipped):
-        job = state.jobs[state.skipped[place]]
+        job = patience[skipped[place]]
         job.wait += now_s - job.skipped
     state.num.skipped = 0

@@ -15,13 +15,13 @@ from schedbed.scheduler.simulate.compiled.columns import Labels
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown
 from schedbed.scheduler.simulate.compiled.loop import GOES_ON, NEEDS_BLOCK, NEEDS_ROOM, STUCK, run_loop
 from schedbed.scheduler.simulate.compiled.state import State
-from schedbed.scheduler.simulate.compiled.tables import NotCovered, make_state
+from schedbed.scheduler.simulate.compiled.tables import ROWS, make_state
 from schedbed.scheduler.simulate.row_frames import put_columns
 from schedbed.scheduler.simulate.setup import Stuck
 from schedbed.scheduler.simulate.simulation import OnProgress, Simulation
 from schedbed.tasks.specs import TaskKind, task_id
 
-ATTEMPTS_AT_ONCE = 100_000
+ATTEMPTS_AT_ONCE = 2 * ROWS
 
 
 def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | None:
@@ -34,10 +34,10 @@ def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | 
     if why is not None:
         return why
     try:
-        state = make_state(simulation)
-    except NotCovered as error:
+        begun = _CompiledRun(simulation, make_state(simulation))
+    except covers.NotCovered as error:
         return str(error)
-    _CompiledRun(simulation, state).run(on_progress)
+    begun.run(on_progress)
     return None
 
 
@@ -68,7 +68,7 @@ class _CompiledRun:
             if outcome == NEEDS_ROOM:
                 self._state = grown(self._state)
                 continue
-            self._hand_on()
+            self._hand_on(every=outcome != GOES_ON)
             self._tell()
             if on_progress is not None:
                 on_progress(self._simulation)
@@ -76,8 +76,9 @@ class _CompiledRun:
                 now_s = self._simulation.now_s
                 raise Stuck(f"at {now_s:.3f} s nothing is left to happen, but jobs wait")
             if outcome != GOES_ON:
-                self._simulation.close()
-                return
+                break
+        del self._state, self._said, self._splits  # The rows that are left may take as much memory.
+        self._simulation.close()
 
     def _store_files(self) -> None:
         """Apply the recorded changes of output files at the simulated NameNode."""
@@ -183,25 +184,30 @@ class _CompiledRun:
             block_bytes=blocks.size_bytes,
         )
 
-    def _hand_on(self) -> None:
-        """Write all new rows of decisions, heartbeats, attempts and jobs to the output tables."""
+    def _hand_on(self, *, every: bool) -> None:
+        """Write new rows of decisions, heartbeats, attempts and jobs to the output tables.
+
+        Without `every`, only tables with at least `ROWS` new rows are written, since a part file with few
+        rows takes almost as long as one with many.
+        """
         state, said, num, rows = self._state, self._said, self._state.num, self._simulation.rows
+        least = 1 if every else ROWS
         decided, heartbeats = int(num.n_decisions), int(num.n_heartbeats)
-        for low in range(0, decided, ATTEMPTS_AT_ONCE):
-            put_columns(
-                rows, "decisions", columns.decisions(state, said, low, min(decided, low + ATTEMPTS_AT_ONCE))
-            )
-        decision_s = self._simulation.setup.timing.decision_s
-        if heartbeats:
+        if decided >= least:
+            put_columns(rows, "decisions", columns.decisions(state, said, 0, decided))
+            num.n_decisions = 0
+        if heartbeats >= least:
+            decision_s = self._simulation.setup.timing.decision_s
             put_columns(rows, "heartbeats", columns.heartbeats(state, said, decision_s, heartbeats))
-        num.n_decisions = num.n_heartbeats = 0
+            num.n_heartbeats = 0
         ended = int(num.n_attempts)
-        for low in range(self._attempts, ended, ATTEMPTS_AT_ONCE):
-            which = state.attempt_rows[low : min(ended, low + ATTEMPTS_AT_ONCE)]
-            put_columns(rows, "attempts", columns.attempts(state, said, self._splits, which))
-        self._attempts = ended
+        if ended - self._attempts >= least:
+            for low in range(self._attempts, ended, ATTEMPTS_AT_ONCE):
+                which = state.attempt_rows[low : min(ended, low + ATTEMPTS_AT_ONCE)]
+                put_columns(rows, "attempts", columns.attempts(state, said, self._splits, which))
+            self._attempts = ended
         for number in state.job_rows[self._jobs : int(num.n_jobs)].tolist():
-            rows.job(columns.job_row(state, self._simulation.jobs[number], number))
+            rows.job(columns.job_row(state, self._simulation.jobs[number], number, self._splits[1]))
         self._jobs = int(num.n_jobs)
 
     def _tell(self) -> None:
@@ -212,7 +218,8 @@ class _CompiledRun:
         known.jobs = int(num.n_jobs)
         known.ends, known.heartbeats = int(num.reported), int(num.heartbeats)
         known.solved = Solved(int(num.solves), int(num.cut_short))
-        known.launches = int((self._state.tasks["node"] >= 0).sum())
+        submitted = self._state.stages[: 2 * int(num.next_job)]
+        known.launches = int((submitted["total"] - submitted["unstarted"]).sum())
         known.events = known.launches + known.ends + known.jobs + int(num.next_job)
         for node, timers in zip(simulation.nodes, self._state.nodes["timers"].tolist(), strict=True):
             node.timers = timers

@@ -61,6 +61,7 @@ class Numbers(Record):
     ready: Pair  # Jobs with a map, or a reduce, ready to start.
     saw: Pair  # 1 if tasks were ready when the timers were last updated.
     heartbeats: i8
+    offers: i8  # Offers of map slots under delay scheduling.
     skipped: i8
     dirty: i8
     pools: Pair  # Pools with a ready job.
@@ -138,6 +139,7 @@ class State(NamedTuple):
     num: Numbers
     nodes: Table[plain.NodeEntry]
     jobs: Table[plain.JobEntry]
+    patience: Table[plain.PatienceEntry]  # By job; empty without delay scheduling.
     stages: Table[plain.StageEntry]
     tasks: Table[plain.TaskEntry]
     costs: Table[plain.CostEntry]
@@ -152,6 +154,7 @@ class State(NamedTuple):
     holder: Ints  # Nodes with the input of each map, from the NameNode.
     near: Table[plain.NearEntry]  # Maps grouped by job and host, then by job and rack.
     near_task: Ints
+    beside: Table[plain.BesideEntry]  # Jobs by node, oldest first; empty without delay scheduling.
     event_s: Floats  # Times of the event heap.
     event_code: Ints
     end_s: Floats  # Times of the heap of attempts' ends.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, chain, islice, repeat
 from math import inf, nan
 from typing import TYPE_CHECKING, cast
 
@@ -24,9 +23,17 @@ from schedbed.scheduler.simulate.compiled.arrays import (
     records,
 )
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays
+from schedbed.scheduler.simulate.compiled.covers import NotCovered
 from schedbed.scheduler.simulate.compiled.heaps import WORD
+from schedbed.scheduler.simulate.compiled.input_tables import (
+    Inputs,
+    beside_table,
+    near_tables,
+    racks_of_nodes,
+)
 from schedbed.scheduler.simulate.compiled.state import DUE_EVENT, JOIN_EVENT, SHIFT, Numbers, Seconds, State
-from schedbed.tasks.specs import JobSpec, NodeId, Split
+from schedbed.scheduler.simulate.placed_files import PlacedSplits
+from schedbed.tasks.specs import JobSpec
 
 if TYPE_CHECKING:
     from schedbed.scheduler.locality.delay import Delay
@@ -37,10 +44,6 @@ ROWS = 1 << 18
 """Number of decisions, and of heartbeats, after which the loop pauses to pass rows on."""
 FILES = 1 << 14
 """Number of recorded file changes after which the loop pauses."""
-
-
-class NotCovered(Exception):
-    """Raised for a simulation that the compiled loop does not support. The message contains the reason."""
 
 
 class Costs:
@@ -80,52 +83,6 @@ class Costs:
         return table
 
 
-class Inputs:
-    """The inputs of all tasks: preferred nodes, nodes with a replica, and whether the task reads a block."""
-
-    def __init__(self, simulation: Simulation) -> None:
-        self._node = {node.spec.node: node.index for node in simulation.nodes}
-        self._replicas = simulation.storage.replicas_of
-        self.hosts: list[int] = []
-        self.hosts_end: list[int] = []
-        self.holders: list[int] = []
-        self.holders_end: list[int] = []
-        self.reads: list[bool] = []
-
-    def add(self, splits: Sequence[Split], costs: Sequence[TaskCost], reduces: int) -> None:
-        """Add inputs of maps, then `reduces` empty ones. Raises NotCovered if no node holds a map's block."""
-        reads = [
-            split.block is not None and cost.read_bytes > 0 for split, cost in zip(splits, costs, strict=True)
-        ]
-        hosts = [split.hosts for split in splits]
-        held = [self._held(split) if read else () for split, read in zip(splits, reads, strict=True)]
-        for split, read, nodes in zip(splits, reads, held, strict=True):
-            if read and (not nodes or nodes[0] not in self._node):
-                raise NotCovered(f"nobody holds {split.block}")
-        self.hosts += self._numbers(hosts)
-        self.holders += self._numbers(held)
-        no_input = [0] * reduces
-        self.hosts_end += _ends(self.hosts_end, [*map(len, hosts), *no_input])
-        self.holders_end += _ends(self.holders_end, [*map(len, held), *no_input])
-        self.reads += [*reads, *[False] * reduces]
-
-    def _held(self, split: Split) -> Sequence[NodeId]:
-        nodes = self._replicas(split)
-        return nodes if nodes is split.hosts else [node for node in nodes if node in self._node]
-
-    def _numbers(self, groups: Sequence[Sequence[NodeId]]) -> Iterator[int]:
-        """Return the numbers of the nodes in all groups, -1 for a node that is not in the cluster."""
-        return map(self._node.get, chain.from_iterable(groups), repeat(-1))
-
-
-def _ends(before: list[int], sizes: list[int]) -> Iterator[int]:
-    """Yield the end positions of adjacent ranges of the given sizes, which follow the ranges in `before`.
-
-    `before` contains the end positions of earlier ranges. If `before` is empty, the first range begins at 0.
-    """
-    return islice(accumulate(sizes, initial=before[-1] if before else 0), 1, None)
-
-
 def make_state(simulation: Simulation) -> State:
     """Return the arrays for a simulation that has not begun.
 
@@ -133,9 +90,10 @@ def make_state(simulation: Simulation) -> State:
     """
     jobs, nodes = simulation.jobs, simulation.nodes
     costs, inputs = Costs(), Inputs(simulation)
-    cost_of: list[int] = []
-    for job in jobs:
-        cost_of += costs.places(_costs(simulation, job, inputs))
+    cost_of = np.concatenate(
+        [np.fromiter(costs.places(_costs(simulation, job, inputs)), np.int32) for job in jobs]
+        or [np.zeros(0, np.int32)]
+    )
     speeds = {node.spec.core_speed for node in nodes}
     if any(cost.core_speed is not None and speeds != {cost.core_speed} for cost in costs.kept):
         raise NotCovered("tasks take longer on some nodes than on others")
@@ -144,9 +102,11 @@ def make_state(simulation: Simulation) -> State:
         raise NotCovered(why)
     tasks = _tasks(jobs, cost_of, inputs)
     job_table, stages = _jobs(jobs)
-    near, near_task = _near(simulation, job_table, tasks, inputs)
+    arrays = inputs.arrays()
+    arrays |= near_tables(simulation, job_table, tasks, arrays["host"])
     pools, pool_jobs = _pools(simulation, jobs, job_table)
     node_table, order = _nodes(simulation)
+    arrays |= _of_delay(simulation, job_table, node_table, arrays["near"])
     slots = sum(node.spec.map_slots + node.spec.reduce_slots for node in nodes)
     state = State(
         sec=record(Seconds),
@@ -163,10 +123,6 @@ def make_state(simulation: Simulation) -> State:
         order=np.zeros(2 * len(pools), np.int32),
         dirty=np.zeros(2 * len(job_table), np.int32),
         skipped=np.zeros(len(job_table), np.int32),
-        host=_array(inputs.hosts),
-        holder=_array(inputs.holders),
-        near=near,
-        near_task=near_task,
         end_s=np.zeros(slots + 1),
         end_code=np.zeros(slots + 1, np.int64),
         commits=np.zeros(len(tasks), np.int32),
@@ -175,6 +131,7 @@ def make_state(simulation: Simulation) -> State:
         attempt_rows=np.zeros(len(tasks), np.int32),
         job_rows=np.zeros(len(job_table), np.int32),
         file_rows=records(FILES + slots + len(nodes), plain.FileEntry),
+        **arrays,
         **_of_nodes(simulation),
         **_of_reduces(simulation, len(tasks)),
         **(flow_arrays.fluid(simulation, len(tasks)) if contention else flow_arrays.no_fluid()),
@@ -200,6 +157,23 @@ def _of_nodes(simulation: Simulation) -> Arrays:
         "decision_rows": records(ROWS + len(simulation.jobs) + widest + 16, plain.DecisionEntry),
         "heartbeat_rows": records(ROWS + len(specs), plain.HeartbeatEntry),
     }
+
+
+def _of_delay(
+    simulation: Simulation,
+    jobs: Table[plain.JobEntry],
+    nodes: Table[plain.NodeEntry],
+    near: Table[plain.NearEntry],
+) -> Arrays:
+    """Return the arrays of delay scheduling, which are almost empty without it."""
+    policy = simulation.master.policy
+    assert isinstance(policy, Composed)
+    if says(policy.locality, "compiled_as") != "delay":
+        return {"patience": records(0, plain.PatienceEntry), "beside": records(0, plain.BesideEntry)}
+    patience = records(len(jobs), plain.PatienceEntry)
+    patience["skipped_heartbeat"] = -1
+    patience["has_free"] = 1
+    return {"patience": patience, "beside": beside_table(jobs, near, nodes)}
 
 
 def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
@@ -245,13 +219,15 @@ def _costs(simulation: Simulation, job: JobSpec, inputs: Inputs) -> list[TaskCos
         limit, different = demand.memory_bytes, dict(zip(map(id, costs), costs, strict=True))
         if any(cost.memory_peak_bytes > limit for cost in different.values()):
             raise NotCovered(f"a task of {job.job} exceeds its memory")
-    if any(split.index != place for place, split in enumerate(job.splits)):
+    if not isinstance(job.splits, PlacedSplits) and any(
+        split.index != place for place, split in enumerate(job.splits)
+    ):
         raise NotCovered(f"{job.job} misnumbers its splits")
     inputs.add(job.splits, maps, job.reduces)
     return maps + reduces
 
 
-def _tasks(jobs: Sequence[JobSpec], cost_of: list[int], inputs: Inputs) -> Table[plain.TaskEntry]:
+def _tasks(jobs: Sequence[JobSpec], cost_of: Values, inputs: Inputs) -> Table[plain.TaskEntry]:
     count = len(cost_of)
     tasks = records(count, plain.TaskEntry)
     tasks["node"] = -1
@@ -260,11 +236,9 @@ def _tasks(jobs: Sequence[JobSpec], cost_of: list[int], inputs: Inputs) -> Table
     sizes = np.array([job.maps + job.reduces for job in jobs], np.int64)
     tasks["job"] = np.repeat(np.arange(len(jobs)), sizes)
     tasks["cost"] = cost_of
-    tasks["is_map"] = list(chain.from_iterable([1] * job.maps + [0] * job.reduces for job in jobs))
-    tasks["reads_block"] = inputs.reads
-    for name, ends in (("hosts", inputs.hosts_end), ("holders", inputs.holders_end)):
-        tasks[f"{name}_end"] = ends
-        tasks[f"{name}_at"][1:] = ends[:-1]
+    shapes = np.array([(job.maps, job.reduces) for job in jobs], np.int64).ravel()
+    tasks["is_map"] = np.repeat(np.tile([1, 0], len(jobs)), shapes)
+    inputs.fill(tasks)
     return tasks
 
 
@@ -277,47 +251,10 @@ def _jobs(jobs: Sequence[JobSpec]) -> tuple[Table[plain.JobEntry], Table[plain.S
         entry.priority, entry.submit = job.priority.rank, job.submit_s
         entry.weight = PRIORITY_WEIGHTS[job.priority.rank]
     table["chain"] = -1
-    table["skipped_heartbeat"] = -1
     stages["total"][0::2], stages["total"][1::2] = table["maps"], table["reduces"]
     stages["open"][0::2] = 1
     stages["place"] = -1
     return table, stages
-
-
-def _near(
-    simulation: Simulation, jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], inputs: Inputs
-) -> tuple[Table[plain.NearEntry], Values]:
-    """Return the groups of maps (of one job, with input on the same node or in the same rack) as a table, and
-    an array of the maps in the order of the groups. Stores the range of each job's groups in `jobs`.
-    """
-    hosts = np.array(inputs.hosts, np.int64)
-    owners = np.repeat(np.arange(len(tasks)), tasks["hosts_end"] - tasks["hosts_at"])
-    owners, hosts = owners[hosts >= 0], hosts[hosts >= 0]
-    racks, rack_of = _racks(simulation)
-    groups, members = [], []
-    at = done = 0
-    for name, where, count in (("hosts", hosts, len(rack_of)), ("racks", rack_of[hosts], racks)):
-        keys = tasks["job"][owners].astype(np.int64) * count + where
-        order = np.argsort(keys, kind="stable")
-        found, first = np.unique(keys[order], return_index=True)
-        part = records(len(found), plain.NearEntry)[: len(found)]
-        part["where"], part["cursor"] = found % count, first + done
-        part["end"] = np.append(first[1:], len(order)) + done if len(found) else 0
-        edges = np.searchsorted(found // count, np.arange(len(jobs) + 1)) + at
-        jobs[f"{name}_at"], jobs[f"{name}_end"] = edges[:-1], edges[1:]
-        groups.append(part)
-        members.append(owners[order])
-        at, done = at + len(found), done + len(order)
-    near = records(at, plain.NearEntry)
-    near[:at] = np.concatenate(groups)
-    return near, np.concatenate([*members, [0]]).astype(np.int32)
-
-
-def _racks(simulation: Simulation) -> tuple[int, Values]:
-    """Return the number of racks, and an array with the number of each node's rack."""
-    place: dict[str, int] = {}
-    rack_of = [place.setdefault(node.spec.rack, len(place)) for node in simulation.nodes]
-    return max(1, len(place)), np.array(rack_of, np.int64)
 
 
 def _pools(
@@ -352,7 +289,7 @@ def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
     Sets `base_s` of each node of the simulation, the time (s) from which its heartbeat intervals count.
     """
     table = records(len(simulation.nodes), plain.NodeEntry)
-    _, rack_of = _racks(simulation)
+    _, rack_of = racks_of_nodes(simulation)
     timing = simulation.setup.timing
     for node, entry in zip(simulation.nodes, table, strict=False):
         spec = node.spec

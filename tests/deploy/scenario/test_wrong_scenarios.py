@@ -48,6 +48,12 @@ def complaint(tmp_path, text: str, *sets: str, **options) -> str:
             "s.yaml:5: workload.jobs[0].map_count: unknown key, did you mean 'count'?",
         ),
         ("nodes: 4", "nodes: 0", "s.yaml:1: cluster.nodes: 0 is not at least 1"),
+        ("nodes: 4", "nodes: 100001", "s.yaml:1: cluster.nodes: more than 100,000 nodes"),
+        (
+            "maps: 2",
+            "count: 1001, maps: 10000",
+            "s.yaml:4: workload.jobs: more than 10,000,000 tasks",
+        ),
         ("racks: 2", "racks: 5", "s.yaml:1: cluster.racks: 5 racks for 4 nodes, expected at most one a node"),
         (
             "replication: 2",

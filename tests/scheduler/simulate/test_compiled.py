@@ -36,7 +36,8 @@ from tests.harness.simulation import MIB, NO_TIMING, Tape, simulate
 
 CONFIG: Any = numba_config
 CONFIG.DISABLE_JIT = "COMPILED" not in os.environ
-from schedbed.scheduler.simulate.compiled import columns  # noqa: E402
+from schedbed.scheduler.simulate import storage  # noqa: E402
+from schedbed.scheduler.simulate.compiled import columns, input_tables  # noqa: E402
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays  # noqa: E402
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown as enlarged  # noqa: E402
 from schedbed.scheduler.simulate.compiled.run_compiled import run  # noqa: E402
@@ -243,6 +244,12 @@ def test_it_does_so_for_attempts_that_contend(number: int) -> None:
 @pytest.mark.parametrize("seed, policy", [(3, "fair"), (13, "fifo"), pytest.param(16, "delay", marks=LONG)])
 def test_it_does_so_on_hardware_that_suffers(seed: int, policy: str) -> None:
     assert compare(suffering(seed, policy))
+
+
+def test_splits_made_when_they_are_needed_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "MANY_BLOCKS", 0)
+    monkeypatch.setattr(input_tables, "REPLICAS_AT_ONCE", 5)
+    assert [compare(story(seed, policy)) for seed, policy in ((2, "fifo"), (205, "delay"), (603, "delay"))]
 
 
 def test_arrays_that_are_full_grow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,205 @@
+"""Tables of where the inputs of maps are: by map, by job and node or rack, and by node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from schedbed.cluster.virtual.node_model import TaskCost
+from schedbed.scheduler.simulate.compiled import entity_records as plain
+from schedbed.scheduler.simulate.compiled.arrays import Arrays, Table, Values, records
+from schedbed.scheduler.simulate.compiled.covers import NotCovered
+from schedbed.scheduler.simulate.placed_files import PlacedFile, PlacedSplits
+from schedbed.tasks.specs import JobSpec, NodeId, Split
+
+if TYPE_CHECKING:
+    from schedbed.scheduler.simulate.simulation import Simulation
+
+
+REPLICAS_AT_ONCE = 1 << 20
+"""The number of replicas that are sorted at a time, to save memory."""
+
+
+class Inputs:
+    """The inputs of all tasks: preferred nodes, nodes with a replica, and whether the task reads a block.
+
+    All are kept as arrays, one for each call of `add`.
+    """
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._node = {node.spec.node: node.index for node in simulation.nodes}
+        self._replicas = simulation.storage.replicas_of
+        # Jobs with splits of their own may say where blocks are.
+        self._are_placed = not any(isinstance(job, JobSpec) for job in simulation.setup.jobs)
+        self._place_of = np.zeros(0, np.int32)  # By a placed file's number of a node.
+        self._hosts: list[Values] = []
+        self._host_counts: list[Values] = []
+        self._holders: list[Values] = []
+        self._holder_counts: list[Values] = []
+        self._reads: list[Values] = []
+
+    def add(self, splits: Sequence[Split], costs: Sequence[TaskCost], reduces: int) -> None:
+        """Add inputs of maps, then `reduces` empty ones. Raises NotCovered if no node holds a map's block."""
+        if self._are_placed and isinstance(splits, PlacedSplits):
+            self._add_placed(splits.file, costs, reduces)
+            return
+        reads = [
+            split.block is not None and cost.read_bytes > 0 for split, cost in zip(splits, costs, strict=True)
+        ]
+        hosts = [split.hosts for split in splits]
+        held = [self._held(split) if read else () for split, read in zip(splits, reads, strict=True)]
+        for split, read, nodes in zip(splits, reads, held, strict=True):
+            if read and (not nodes or nodes[0] not in self._node):
+                raise NotCovered(f"nobody holds {split.block}")
+        self._hosts.append(self._numbers(hosts))
+        self._host_counts.append(_counts(hosts, reduces))
+        self._holders.append(self._numbers(held))
+        self._holder_counts.append(_counts(held, reduces))
+        self._reads.append(np.array([*reads, *[False] * reduces], bool))
+
+    def _add_placed(self, file: PlacedFile, costs: Sequence[TaskCost], reduces: int) -> None:
+        """Add the inputs of maps that read the blocks of `file` one by one, as `add` does."""
+        reads = np.zeros(len(costs) + reduces, bool)
+        reads[: len(costs)] = [cost.read_bytes > 0 for cost in costs]
+        if len(self._place_of) < len(file.nodes):  # All files have the same list of nodes.
+            self._place_of = np.array([self._node.get(node, -1) for node in file.nodes], np.int32)
+        numbers = self._place_of[file.holders]
+        counts = np.zeros(len(reads), np.int32)
+        counts[: len(costs)] = np.diff(file.ends, prepend=0)
+        if not counts[reads].all():
+            raise NotCovered(f"nobody holds a block of {file.path}")
+        self._hosts.append(numbers)
+        self._host_counts.append(counts)
+        self._holders.append(numbers[np.repeat(reads, counts)])
+        self._holder_counts.append(counts * reads)
+        self._reads.append(reads)
+
+    def _held(self, split: Split) -> Sequence[NodeId]:
+        nodes = self._replicas(split)
+        return nodes if nodes is split.hosts else [node for node in nodes if node in self._node]
+
+    def _numbers(self, groups: Sequence[Sequence[NodeId]]) -> Values:
+        """Return the numbers of the nodes in all groups, -1 for a node that is not in the cluster."""
+        return np.fromiter(map(self._node.get, chain.from_iterable(groups), repeat(-1)), np.int32)
+
+    def arrays(self) -> Arrays:
+        """Return the fields `host` and `holder` of the state."""
+        return {"host": _joined(self._hosts), "holder": _joined(self._holders)}
+
+    def fill(self, tasks: Table[plain.TaskEntry]) -> None:
+        """Store in the table of all tasks whether each reads a block, and its ranges of `host` and `holder`."""
+        tasks["reads_block"] = np.concatenate(self._reads)
+        for name, counts in (("hosts", self._host_counts), ("holders", self._holder_counts)):
+            ends = np.cumsum(np.concatenate(counts), dtype=np.int64)
+            tasks[f"{name}_end"] = ends
+            tasks[f"{name}_at"][1:] = ends[:-1]
+
+
+def _counts(groups: Sequence[Sequence[NodeId]], reduces: int) -> Values:
+    return np.array([*map(len, groups), *[0] * reduces], np.int32)
+
+
+def _joined(parts: Sequence[Values]) -> Values:
+    """Return the arrays as one array, or an array with a single 0 if all are empty."""
+    return np.concatenate(parts) if any(map(len, parts)) else np.zeros(1, np.int32)
+
+
+class _Groups(NamedTuple):
+    """Groups of maps: the job and the node or rack of each, its number of maps, and the maps of all groups."""
+
+    jobs: Values
+    where: Values
+    sizes: Values
+    maps: Values
+
+
+def near_tables(
+    simulation: Simulation, jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], hosts: Values
+) -> Arrays:
+    """Return the fields `near` and `near_task` of the state.
+
+    The groups of `near` have the maps of one job with input on the same node, or in the same rack. Stores the
+    range of each job's groups in `jobs`. `hosts` is the field `host` of the state.
+    """
+    racks, rack_of = racks_of_nodes(simulation)
+    by_host: list[_Groups] = []
+    by_rack: list[_Groups] = []
+    for first, end in _task_ranges(jobs, tasks):
+        counts = tasks["hosts_end"][first:end] - tasks["hosts_at"][first:end]
+        maps = np.repeat(np.arange(first, end, dtype=np.int32), counts)
+        nodes = hosts[int(tasks["hosts_at"][first]) : int(tasks["hosts_end"][end - 1])]
+        maps, nodes = maps[nodes >= 0], nodes[nodes >= 0]
+        owners = tasks["job"][maps].astype(np.int64)
+        by_host.append(_grouped(owners, nodes, len(rack_of), maps))
+        by_rack.append(_grouped(owners, rack_of[nodes], racks, maps))
+    near = records(sum(len(groups.sizes) for groups in chain(by_host, by_rack)), plain.NearEntry)
+    at = done = 0
+    for name, found in (("hosts", by_host), ("racks", by_rack)):
+        per_job = np.zeros(len(jobs), np.int64)
+        begin = at
+        for groups in found:
+            part = near[at : at + len(groups.sizes)]
+            part["where"] = groups.where
+            part["end"] = done + np.cumsum(groups.sizes)
+            part["cursor"] = part["end"] - groups.sizes
+            per_job += np.bincount(groups.jobs, minlength=len(jobs))
+            at, done = at + len(groups.sizes), done + len(groups.maps)
+        jobs[f"{name}_end"] = begin + np.cumsum(per_job)
+        jobs[f"{name}_at"] = jobs[f"{name}_end"] - per_job
+    every = [groups.maps for groups in chain(by_host, by_rack)]
+    return {"near": near, "near_task": np.concatenate([*every, np.zeros(1, np.int32)])}
+
+
+def _task_ranges(jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of the tasks of some jobs, with about `REPLICAS_AT_ONCE` replicas of inputs each."""
+    begin = 0
+    for job in jobs:
+        end = int(job.first + job.maps + job.reduces)
+        replicas = tasks["hosts_end"][end - 1] - tasks["hosts_at"][begin] if end > begin else 0
+        if end > begin and (replicas >= REPLICAS_AT_ONCE or end == len(tasks)):
+            yield begin, end
+            begin = end
+
+
+def _grouped(owners: Values, where: Values, places: int, maps: Values) -> _Groups:
+    """Return the maps in groups of equal `owners` (jobs) and equal `where`, a node or a rack of `places`."""
+    keys = owners * places + where
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    found = keys[first]
+    return _Groups(
+        jobs=(found // places).astype(np.int32),
+        where=(found % places).astype(np.int32),
+        sizes=np.diff(first, append=len(keys)).astype(np.int32),
+        maps=maps[order],
+    )
+
+
+def beside_table(
+    jobs: Table[plain.JobEntry], near: Table[plain.NearEntry], nodes: Table[plain.NodeEntry]
+) -> Table[plain.BesideEntry]:
+    """Return a table of the jobs with input on each node, oldest first, and store each node's range in
+    `nodes`.
+    """
+    sizes = jobs["hosts_end"] - jobs["hosts_at"]
+    owners = np.repeat(np.arange(len(jobs), dtype=np.int32), sizes)
+    where = near["where"][: len(owners)]
+    order = np.argsort(where, kind="stable")
+    beside = records(len(owners), plain.BesideEntry)
+    beside["job"][: len(owners)], beside["near"][: len(owners)] = owners[order], order
+    edges = np.searchsorted(where[order], np.arange(len(nodes) + 1))
+    for name in ("at", "left", "next"):
+        nodes[f"beside_{name}"] = edges[:-1]
+    nodes["beside_end"] = edges[1:]
+    return beside
+
+
+def racks_of_nodes(simulation: Simulation) -> tuple[int, Values]:
+    """Return the number of racks, and an array with the number of each node's rack."""
+    place: dict[str, int] = {}
+    rack_of = [place.setdefault(node.spec.rack, len(place)) for node in simulation.nodes]
+    return max(1, len(place)), np.array(rack_of, np.int32)

@@ -1,0 +1,47 @@
+"""Splits that are made only when they are needed are those that are made at once."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from schedbed.cluster.spec import ClusterSpec
+from schedbed.scheduler.simulate import storage
+from schedbed.scheduler.simulate.placed_files import PlacedSplits
+from schedbed.scheduler.simulate.storage import Storage
+from schedbed.tasks.specs import JobSpec
+from schedbed.tasks.workloads.planned import InputFile
+from tests.harness.simulation import MIB, cluster, job
+
+FILES = [
+    InputFile(path=f"/in/{number}", source="filler", blocks=(64 * MIB,) * number + (7 * MIB,))
+    for number in range(4)
+]
+
+
+def specs_of(spec: ClusterSpec, files: list[InputFile]) -> list[JobSpec]:
+    """Return jobs that read each of the files, with their splits, and a job that reads half of each block."""
+    store = Storage(spec, 5, lambda node: True, restarts=False)
+    for node in spec.nodes:
+        store.register(0.0, node.node, node.rack, ())
+    store.load(files)
+    jobs = [
+        job(file.path.replace("/", "_"), [1.0] * len(file.blocks), input=file.path, read_bytes=7 * MIB)
+        for file in files
+    ]
+    halves = [each for each in jobs[-1].map_costs for _ in range(2)]
+    last = dataclasses.replace(jobs[-1], job="half", maps=len(halves), map_costs=tuple(halves))
+    return store.specs([*jobs, last])
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 6])
+def test_a_split_is_the_same_whenever_it_is_made(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = specs_of(cluster(nodes), FILES)
+    monkeypatch.setattr(storage, "MANY_BLOCKS", 0)
+    later = specs_of(cluster(nodes), FILES)
+    assert [isinstance(spec.splits, PlacedSplits) for spec in later] == [True] * len(FILES) + [False]
+    for one, other in zip(at_once, later, strict=True):
+        assert tuple(other.splits) == one.splits and len(other.splits) == len(one.splits)
+        assert other.splits[-1] == one.splits[-1] and other.splits[1:3] == one.splits[1:3]
+        assert other.input_bytes == one.input_bytes
