@@ -7,7 +7,7 @@ which every reader turns back into texts.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,52 @@ def joined(frames: Sequence[pd.DataFrame], *, in_order: bool = False) -> pd.Data
             plain = [column.astype("str") if is_coded(column) else column for column in columns]
             made[name] = pd.concat(plain, ignore_index=True)
     return pd.DataFrame(made)
+
+
+CODED_ROWS = 50_000
+"""The least number of rows in a group whose texts are stored as codes."""
+
+
+def alike_groups(parts: Iterable[pd.DataFrame], rows: int) -> Iterator[pd.DataFrame]:
+    """Yield the rows of all parts in order, in groups of `rows` rows, and the rest as the last group.
+
+    The groups depend only on the rows: not on their division into parts, or on which columns of parts are
+    categorical.
+    """
+    pending: list[pd.DataFrame] = []
+    for part in parts:
+        pending.append(part)
+        if sum(map(len, pending)) >= rows:
+            data = joined(pending)
+            whole = len(data) // rows * rows
+            for begin in range(0, whole, rows):
+                yield _coded_alike(data.iloc[begin : begin + rows].reset_index(drop=True))
+            pending = [data.iloc[whole:].reset_index(drop=True)] if whole < len(data) else []
+    if pending:
+        yield _coded_alike(joined(pending))
+
+
+def _coded_alike(group: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with those columns categorical that repeat their texts, whichever columns were.
+
+    The texts of a categorical column are sorted, and each occurs. A group with few rows has none.
+    """
+    made: dict[str, pd.Series] = {}
+    for name, column in group.items():
+        if is_coded(column) or str(column.dtype) == "str":
+            column = column.astype("str") if len(group) < CODED_ROWS else _in_order(column)
+        made[str(name)] = column
+    return type(group)(made)
+
+
+def _in_order(column: pd.Series) -> pd.Series:
+    """Return the column categorical, with its texts in order, or plain if most of them occur once."""
+    if not is_coded(column):
+        column = column.astype("category")
+    codes = column.cat.remove_unused_categories()
+    if 2 * len(codes.cat.categories) > len(codes):
+        return codes.astype("str")
+    return codes.cat.reorder_categories(codes.cat.categories.sort_values())
 
 
 def coded_in(group: ParquetFile) -> dict[str, int]:
@@ -115,30 +161,6 @@ class TableFile:
         group = writer.make_row_group(self._file, data, self._about.schema, compression="SNAPPY", stats=stats)
         if group is not None:
             self._groups.append(group)
-
-    def add_copy(self, path: Path, part: ParquetFile) -> None:
-        """Append the only group of rows of another file of the same kind, without reading the rows.
-
-        `path` is the other file, and `part` is the same file, open.
-        """
-        [group] = part.row_groups
-        starts = [
-            column.meta_data.dictionary_page_offset or column.meta_data.data_page_offset
-            for column in group.columns
-        ]
-        first = min(starts)
-        size = sum(column.meta_data.total_compressed_size for column in group.columns)
-        shift = self._file.tell() - first
-        with path.open("rb") as source:
-            source.seek(first)
-            self._file.write(source.read(size))
-        for column in group.columns:
-            about = column.meta_data
-            column.file_offset += shift
-            about.data_page_offset += shift
-            if about.dictionary_page_offset is not None:
-                about.dictionary_page_offset += shift
-        self._groups.append(group)
 
 
 def shared(rows: pd.DataFrame) -> pd.DataFrame:

@@ -7,12 +7,21 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from schedbed.scheduler.coded_columns import TableFile, coded_in, is_coded, joined, shared, used_texts, write
+from schedbed.scheduler.coded_columns import (
+    TableFile,
+    alike_groups,
+    coded_in,
+    is_coded,
+    joined,
+    shared,
+    used_texts,
+)
+from schedbed.scheduler.coded_columns import write as write_file
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.part_names import next_part_number, part_order, slug_of
 from schedbed.tasks.errors import BadInput
@@ -168,7 +177,7 @@ class History:
         folder = self._parts / table
         folder.mkdir(exist_ok=True)
         tmp = folder / f"{name}.tmp"
-        write(tmp, data)
+        write_file(tmp, data)
         tmp.replace(folder / name)
         self._count += 1
 
@@ -319,34 +328,32 @@ def _read(
 
 
 def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> None:
-    """Write the rows of the part files in `folder` to the file `target`, in groups of about ROW_GROUP_ROWS.
+    """Write the rows of the part files in `folder` to the file `target`, in groups of ROW_GROUP_ROWS rows.
 
-    A part file with that many rows becomes a group of its own, which is copied without being read. The names
+    The file depends only on the rows, not on how they were divided into part files or stored there. The names
     of unreadable part files are appended to `broken`.
     """
+    tmp = target.with_name(f".{target.name}.tmp")
+    with TableFile(tmp, frame(table, [])) as out:
+        for group in alike_groups(_parts(table, folder, broken), ROW_GROUP_ROWS):
+            out.add(group)
+    tmp.replace(target)
+
+
+def _parts(table: str, folder: Path, broken: list[str]) -> Iterator[pd.DataFrame]:
+    """Yield the rows of each part file in `folder`, in file order."""
     import fastparquet
 
-    tmp = target.with_name(f".{target.name}.tmp")
-    pending: list[pd.DataFrame] = []
     broken.extend(sorted(f"{table}/{torn.name}" for torn in folder.glob("*.tmp")))
-    with TableFile(tmp, frame(table, [])) as out:
-        for part in sorted(folder.glob("*.parquet"), key=part_order):
-            try:
-                with part.open("rb") as file:  # fastparquet does not close files that it opens.
-                    rows = fastparquet.ParquetFile(file)
-                    if not pending and len(rows.row_groups) == 1 and rows.count() >= ROW_GROUP_ROWS:
-                        out.add_copy(part, rows)
-                        continue
-                    pending.append(_nullable(rows.to_pandas(categories=coded_in(rows)), table))
-            except Exception:  # A damaged file can fail anywhere inside the reader.
-                broken.append(f"{table}/{part.name}")
-                continue
-            if sum(map(len, pending)) >= ROW_GROUP_ROWS:
-                out.add(joined(pending))
-                pending = []
-        if pending:
-            out.add(joined(pending))
-    tmp.replace(target)
+    for part in sorted(folder.glob("*.parquet"), key=part_order):
+        try:
+            with part.open("rb") as file:  # fastparquet does not close files that it opens.
+                rows = fastparquet.ParquetFile(file)
+                found = _nullable(rows.to_pandas(categories=coded_in(rows)), table)
+        except Exception:  # A damaged file can fail anywhere inside the reader.
+            broken.append(f"{table}/{part.name}")
+            continue
+        yield found
 
 
 def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:

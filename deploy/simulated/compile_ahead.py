@@ -26,7 +26,7 @@ COMPILER = "schedbed.deploy.simulated.compile_once"
 
 @dataclass(slots=True)
 class LoopChoice:
-    """Whether the simulations of a command try the compiled loop.
+    """The answer to the question whether the simulations of a command try the compiled loop.
 
     `later`: they do not because it is not compiled yet, and it should be compiled after them.
     """

@@ -38,7 +38,7 @@ class NoRows:
 
 
 def compile_loop() -> None:
-    """Compile the loop by the simulation of one task, after waiting for other processes that compile it."""
+    """Run a simulation of one task, which compiles the loop. First wait for other processes that compile it."""
     with lock_file() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_cached():

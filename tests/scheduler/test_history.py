@@ -163,11 +163,12 @@ def test_one_run_is_read_out_of_several_and_equal_strings_are_one_object(tmp_pat
 
 
 def test_texts_stored_as_codes_are_the_same_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("schedbed.scheduler.history.ROW_GROUP_ROWS", 3)
-    rows = [(float(number), "kill", f"n{9 - number % 4}", None) for number in range(11)]
+    monkeypatch.setattr("schedbed.scheduler.history.ROW_GROUP_ROWS", 8)
+    monkeypatch.setattr("schedbed.scheduler.coded_columns.CODED_ROWS", 8)
+    rows = [(float(number), "kill", f"n{9 - number % 4}", None) for number in range(16)]
     for folder, is_coded in ((tmp_path / "plain", False), (tmp_path / "coded", True)):
         history = History(folder, "fifo", 0)
-        for low, high in ((0, 3), (3, 4), (4, 9), (9, 11)):
+        for low, high in ((0, 3), (3, 4), (4, 9), (9, 16)):
             data = frame("faults", rows[low:high]).drop(columns=["policy", "repeat"])
             history.append_frame(
                 "faults", data.astype({"kind": "category", "target": "category"}) if is_coded else data
@@ -180,4 +181,4 @@ def test_texts_stored_as_codes_are_the_same_texts(tmp_path: Path, monkeypatch: p
     assert plain_texts(codes).equals(plain)
     later = read_table(tmp_path / "coded", "faults", coded=True, keep=lambda data: data["t"] > 2.5)
     assert later["t"].tolist() == [row[0] for row in rows[3:]]
-    assert groups_by_run(tmp_path / "coded", "faults") == {("fifo", 0): [0, 1, 2]}
+    assert groups_by_run(tmp_path / "coded", "faults") == {("fifo", 0): [0, 1]}

@@ -49,7 +49,7 @@ class Month:
 def run_months(bench: Bench) -> dict[str, list[Month]]:
     """Run the four jobs of Table 1 (`sept_256`, `oct_64`, ...), and return the results of each by name.
 
-    Each job has one result per repeat. Each repeat draws the times of all tasks anew.
+    Each job has one result per repeat. Each repeat draws new times of all tasks.
     """
     return _months(bench, "", scenario)
 

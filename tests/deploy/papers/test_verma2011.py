@@ -244,7 +244,7 @@ def test_causes_change_one_thing_of_table_1_and_figure_2(
     resolve(plan)
 
 
-def test_each_repeat_draws_the_months_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_repeat_draws_new_months(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[tuple[str, int]] = []
 
     def ran(_: Bench, name: str, plan: Any, *, repeats: int) -> Any:

@@ -70,7 +70,7 @@ def test_rows_have_the_values_of_the_table() -> None:
 def test_only_groups_of_rows_that_have_rows_of_the_run_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("schedbed.scheduler.history.ROW_GROUP_ROWS", 1)  # each part file is a group
+    monkeypatch.setattr("schedbed.scheduler.history.ROW_GROUP_ROWS", 42)  # the attempts of a run
     run = FakeRun(maps=30, repeats=2, policies=("fifo", "fair")).write(tmp_path)
     places = groups_by_run(tmp_path, "attempts")
     assert set(places) == {(record.policy, record.repeat) for record in run.runs}

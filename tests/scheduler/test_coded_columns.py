@@ -1,0 +1,61 @@
+"""Tests that the groups of rows in a table's file depend only on the rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+from schedbed.scheduler import coded_columns
+from schedbed.scheduler.coded_columns import TableFile, alike_groups, is_coded
+
+NODES = pd.Series([f"n{number % 3}" for number in range(20)], dtype="str")
+TASKS = pd.Series([f"task_{number}" for number in range(20)], dtype="str")
+TIMES = pd.Series(range(20), dtype="float64")
+
+
+def parts(sizes: list[int], *, coded: bool) -> list[pd.DataFrame]:
+    """Return the twenty rows in parts of these sizes. With `coded`, texts are categorical, in another order."""
+    data = pd.DataFrame({"node": NODES, "task": TASKS, "t": TIMES})
+    if coded:
+        data["node"] = pd.Categorical(NODES, ["n9", "n2", "n1", "n0"])
+        data["task"] = pd.Categorical(TASKS, TASKS[::-1])
+    ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
+    pieces = zip(ends, sizes, strict=True)
+    return [data.iloc[end - size : end].reset_index(drop=True) for end, size in pieces]
+
+
+@pytest.fixture(autouse=True)
+def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Store the texts of groups of six rows or more as codes."""
+    monkeypatch.setattr(coded_columns, "CODED_ROWS", 6)
+
+
+def written(path: Path, given: list[pd.DataFrame]) -> bytes:
+    with TableFile(path, given[0].astype({"node": "str", "task": "str"})) as file:
+        for group in alike_groups(given, 8):
+            file.add(group)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("sizes", [[20], [1, 19], [7, 7, 6], [8, 8, 4], [5, 5, 5, 5]])
+@pytest.mark.parametrize("coded", [False, True])
+def test_a_file_depends_only_on_the_rows(tmp_path: Path, sizes: list[int], coded: bool) -> None:
+    first = written(tmp_path / "first", parts([3, 17], coded=False))
+    assert written(tmp_path / "other", parts(sizes, coded=coded)) == first
+
+
+def test_rows_come_in_equal_groups_and_in_order() -> None:
+    groups = list(alike_groups(parts([7, 7, 6], coded=False), 8))
+    assert [len(group) for group in groups] == [8, 8, 4]
+    plain = pd.concat([group.astype({"node": "str"}) for group in groups], ignore_index=True)
+    assert_frame_equal(plain, parts([20], coded=False)[0])
+
+
+def test_only_texts_that_repeat_in_large_groups_are_codes() -> None:
+    groups = list(alike_groups(parts([20], coded=True), 8))
+    assert [is_coded(group["node"]) for group in groups] == [True, True, False]
+    assert not any(is_coded(group["task"]) for group in groups)
+    assert list(groups[0]["node"].cat.categories) == ["n0", "n1", "n2"]
