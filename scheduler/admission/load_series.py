@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-import numpy as np
-
 from schedbed.scheduler.models.csla_tags import Errors, predict
 from schedbed.tasks.specs import NodeId
 
@@ -55,6 +53,8 @@ class LoadSeries:
 
     def _compare(self) -> None:
         """Add the errors of the predictions of `_values`, in the order in which the values came."""
+        import numpy as np
+
         of_node: dict[NodeId, list[int]] = {}
         for number, node in enumerate(self._nodes):
             of_node.setdefault(node, []).append(number)
@@ -83,6 +83,8 @@ def _predictions(series: Any, places: Any, known: Any, window: int) -> Any:
 
     Where no value is known, the result has no meaning.
     """
+    import numpy as np
+
     sum_x = np.zeros(len(places))
     sum_y, sum_xx, sum_xy = sum_x.copy(), sum_x.copy(), sum_x.copy()
     for step in range(window - 1):
