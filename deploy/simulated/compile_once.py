@@ -6,35 +6,21 @@
 from __future__ import annotations
 
 import fcntl
-from typing import TYPE_CHECKING, Any
 
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.scenario.resolve import resolve
-from schedbed.deploy.simulated.one_run import HistoryRows
+from schedbed.deploy.simulated.job_ends import JobEnds
 from schedbed.deploy.simulated.simulated_runs import setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.scheduler.simulate.compiled.code_cache import is_cached, lock_file
 from schedbed.scheduler.simulate.compiled.run_compiled import run
 from schedbed.scheduler.simulate.simulation import Simulation
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 ONE_TASK = {
     "cluster": {"nodes": 1},
     "policies": ["fifo"],
     "workload": {"jobs": [{"name": "one", "app": "synthetic", "maps": 1, "map": {"cpu": "1s"}}]},
 }
-
-
-class NoRows:
-    """A `RowTarget` that keeps no rows."""
-
-    def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
-        """Do nothing."""
-
-    def append_frame(self, table: str, data: pd.DataFrame) -> None:
-        """Do nothing."""
 
 
 def compile_loop() -> None:
@@ -44,7 +30,7 @@ def compile_loop() -> None:
         if not is_cached():
             scenario = resolve(ONE_TASK)
             setup = setup_of(scenario, scenario.policies[0], 0, costs_of(scenario), Latencies())
-            run(Simulation(setup, HistoryRows(NoRows())))
+            run(Simulation(setup, JobEnds()))
 
 
 if __name__ == "__main__":

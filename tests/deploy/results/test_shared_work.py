@@ -9,7 +9,7 @@ from shutil import copytree
 import pytest
 
 from schedbed.deploy.results import html_report, shared_work
-from schedbed.deploy.results.runfile import RunFile, TableRecord
+from schedbed.deploy.results.runfile import RunFile, RunRecord, TableRecord
 from schedbed.deploy.results.shared_work import LARGE_ROWS, cores_for, share
 from schedbed.tasks.errors import BadInput
 from tests.harness.fake_run import FakeRun
@@ -49,17 +49,22 @@ def test_work_of_a_killed_process_is_done_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("machines", "rows", "several"),
-    [("sim", LARGE_ROWS, True), ("sim", LARGE_ROWS - 1, False), ("process", LARGE_ROWS, False)],
+    ("machines", "rows", "repeats", "several"),
+    [
+        ("sim", LARGE_ROWS, 2, True),
+        ("sim", LARGE_ROWS, 1, False),
+        ("sim", LARGE_ROWS - 1, 2, False),
+        ("process", LARGE_ROWS, 2, False),
+    ],
 )
 def test_only_large_simulations_are_shared(
-    monkeypatch: pytest.MonkeyPatch, machines: str, rows: int, several: bool
+    monkeypatch: pytest.MonkeyPatch, machines: str, rows: int, repeats: int, several: bool
 ) -> None:
     monkeypatch.setattr(shared_work, "all_cores", lambda: 4)
     run = RunFile(
         scenario={},
         policies=[],
-        repeats=1,
+        repeats=repeats,
         seed=1,
         jobs=[],
         machines=machines,
@@ -67,6 +72,7 @@ def test_only_large_simulations_are_shared(
         host={},
         wall_start="",
         tables={"attempts": TableRecord(rows=rows, sha256="")},
+        runs=[RunRecord(policy="fifo", repeat=repeat, epoch_s=0.0) for repeat in range(repeats)],
     )
     assert cores_for(run) == (4 if several else 1)
 

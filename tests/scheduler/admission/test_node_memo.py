@@ -1,4 +1,4 @@
-"""What is computed from a node's attempts is computed again when they change, and only then."""
+"""Tests that values computed from a node's attempts are computed again only if the attempts have changed."""
 
 from __future__ import annotations
 
