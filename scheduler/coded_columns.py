@@ -7,7 +7,9 @@ which every reader turns back into texts.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Sequence
+from os import SEEK_END
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +37,8 @@ def used_texts(data: pd.DataFrame) -> pd.DataFrame:
 
 
 def joined(frames: Sequence[pd.DataFrame], *, in_order: bool = False) -> pd.DataFrame:
-    """Return the rows of all frames, which have the same columns. A column stays categorical if it is
-    categorical in each frame.
+    """Return the rows of all frames, which have the same columns. A column is categorical if it is categorical
+    in frames with at least half of the rows.
 
     With `in_order`, the texts of categorical columns are sorted.
     """
@@ -48,8 +50,10 @@ def joined(frames: Sequence[pd.DataFrame], *, in_order: bool = False) -> pd.Data
     made: dict[str, pd.Series | pd.Categorical] = {}
     for name in frames[0].columns:
         columns = [data[name] for data in frames]
-        if all(map(is_coded, columns)):
-            made[name] = union_categoricals(columns, sort_categories=in_order)
+        coded = sum(len(column) for column in columns if is_coded(column))
+        if coded and 2 * coded >= sum(map(len, columns)):
+            codes = [column if is_coded(column) else column.astype("category") for column in columns]
+            made[name] = union_categoricals(codes, sort_categories=in_order)
         else:
             plain = [column.astype("str") if is_coded(column) else column for column in columns]
             made[name] = pd.concat(plain, ignore_index=True)
@@ -60,26 +64,55 @@ CODED_ROWS = 50_000
 """The least number of rows in a group whose texts are stored as codes."""
 
 
-def alike_groups(parts: Iterable[pd.DataFrame], rows: int) -> Iterator[pd.DataFrame]:
-    """Yield the rows of all parts in order, in groups of `rows` rows, and the rest as the last group.
+SAMPLED = 2_048
+"""The number of rows of a group from which it is told whether a column repeats its texts."""
 
-    The groups depend only on the rows: not on their division into parts, or on which columns of parts are
-    categorical.
+
+class AlikeGroups:
+    """Rows that are divided into groups of `rows` rows, in which columns of texts that repeat are categorical.
+
+    The groups depend only on the rows: not on the frames in which they were added, or on which columns of
+    these frames are categorical.
     """
-    pending: list[pd.DataFrame] = []
-    for part in parts:
-        pending.append(part)
-        if sum(map(len, pending)) >= rows:
-            data = joined(pending)
-            whole = len(data) // rows * rows
-            for begin in range(0, whole, rows):
-                yield _coded_alike(data.iloc[begin : begin + rows].reset_index(drop=True))
-            pending = [data.iloc[whole:].reset_index(drop=True)] if whole < len(data) else []
-    if pending:
-        yield _coded_alike(joined(pending))
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._pending: list[pd.DataFrame] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Return the number of rows that were added and are not in a group yet."""
+        return self._count
+
+    def add(self, data: pd.DataFrame) -> None:
+        """Add rows."""
+        if len(data):
+            self._pending.append(data)
+            self._count += len(data)
+
+    def whole(self) -> Iterator[pd.DataFrame]:
+        """Yield each group that is complete. A group is removed when the next one is asked for."""
+        if self._count < self._rows:
+            return
+        joint = joined(self._pending)
+        self._pending = [joint]
+        while self._count >= self._rows:
+            yield coded_alike(joint.iloc[: self._rows].reset_index(drop=True))
+            joint = joint.iloc[self._rows :]
+            self._pending, self._count = [joint], len(joint)
+        self._pending = [joint.reset_index(drop=True)] if self._count else []
+
+    def rest(self) -> Iterator[pd.DataFrame]:
+        """Yield the rows that are not in a complete group as a smaller group, and then remove them.
+
+        Nothing is yielded if no rows are left.
+        """
+        if self._count:
+            yield coded_alike(joined(self._pending))
+            self._pending, self._count = [], 0
 
 
-def _coded_alike(group: pd.DataFrame) -> pd.DataFrame:
+def coded_alike(group: pd.DataFrame) -> pd.DataFrame:
     """Return the rows with those columns categorical that repeat their texts, whichever columns were.
 
     The texts of a categorical column are sorted, and each occurs. A group with few rows has none.
@@ -87,19 +120,31 @@ def _coded_alike(group: pd.DataFrame) -> pd.DataFrame:
     made: dict[str, pd.Series] = {}
     for name, column in group.items():
         if is_coded(column) or str(column.dtype) == "str":
-            column = column.astype("str") if len(group) < CODED_ROWS else _in_order(column)
+            column = _in_order(column) if _repeats(column) else column.astype("str")
         made[str(name)] = column
     return type(group)(made)
 
 
+def _repeats(column: pd.Series) -> bool:
+    """Return whether a column has many rows, and most texts of some evenly chosen rows occur more than once."""
+    sample = column.iloc[:: max(1, len(column) // SAMPLED)]
+    return len(column) >= CODED_ROWS and 2 * sample.nunique() <= len(sample)
+
+
 def _in_order(column: pd.Series) -> pd.Series:
-    """Return the column categorical, with its texts in order, or plain if most of them occur once."""
+    """Return the column categorical, with its texts in order."""
+    import numpy as np
+    import pandas as pd
+
     if not is_coded(column):
-        column = column.astype("category")
-    codes = column.cat.remove_unused_categories()
-    if 2 * len(codes.cat.categories) > len(codes):
-        return codes.astype("str")
-    return codes.cat.reorder_categories(codes.cat.categories.sort_values())
+        return column.astype("category")
+    codes, texts = column.cat.codes.to_numpy(), column.cat.categories.to_numpy()
+    used = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(texts)))
+    used = used[np.argsort(texts[used])]
+    place = np.full(len(texts) + 1, -1, np.int32)  # The last one is for missing texts, whose code is -1.
+    place[used] = np.arange(len(used))
+    kind = pd.CategoricalDtype(pd.Index(texts[used], dtype="str"))
+    return pd.Series(pd.Categorical.from_codes(place[codes], dtype=kind, validate=False))  # type: ignore[arg-type]
 
 
 def coded_in(group: ParquetFile) -> dict[str, int]:
@@ -114,17 +159,12 @@ def coded_in(group: ParquetFile) -> dict[str, int]:
     return coded
 
 
-def write(path: Path, data: pd.DataFrame) -> None:
-    """Write the data to a Parquet file."""
-    with TableFile(path, data) as file:
-        file.add(data)
-
-
 class TableFile:
     """A Parquet file that is being written, a group of rows at a time. `like` has the columns of the file.
 
     The file says of categorical columns that they are texts, so that readers return texts. The end of the
-    file, without which nobody can read it, is written on leaving a `with` block without an exception.
+    file, without which nobody can read it, is written on leaving a `with` block without an exception. It
+    contains a checksum of what precedes it.
     """
 
     def __init__(self, path: Path, like: pd.DataFrame) -> None:
@@ -135,7 +175,7 @@ class TableFile:
             texts, has_nulls=True, object_encoding="infer", cols_dtype=str(texts.columns.dtype)
         )
         self._groups: list[Any] = []
-        self._file = path.open("wb")
+        self._file = SummedFile(path)
         self._file.write(writer.MARKER)
 
     def __enter__(self) -> TableFile:
@@ -143,15 +183,17 @@ class TableFile:
 
     def __exit__(self, kind: object, *_: object) -> None:
         """Write the end of the file, and close it. After an exception, only close the file."""
-        from fastparquet import writer
+        from fastparquet import parquet_thrift, writer
 
-        with self._file as file:
+        with self._file.file:
             if kind is not None:
                 return
             self._about.row_groups = self._groups
             self._about.num_rows = sum(group.num_rows for group in self._groups)
-            size = writer.write_thrift(file, self._about)
-            file.write(struct.pack("<I", size) + writer.MARKER)
+            checksum = parquet_thrift.KeyValue(key=CHECKSUM, value=str(self._file.checksum))
+            self._about.key_value_metadata = [*self._about.key_value_metadata, checksum]
+            size = writer.write_thrift(self._file, self._about)
+            self._file.write(struct.pack("<I", size) + writer.MARKER)
 
     def add(self, data: pd.DataFrame) -> None:
         """Append rows as a group. Data without rows has no effect."""
@@ -161,6 +203,58 @@ class TableFile:
         group = writer.make_row_group(self._file, data, self._about.schema, compression="SNAPPY", stats=stats)
         if group is not None:
             self._groups.append(group)
+
+    def add_copy(self, groups: Sequence[Any], content: bytes) -> None:
+        """Append the groups of rows of another file, given as `checked_groups` returns them."""
+        shift = self._file.tell() - MARKER_BYTES
+        self._file.write(content[MARKER_BYTES:])
+        for group in groups:
+            for column in group.columns:
+                column.file_offset += shift
+                column.meta_data.data_page_offset += shift
+                if column.meta_data.dictionary_page_offset is not None:
+                    column.meta_data.dictionary_page_offset += shift
+            self._groups.append(group)
+
+
+def checked_groups(path: Path) -> tuple[list[Any], bytes]:
+    """Return the groups of rows of a file that `TableFile` wrote, and the bytes to which their positions refer.
+
+    Raises ValueError if the file's checksum is wrong. Other exceptions are possible for a damaged file.
+    """
+    from fastparquet import ParquetFile
+
+    with path.open("rb") as file:
+        about = ParquetFile(file)
+        file.seek(-8, SEEK_END)
+        end = file.tell() - int.from_bytes(file.read(4), "little")
+        file.seek(0)
+        content = file.read(end)
+    if about.key_value_metadata.get(CHECKSUM) != str(zlib.crc32(content)):
+        raise ValueError("the checksum is wrong")
+    return list(about.row_groups), content
+
+
+CHECKSUM = "schedbed.crc32"
+MARKER_BYTES = 4
+"""The length of the marker with which a Parquet file begins."""
+
+
+class SummedFile:
+    """A file that is being written, with the checksum (CRC-32) of all bytes written so far."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = path.open("wb")
+        self.checksum = 0
+
+    def write(self, data: bytes) -> int:
+        """Append bytes, and return their number."""
+        self.checksum = zlib.crc32(data, self.checksum)
+        return self.file.write(data)
+
+    def tell(self) -> int:
+        """Return the number of bytes written so far."""
+        return self.file.tell()
 
 
 def shared(rows: pd.DataFrame) -> pd.DataFrame:

@@ -5,25 +5,25 @@ An interrupted run leaves its part files; `merge` can turn them into tables late
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from schedbed.scheduler.coded_columns import (
+    CODED_ROWS,
+    AlikeGroups,
     TableFile,
-    alike_groups,
+    coded_alike,
     coded_in,
     is_coded,
     joined,
     shared,
     used_texts,
 )
-from schedbed.scheduler.coded_columns import write as write_file
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
-from schedbed.scheduler.part_names import next_part_number, part_order, slug_of
+from schedbed.scheduler.part_names import next_part_number, slug_of
 from schedbed.tasks.errors import BadInput
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ class History:
         self._every_s, self._clock = every_s, clock
         self._part_rows = part_rows
         self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in COLUMNS}
+        self._groups = {table: AlikeGroups(part_rows) for table in COLUMNS} if part_rows else {}
         self._last_s = clock()
         self._count = next_part_number(self._parts, slug_of(policy), repeat)
 
@@ -126,21 +127,17 @@ class History:
                 raise ValueError(f"{table}: a row has {len(row)} values, expected {width}: {row!r}")
         kept = self._rows[table]
         kept.extend(map(tuple, rows))
-        while self._part_rows is not None and len(kept) >= self._part_rows:
-            self._write_part(table, kept[: self._part_rows])
-            del kept[: self._part_rows]
+        if self._part_rows is not None and len(kept) >= min(self._part_rows, CODED_ROWS):
+            self._write_rows(table)
 
     def append_frame(self, table: str, data: pd.DataFrame) -> None:
-        """Write a data frame with the columns of the table as a separate part file.
+        """Add the rows of a data frame with the columns of the table.
 
         Columns of texts may be categorical. Raises ValueError if the columns differ.
         """
         if list(data.columns) != list(COLUMNS[table]):
             raise ValueError(f"{table}: columns are {list(data.columns)}, expected {list(COLUMNS[table])}")
-        rows = self._rows[table]
-        if rows:
-            self._write_part(table, rows)
-            rows.clear()
+        self._write_rows(table)
         import numpy as np
         import pandas as pd
 
@@ -150,7 +147,11 @@ class History:
         policy: Any = pd.Categorical.from_codes(same, pd.Index([self._policy], dtype="str"))
         data.insert(0, "policy", policy)
         data.insert(1, "repeat", pd.Series(same + self._repeat, dtype="Int64"))
-        self._write_frame(table, data)
+        if not self._groups:
+            self._write_part(table, coded_alike(data))
+            return
+        self._groups[table].add(data)
+        self._write_rows(table)
 
     def flush(self, *, now: bool = False) -> None:
         """Write the rows in memory to part files if `every_s` seconds have passed since the last write.
@@ -160,24 +161,38 @@ class History:
         if not now and (self._part_rows is not None or self._clock() - self._last_s < self._every_s):
             return
         self._last_s = self._clock()
-        for table, rows in self._rows.items():
-            if rows:
-                self._write_part(table, rows)
-                rows.clear()
+        for table in COLUMNS:
+            self._write_rows(table)
 
     def close(self) -> None:
         """Write all rows that are still in memory to part files."""
         self.flush(now=True)
+        for table, groups in self._groups.items():
+            for group in groups.rest():
+                self._write_part(table, group)
 
-    def _write_part(self, table: str, rows: list[tuple[Any, ...]]) -> None:
-        self._write_frame(table, frame(table, rows, self._policy, self._repeat))
+    def _write_rows(self, table: str) -> None:
+        """Write the table's waiting rows, or as many as make whole part files if these have a set length."""
+        rows, groups = self._rows[table], self._groups.get(table)
+        data = frame(table, rows, self._policy, self._repeat) if rows else None
+        if groups is None:
+            if data is not None:
+                self._write_part(table, coded_alike(data))
+                rows.clear()
+            return
+        if data is not None:
+            groups.add(data)
+            rows.clear()
+        for group in groups.whole():
+            self._write_part(table, group)
 
-    def _write_frame(self, table: str, data: pd.DataFrame) -> None:
+    def _write_part(self, table: str, data: pd.DataFrame) -> None:
         name = f"{slug_of(self._policy)}-{self._repeat}-{self._count}.parquet"
         folder = self._parts / table
         folder.mkdir(exist_ok=True)
         tmp = folder / f"{name}.tmp"
-        write_file(tmp, data)
+        with TableFile(tmp, data) as file:
+            file.add(data)
         tmp.replace(folder / name)
         self._count += 1
 
@@ -203,34 +218,6 @@ def frame(table: str, rows: Sequence[Sequence[Any]], policy: str = "", repeat: i
     return pd.DataFrame({name: _series(data[name], kind) for name, kind in kinds.items()})
 
 
-def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = None) -> list[str]:
-    """Merge the part files of each table into `out_dir/<table>.parquet`. Return the unreadable files' names.
-
-    Unreadable part files are moved to `out_dir/parts.broken`, and all other part files are removed. A table
-    without rows becomes an empty file. Merging again changes nothing. The function `written` is called with
-    the list of unreadable files before the part files are removed. If a merge was interrupted, the next merge
-    calls `written` again.
-    """
-    out = Path(out_dir)
-    parts, done = out / PARTS, out / f"{PARTS}.merged"
-    shutil.rmtree(done, ignore_errors=True)
-    broken: list[str] = []
-    for table in COLUMNS:
-        target = out / f"{table}.parquet"
-        if parts.is_dir() or not target.exists():
-            _merge_table(table, parts / table, target, broken)
-    for name in broken:
-        kept = out / f"{PARTS}.broken" / name
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        (parts / name).replace(kept)
-    if written is not None:
-        written(broken)
-    if parts.is_dir():
-        parts.replace(done)
-        shutil.rmtree(done, ignore_errors=True)
-    return broken
-
-
 def read_table(
     out_dir: Path | str,
     table: str,
@@ -248,7 +235,7 @@ def read_table(
     the file is missing or damaged.
     """
     read = partial(_read, run=run, groups=groups, coded=coded, keep=keep)
-    return _typed(_from_file(out_dir, table, read), table)
+    return typed(_from_file(out_dir, table, read), table)
 
 
 def groups_by_run(out_dir: Path | str, table: str) -> dict[tuple[str, int], list[int]]:
@@ -327,50 +314,12 @@ def _read(
     return pd.concat(frames, ignore_index=True) if frames else file.to_pandas().iloc[:0]
 
 
-def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> None:
-    """Write the rows of the part files in `folder` to the file `target`, in groups of ROW_GROUP_ROWS rows.
-
-    The file depends only on the rows, not on how they were divided into part files or stored there. The names
-    of unreadable part files are appended to `broken`.
-    """
-    tmp = target.with_name(f".{target.name}.tmp")
-    with TableFile(tmp, frame(table, [])) as out:
-        for group in alike_groups(_parts(table, folder, broken), ROW_GROUP_ROWS):
-            out.add(group)
-    tmp.replace(target)
-
-
-def _parts(table: str, folder: Path, broken: list[str]) -> Iterator[pd.DataFrame]:
-    """Yield the rows of each part file in `folder`, in file order."""
-    import fastparquet
-
-    broken.extend(sorted(f"{table}/{torn.name}" for torn in folder.glob("*.tmp")))
-    for part in sorted(folder.glob("*.parquet"), key=part_order):
-        try:
-            with part.open("rb") as file:  # fastparquet does not close files that it opens.
-                rows = fastparquet.ParquetFile(file)
-                found = _nullable(rows.to_pandas(categories=coded_in(rows)), table)
-        except Exception:  # A damaged file can fail anywhere inside the reader.
-            broken.append(f"{table}/{part.name}")
-            continue
-        yield found
-
-
-def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
+def typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
     """Return the data with the columns of the table, in the order and with the types of `COLUMNS`."""
     import pandas as pd
 
     kinds = {"policy": STR, "repeat": INT, **COLUMNS[table]}
     return pd.DataFrame({name: _plain(data[name], kind) for name, kind in kinds.items()})
-
-
-def _nullable(data: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return the data with the columns and types of part files, whose integers can be missing.
-
-    Columns of texts may be categorical, and stay so.
-    """
-    typed = _typed(data, table)
-    return typed.astype({name: "Int64" for name in typed.columns if typed[name].dtype == "int64"})
 
 
 def _plain(column: pd.Series, kind: str) -> pd.Series:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from schedbed.deploy.results.runfile import RunFile, RunRecord, TableRecord
-from schedbed.scheduler.history import COLUMNS, PARTS, merge, read_table
+from schedbed.scheduler.history import COLUMNS, PARTS, read_table
+from schedbed.scheduler.part_merge import merge
 from schedbed.tasks.errors import BadInput
 
 SHOWN = 20

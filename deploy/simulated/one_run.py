@@ -16,13 +16,13 @@ from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.deploy.scenario.resolved import PolicyChoice
 from schedbed.deploy.worker_fork import RESULT, STOPPED, CutOff, Send, WorkEnd
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
-from schedbed.scheduler.history import COLUMNS, History, drop_parts
+from schedbed.scheduler.history import COLUMNS, ROW_GROUP_ROWS, History, drop_parts
 from schedbed.scheduler.registry.user_file import is_policy_file
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PART_ROWS = 100_000  # rows of a table held in memory before a part file is written
+
 SHOW_S = 0.2
 BATCH_ROWS = 2_000
 """The number of rows passed to the history at a time, since one call per row would be slow."""
@@ -164,7 +164,7 @@ class OneRun:
 
     def new_history(self) -> History:
         """Return a new history, which writes the tables of this run."""
-        return History(self.place[0], self.choice.spec, self.repeat, part_rows=PART_ROWS)
+        return History(self.place[0], self.choice.spec, self.repeat, part_rows=ROW_GROUP_ROWS)
 
     def begin(self) -> None:
         """Begin the record and the display of the run.

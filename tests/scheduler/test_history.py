@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import fastparquet
 import pytest
@@ -19,10 +20,10 @@ from schedbed.scheduler.history import (
     History,
     frame,
     groups_by_run,
-    merge,
     read_table,
     read_tables,
 )
+from schedbed.scheduler.part_merge import merge
 from schedbed.tasks.errors import BadInput
 
 JOB = ("job_0001", "wc", "ana", "default", "wordcount", 0.0, 1.0, 9.5, None, 4, 2, 1000, None, "succeeded")
@@ -182,3 +183,29 @@ def test_texts_stored_as_codes_are_the_same_texts(tmp_path: Path, monkeypatch: p
     later = read_table(tmp_path / "coded", "faults", coded=True, keep=lambda data: data["t"] > 2.5)
     assert later["t"].tolist() == [row[0] for row in rows[3:]]
     assert groups_by_run(tmp_path / "coded", "faults") == {("fifo", 0): [0, 1]}
+
+
+def test_whole_groups_of_a_large_run_are_copied_and_a_damaged_one_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedbed.scheduler.history.ROW_GROUP_ROWS", 4)
+    monkeypatch.setattr("schedbed.scheduler.coded_columns.CODED_ROWS", 4)
+    rows = [job(f"job_{number:04d}", user=f"u{number % 2}") for number in range(10)]
+    for folder, part_rows in (("whole", 4), ("small", 3), ("torn", 4)):
+        for policy, count in (("a", 3), ("b", 10), ("c", 2)):
+            history = History(tmp_path / folder, policy, 0, part_rows=part_rows)
+            history.append("jobs", rows[:count])
+            history.close()
+    torn = sorted((tmp_path / "torn" / "parts" / "jobs").glob("b*"))[1]
+    content = bytearray(torn.read_bytes())
+    content[60] ^= 1
+    torn.write_bytes(content)
+    assert [merge(tmp_path / name) for name in ("whole", "small", "torn")] == [[], [], [f"jobs/{torn.name}"]]
+    whole, small = ((tmp_path / name / "jobs.parquet").read_bytes() for name in ("whole", "small"))
+    assert whole == small
+    assert [group.num_rows for group in _groups(tmp_path / "whole")] == [3, 4, 4, 4]
+    assert list(read_table(tmp_path / "torn", "jobs")["policy"]) == ["a"] * 3 + ["b"] * 6 + ["c"] * 2
+
+
+def _groups(folder: Path) -> list[Any]:
+    return fastparquet.ParquetFile(str(folder / "jobs.parquet")).row_groups

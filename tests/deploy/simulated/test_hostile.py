@@ -17,7 +17,8 @@ from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.simulated.simulated_runs import SimRuns
 from schedbed.scheduler.guard.time_bound import TIME_BOUND
-from schedbed.scheduler.history import merge, read_table
+from schedbed.scheduler.history import read_table
+from schedbed.scheduler.part_merge import merge
 from schedbed.tasks.errors import BadInput
 from tests.bench.hostile.attacks import Attack, attacks
 from tests.bench.hostile.trial import NAMES_LINE, SCENARIO, TABLES

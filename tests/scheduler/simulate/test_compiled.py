@@ -25,7 +25,8 @@ from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
 from schedbed.cluster.virtual.latencies import NO_LATENCIES, Latencies
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.deploy.simulated.simulated_runs import HistoryRows
-from schedbed.scheduler.history import History, merge, read_tables
+from schedbed.scheduler.history import History, read_tables
+from schedbed.scheduler.part_merge import merge
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.simulate.setup import Setup, Timing
 from schedbed.scheduler.simulate.simulation import Simulation

@@ -1,0 +1,103 @@
+"""Merging of a run's part files into one Parquet file for each table."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schedbed.scheduler import history
+from schedbed.scheduler.coded_columns import AlikeGroups, TableFile, checked_groups, coded_in
+from schedbed.scheduler.history import COLUMNS, PARTS, frame, typed
+from schedbed.scheduler.part_names import part_order
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = None) -> list[str]:
+    """Merge the part files of each table into `out_dir/<table>.parquet`. Return the unreadable files' names.
+
+    Unreadable part files are moved to `out_dir/parts.broken`, and all other part files are removed. A table
+    without rows becomes an empty file. Merging again changes nothing. The function `written` is called with
+    the list of unreadable files before the part files are removed. If a merge was interrupted, the next merge
+    calls `written` again.
+    """
+    out = Path(out_dir)
+    parts, done = out / PARTS, out / f"{PARTS}.merged"
+    shutil.rmtree(done, ignore_errors=True)
+    broken: list[str] = []
+    for table in COLUMNS:
+        target = out / f"{table}.parquet"
+        if parts.is_dir() or not target.exists():
+            _merge_table(table, parts / table, target, broken)
+    for name in broken:
+        kept = out / f"{PARTS}.broken" / name
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        (parts / name).replace(kept)
+    if written is not None:
+        written(broken)
+    if parts.is_dir():
+        parts.replace(done)
+        shutil.rmtree(done, ignore_errors=True)
+    return broken
+
+
+def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> None:
+    """Write the rows of the part files in `folder` to the file `target`, in groups of ROW_GROUP_ROWS rows.
+
+    The file depends only on the rows of each run, not on how they were divided into part files or stored
+    there. A run with at least ROW_GROUP_ROWS rows begins a new group, so that its part files can be copied.
+    The names of unreadable part files are appended to `broken`.
+    """
+    broken.extend(sorted(f"{table}/{torn.name}" for torn in folder.glob("*.tmp")))
+    groups = AlikeGroups(history.ROW_GROUP_ROWS)
+    tmp = target.with_name(f".{target.name}.tmp")
+    with TableFile(tmp, frame(table, [])) as out:
+        parts = sorted(folder.glob("*.parquet"), key=part_order)
+        for _, of_run in groupby(parts, key=lambda part: part_order(part)[:2]):
+            counts = {part: _count(part) for part in of_run}
+            if sum(counts.values()) >= history.ROW_GROUP_ROWS:
+                _add_all(out, groups.rest())
+            for part, rows in counts.items():
+                is_group = rows == history.ROW_GROUP_ROWS and not len(groups)
+                try:
+                    data = checked_groups(part) if is_group else _read(part, table)
+                except Exception:  # A damaged file can fail anywhere inside the reader.
+                    broken.append(f"{table}/{part.name}")
+                    continue
+                if isinstance(data, tuple):
+                    out.add_copy(*data)
+                    continue
+                groups.add(data)
+                _add_all(out, groups.whole())
+        _add_all(out, groups.rest())
+    tmp.replace(target)
+
+
+def _add_all(out: TableFile, groups: Iterator[pd.DataFrame]) -> None:
+    for group in groups:
+        out.add(group)
+
+
+def _count(part: Path) -> int:
+    """Return the number of rows of a part file, or 0 if it is not readable."""
+    import fastparquet
+
+    try:
+        with part.open("rb") as file:  # fastparquet does not close files that it opens.
+            return int(fastparquet.ParquetFile(file).count())
+    except Exception:  # A damaged file can fail anywhere inside the reader.
+        return 0
+
+
+def _read(part: Path, table: str) -> pd.DataFrame:
+    """Return the rows of a part file, whose integers can be missing. Columns of texts may be categorical."""
+    import fastparquet
+
+    with part.open("rb") as file:
+        rows = fastparquet.ParquetFile(file)
+        data = typed(rows.to_pandas(categories=coded_in(rows)), table)
+    return data.astype({name: "Int64" for name in data.columns if data[name].dtype == "int64"})
