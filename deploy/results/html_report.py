@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,19 @@ def rebuild(out_dir: Path | str, *, with_report: bool = True, with_plots: bool =
     run = RunFile.load(out)
     broken = merge_parts(out, run)
     recorded = Recorded(out, run)
-    records = summary.in_order(run)
-    works = [partial(_timeline, out, run, recorded)]
-    works += [partial(summary.measures, run, recorded, record) for record in records]
-    figures = summary.write(out, run, share(works, cores_for(run))[1:])
-    if with_report:
-        _write_report(out, run, recorded, figures, with_plots=with_plots)
+    records, cores = summary.in_order(run), cores_for(run)
+    of_records = [partial(summary.measures, run, recorded, record) for record in records]
+
+    def write_rest(measures: Iterable[summary.Measures]) -> None:
+        figures = summary.write(out, run, measures)
+        if with_report:
+            _write_report(out, run, recorded, figures, with_plots=with_plots)
+
+    if cores > 1 and len(records) == 1:
+        recorded.measured(records[0].policy, records[0].repeat)  # Both processes use these tables.
+        share([partial(_timeline, out, run, recorded), lambda: write_rest([of_records[0]()])], cores)
+    else:
+        write_rest(share([partial(_timeline, out, run, recorded), *of_records], cores)[1:])
     stay_private(out)
     return broken
 

@@ -26,10 +26,6 @@ HELD_ROWS = 200_000
 """The number of table rows kept in memory, so that views do not read the same tables again."""
 
 
-CODED_GROUPS = 8
-"""The number of groups of rows from which texts of a table are read as codes, since they take less memory."""
-
-
 MANY_GROUPS = 64
 """The number of groups of decisions from which metrics and the timeline do without repeated ones."""
 
@@ -85,9 +81,11 @@ class Recorded:
         return self._few[1]
 
     def _read(self, table: str, key: Key) -> pd.DataFrame:
-        """Return the rows of a table for one policy and repeat, with categorical columns if it is very large."""
-        groups = self._groups_of(table, key)
-        return read_table(self._out, table, key, groups, coded=len(groups) >= CODED_GROUPS)
+        """Return the rows of a table for one policy and repeat, with categorical columns if it is large.
+
+        The table of jobs has none.
+        """
+        return read_table(self._out, table, key, self._groups_of(table, key), coded=table != "jobs")
 
     def _groups_of(self, table: str, key: Key) -> list[int]:
         if table not in self._groups:

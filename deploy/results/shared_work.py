@@ -18,10 +18,9 @@ def cores_for(run: RunFile) -> int:
     """Return how many processes make the results of a finished run at a time: 1, or all cores if it is large.
 
     A live run's results are made by one process, since the process has threads, with which it must not fork.
-    So are those of a single policy and repeat, whose tables one process reads only once.
     """
     rows = sum(table.rows for table in run.tables.values())
-    return all_cores() if run.machines == "sim" and len(run.runs) > 1 and rows >= LARGE_ROWS else 1
+    return all_cores() if run.machines == "sim" and rows >= LARGE_ROWS else 1
 
 
 def share(works: Sequence[Callable[[], Any]], at_once: int) -> list[Any]:

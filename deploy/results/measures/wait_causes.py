@@ -47,7 +47,7 @@ def task_causes(
         mine = attempts[attempts["kind"] == kind]
         held = _held(mine, Coded.mapped(mine["job"], users), end_s)
         full = held.running()
-        full = Steps(full.t, (full.value >= slots[kind]).astype(float))
+        full = _from_first_zeros(Steps(full.t, (full.value >= slots[kind]).astype(float)))
         full_area = full.integrator()
         passed = SkipWindows.of(skips[skips["kind"] == kind], mine)
         place = places_of(passed.jobs, first["job"])
@@ -117,7 +117,15 @@ def _with_a_fair_share(mine: Steps, active: Steps, full: Steps, slots: int) -> S
     of the `slots` slots. `mine` is the number of slots that this user occupies, `active` is the number of
     active users, and `full` is above 0 while no slot is free.
     """
-    times = np.unique(np.concatenate([mine.t, active.t, full.t]))
+    steps = np.concatenate([mine.t, active.t])
+    times = np.unique(np.concatenate([steps[full.at(steps) > 0], full.t]))
     users = active.at(times)
     has = (full.at(times) > 0) & (users >= 2) & (mine.at(times) * users >= slots)
     return Steps(times, has.astype(float))
+
+
+def _from_first_zeros(steps: Steps) -> Steps:
+    """Return the same function without the times at which it was 0 already and stays 0."""
+    is_zero = steps.value == 0
+    kept = ~(is_zero & np.append(True, is_zero[:-1])[: len(is_zero)])
+    return Steps(steps.t[kept], steps.value[kept])

@@ -52,7 +52,7 @@ def test_work_of_a_killed_process_is_done_again(tmp_path: Path) -> None:
     ("machines", "rows", "repeats", "several"),
     [
         ("sim", LARGE_ROWS, 2, True),
-        ("sim", LARGE_ROWS, 1, False),
+        ("sim", LARGE_ROWS, 1, True),
         ("sim", LARGE_ROWS - 1, 2, False),
         ("process", LARGE_ROWS, 2, False),
     ],
@@ -77,10 +77,13 @@ def test_only_large_simulations_are_shared(
     assert cores_for(run) == (4 if several else 1)
 
 
-def test_several_processes_write_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("policies", "repeats"), [(("fifo", "fair"), 3), (("fifo",), 1)])
+def test_several_processes_write_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policies: tuple[str, ...], repeats: int
+) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
-    FakeRun(repeats=3, maps=30).write(one)
+    FakeRun(policies=policies, repeats=repeats, maps=30).write(one)
     copytree(one, two)
     html_report.rebuild(one, with_plots=False)
     monkeypatch.setattr(html_report, "cores_for", lambda _: 2)
