@@ -147,6 +147,7 @@ class ResolvedScenario:
 
 
 JOB_FIELDS = tuple(each.name for each in fields(PlannedJob))
+COST_FIELDS = tuple(each.name for each in fields(Cost))
 INPUT_FIELDS = tuple(each.name for each in fields(InputFile))
 
 
@@ -169,7 +170,11 @@ def _job_json(job: PlannedJob) -> dict[str, Any]:
     made = dict(zip(JOB_FIELDS, attrgetter(*JOB_FIELDS)(job), strict=True))
     made |= {key: asdict(made[key]) for key in ("map_demand", "reduce_demand")}
     made["params"] = dict(job.params)
-    return made | {key: packed(made[key], asdict) for key in ("map_costs", "reduce_costs")}
+    return made | {key: packed(made[key], _cost_json) for key in ("map_costs", "reduce_costs")}
+
+
+def _cost_json(cost: Cost) -> dict[str, Any]:
+    return dict(zip(COST_FIELDS, attrgetter(*COST_FIELDS)(cost), strict=True))
 
 
 def _input_json(file: InputFile) -> dict[str, Any]:
