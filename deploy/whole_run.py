@@ -100,8 +100,7 @@ def run_scenario(
             record.save(folder)
         finally:
             if record.runs:
-                finish(folder, report=options.report, plots=options.plots, beside=beside)
-                record = RunFile.load(folder)
+                record = finish(folder, report=options.report, plots=options.plots, beside=beside)
             else:  # No run has started.
                 (folder / NAME).unlink()
     _tell_what_differed(record)
@@ -183,20 +182,25 @@ def _tell_what_differed(record: RunFile) -> None:
                 print(f"note: {run.policy}: {run.findings[note]}", file=sys.stderr)
 
 
-def finish(folder: Path, *, report: bool = True, plots: bool = False, beside: Beside | None = None) -> None:
+def finish(
+    folder: Path, *, report: bool = True, plots: bool = False, beside: Beside | None = None
+) -> RunFile:
     """Make the result files from the measurements of a run, and print the comparison of the policies.
+
+    Return the run's record.
 
     `report` and `plots` are whether to make report.html and the plots. `beside` is a function that adds
     policies to the summary before the comparison is printed, or None.
     """
     with no_interrupts():
-        broken = rebuild(folder, with_report=report, with_plots=plots)
+        record = rebuild(folder, with_report=report, with_plots=plots)
     made = load(folder)
     show(made if beside is None else beside(made), Console())
-    for part in broken:
+    for part in record.left_out:
         print(f"damaged and left out: {part}")
     look = f"open {folder / 'report.html'}" if report else f"schedbed report {folder} makes the report"
     print(f"Results: {folder}  ({look})")
+    return record
 
 
 def _page(folder: Path, runs: Runs, options: RunOptions) -> AbstractContextManager[LivePage | None]:

@@ -201,7 +201,7 @@ def report(folder: RunFolder) -> None:
     """
     from schedbed.deploy.results.html_report import rebuild
 
-    for part in rebuild(folder):
+    for part in rebuild(folder).left_out:
         typer.echo(f"note: damaged and left out: {part}", err=True)
     typer.echo(f"{folder / 'report.html'}")
 

@@ -23,16 +23,16 @@ NAME = "report.html"
 SCRIPTS = ("base.js", "why.js", "lanes.js", "bands.js", "charts.js")
 
 
-def rebuild(out_dir: Path | str, *, with_report: bool = True, with_plots: bool = True) -> list[str]:
+def rebuild(out_dir: Path | str, *, with_report: bool = True, with_plots: bool = True) -> RunFile:
     """Make summary.json, timeline.json, report.html and the plots in the folder of a run.
 
     This also works for a run that was cut short. report.html is made only if `with_report` is true, and the
-    plots only if `with_plots` is true as well. Return the names of damaged part files that were left out.
-    Raises BadInput if the folder contains no run, or if its tables have changed.
+    plots only if `with_plots` is true as well. Return the run's record, which names the damaged part files that
+    were left out. Raises BadInput if the folder contains no run, or if its tables have changed.
     """
     out = Path(out_dir)
     run = RunFile.load(out)
-    broken = merge_parts(out, run)
+    merge_parts(out, run)
     recorded = Recorded(out, run)
     records, cores = summary.in_order(run), cores_for(run)
     of_records = [partial(summary.measures, run, recorded, record) for record in records]
@@ -48,7 +48,7 @@ def rebuild(out_dir: Path | str, *, with_report: bool = True, with_plots: bool =
     else:
         write_rest(share([partial(_timeline, out, run, recorded), *of_records], cores)[1:])
     stay_private(out)
-    return broken
+    return run
 
 
 def _timeline(out: Path, run: RunFile, recorded: Recorded) -> None:

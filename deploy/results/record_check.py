@@ -44,15 +44,15 @@ def check_tables(folder: Path | str, run: RunFile) -> None:
         raise BadInput(f"{folder}: damaged: {'; '.join(faults)}")
 
 
-def merge_parts(folder: Path | str, run: RunFile) -> list[str]:
+def merge_parts(folder: Path | str, run: RunFile) -> None:
     """Merge the part files of a run's tables, and store the tables' row counts and checksums in run.json.
 
-    If there are no part files, only check the tables. Return the names of damaged part files, which were left
-    out. Raises BadInput if a table is missing or has changed.
+    The names of damaged part files, which are left out, are stored there as well. If there are no part files,
+    only check the tables. Raises BadInput if a table is missing or has changed.
     """
     if not (Path(folder) / PARTS).is_dir() and (run.tables or run.runs):
         check_tables(folder, run)
-        return run.left_out
+        return
 
     def note(broken: list[str]) -> None:
         run.left_out = sorted({*run.left_out, *broken})
@@ -60,7 +60,6 @@ def merge_parts(folder: Path | str, run: RunFile) -> list[str]:
         run.save(folder)
 
     merge(folder, note)
-    return run.left_out
 
 
 def failures(folder: Path | str, run: RunFile) -> list[str]:

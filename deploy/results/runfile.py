@@ -83,17 +83,20 @@ class RunFile:
     tables: dict[str, TableRecord] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     runs: list[RunRecord] = field(default_factory=list)
+    _scenario_text: tuple[Any, str] = field(default=(None, ""), init=False, repr=False, compare=False)
 
     def save(self, out_dir: Path | str) -> None:
         """Write the content to `out_dir`/run.json, one key per line. The file is replaced atomically."""
         path = Path(out_dir) / NAME
         tmp = path.with_name(f".{NAME}.tmp")
-        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain = {name: getattr(self, name) for name in _KEYS}
         plain["tables"] = {name: asdict(table) for name, table in self.tables.items()}
         plain["runs"] = [asdict(run) for run in self.runs]
-        text = "{\n" + ",\n".join(
-            f'"{key}": {json.dumps(value, default=str)}' for key, value in plain.items()
-        )
+        texts = {key: json.dumps(value, default=str) for key, value in plain.items() if key != "scenario"}
+        if self._scenario_text[0] is not self.scenario:  # It is large, and the same at each save.
+            self._scenario_text = self.scenario, json.dumps(self.scenario, default=str)
+        texts["scenario"] = self._scenario_text[1]
+        text = "{\n" + ",\n".join(f'"{key}": {texts[key]}' for key in plain)
         content = text.encode()
         with tmp.open("wb") as out:
             out.write(content + _SEAL + hashlib.sha256(content).hexdigest().encode() + b'"\n}\n')
@@ -143,12 +146,16 @@ class RunFile:
         return float(self.scenario.get("cluster", {}).get("stretch", 1.0))
 
 
+_KEYS = tuple(each.name for each in fields(RunFile) if each.init)
+"""The keys of run.json, in order."""
+
+
 def _of_json(raw: Mapping[str, Any]) -> RunFile:
     """Return the `RunFile` for the parsed JSON value `raw`.
 
     Unknown keys are ignored, so that files of newer versions can be read.
     """
-    known = {f.name: raw[f.name] for f in fields(RunFile) if f.name in raw}
+    known = {name: raw[name] for name in _KEYS if name in raw}
     names = {f.name for f in fields(RunRecord)}
     known["runs"] = [
         RunRecord(**{key: value for key, value in run.items() if key in names}) for run in raw["runs"]

@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, draw: Callable[..., Any]) -
     FakeRun(repeats=3, maps=60).write(made)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(html_report.plots, "write", draw)  # plots are drawn once, here
-        assert html_report.rebuild(made) == []
+        assert html_report.rebuild(made).left_out == []
     return made
 
 
@@ -306,5 +306,5 @@ def test_damaged_parts_are_named(tmp_path: Path) -> None:
     tables_before = read_tables(tmp_path)
     torn.parent.mkdir(parents=True)
     torn.write_bytes(b"PAR1")
-    assert html_report.rebuild(tmp_path) == ["jobs/x-0-0.parquet"]
+    assert html_report.rebuild(tmp_path).left_out == ["jobs/x-0-0.parquet"]
     assert tables_before["jobs"].shape[0] == 36 and RunFile.load(tmp_path).policies == list(POLICIES)
