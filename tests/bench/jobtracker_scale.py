@@ -261,6 +261,9 @@ def shard_figures(repeats: int) -> list[Figure]:
             "one scheduler": one,
             f"{CREW} schedulers, shared slots": replace(one, schedulers=CREW),
             f"{CREW} schedulers, a shard each": replace(one, schedulers=CREW, shards=CREW),
+            f"{CREW} shards, jobs to the least loaded": replace(
+                one, schedulers=CREW, shards=CREW, balanced=True
+            ),
         }
         for name, case in cases.items():
             outcome = simulate(case)

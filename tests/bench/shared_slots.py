@@ -25,8 +25,9 @@ class Case:
 
     The load is such that `free_share` of the slots are free on average, if the schedulers keep up. Tasks last
     `task_s` on average, and a scheduler decides for `decision_s` about each launch. `shards` is the number of
-    parts of the slots; the schedulers are divided evenly among them. The first `warm_s` of the `seconds` are
-    not counted.
+    parts of the slots; the schedulers are divided evenly among them. A job goes to a random shard, or with
+    `balanced` to the shard with the fewest running and waiting tasks. The first `warm_s` of the `seconds` are
+    not counted. Cases that differ in their schedulers only have the same arrivals.
     """
 
     slots: int
@@ -35,6 +36,7 @@ class Case:
     schedulers: int
     decision_s: float
     shards: int = 1
+    balanced: bool = False
     job_tasks: int = 1
     seconds: float
     warm_s: float = 0.0
@@ -110,6 +112,11 @@ class _Pool:
         """Return whether no slot is free."""
         return self.busy == len(self.order)
 
+    @property
+    def load(self) -> int:
+        """Return the number of running and waiting tasks."""
+        return self.busy + len(self.waiting)
+
     def choose(self, luck: Coin) -> int:
         """Return a free slot, chosen at random."""
         return self.order[self.busy + int(luck.random() * (len(self.order) - self.busy))]
@@ -140,6 +147,7 @@ class _Run:
 
     case: Case
     luck: Coin
+    arrivals: Coin
     pools: Sequence[_Pool]
     outcome: Outcome
     now_s: float = 0.0
@@ -180,8 +188,10 @@ class _Run:
             number -= pool.busy
 
     def submit_job(self) -> None:
-        """Add a job's tasks to a shard, chosen at random."""
-        shard = int(self.luck.random() * len(self.pools))
+        """Add a job's tasks to a shard."""
+        shard = int(self.arrivals.random() * len(self.pools))
+        if self.case.balanced:
+            shard = min(range(len(self.pools)), key=lambda number: self.pools[number].load)
         self.pools[shard].waiting.extend([self.now_s] * self.case.job_tasks)
         self.begin_decisions(shard)
 
@@ -201,21 +211,23 @@ def simulate(case: Case) -> Outcome:
     """
     size, crew = case.slots // case.shards, case.schedulers // case.shards
     pools = [_Pool(size, round(size * (1 - case.free_share)), crew) for _ in range(case.shards)]
-    run = _Run(case, chance(case.seed, "shared slots"), pools, Outcome(case.seconds - case.warm_s))
-    arrivals, luck = case.launches_per_s / case.job_tasks, run.luck
+    luck, arrivals = (chance(case.seed, "shared slots", what) for what in ("ends", "arrivals"))
+    run = _Run(case, luck, arrivals, pools, Outcome(case.seconds - case.warm_s))
+    jobs_per_s = case.launches_per_s / case.job_tasks
+    job_s = arrivals.expovariate(jobs_per_s)
     while True:
-        ends = sum(pool.busy for pool in pools) / case.task_s
-        next_s = run.now_s + luck.expovariate(arrivals + ends)
+        end_s = run.now_s + luck.expovariate(max(1, sum(pool.busy for pool in pools)) / case.task_s)
         commit_s = run.decisions[0][0] if run.decisions else inf
-        if min(next_s, commit_s) >= case.seconds:
+        next_s = min(end_s, commit_s, job_s)
+        if next_s >= case.seconds:
             return run.outcome
         if len(pools) > 1:
-            run.pass_time(min(next_s, commit_s))
-        if commit_s <= next_s:
-            run.commit()
-            continue
+            run.pass_time(next_s)
         run.now_s = next_s
-        if luck.random() * (arrivals + ends) < arrivals:
+        if next_s == commit_s:
+            run.commit()
+        elif next_s == job_s:
             run.submit_job()
+            job_s += arrivals.expovariate(jobs_per_s)
         else:
             run.end_task()
