@@ -20,11 +20,9 @@ LENGTHS_S = (10.0, 30.0, 300.0)
 HADOOP_LEAST_S, HADOOP_HEARTBEATS = 0.3, 100
 """Hadoop 1.2: the shortest interval, and the heartbeats per second that `mapred.heartbeats.in.second` aims at."""
 MIB, GIB = 2**20, 2**30
-POLICY_ROWS = (
-    *((policy, 100, nodes) for policy in ("fifo", "fair", "fair x delay") for nodes in NODES),
-    *((policy, 1_000, 100_000) for policy in ("fifo", "fair", "fair x delay")),
-)
-"""Policy, jobs and nodes of the rows of the table of cores."""
+POLICIES = ("fifo", "fair", "fair x delay")
+CLUSTER_ROWS = (*((nodes, 100) for nodes in NODES), (100_000, 1_000))
+"""Nodes, and jobs at a time, of the rows of the table of cores."""
 
 
 def hadoop_interval_s(nodes: int) -> float:
@@ -159,27 +157,28 @@ def rates() -> str:
 
 
 def cores(measured: Measured) -> str:
-    """Return the table of cores that a JobTracker needs."""
-    head = ["policy, jobs, nodes", "cores: core and policy", "cores: with journal and snapshots"]
-    head += [
-        "cores: whole live JobTracker",
-        "launches/s that fill one core: core and policy",
-        "launches/s: whole",
-    ]
-    head.append("shortest interval on one core: with journal / whole")
+    """Return the table of cores that a JobTracker needs. A cell has a value for each policy."""
+    head = ["nodes, jobs", "cores: core and policy", "cores: with journal and snapshots"]
+    head += ["cores: whole", "launches/s that fill one core: core and policy", "the same: whole"]
+    head += ["shortest interval on one core: with journal", "the same: whole"]
     rows = []
-    for policy, jobs, nodes in POLICY_ROWS:
+    for nodes, jobs in CLUSTER_ROWS:
         load = Load(nodes=nodes)
-        costs = [
-            each(policy, jobs, nodes)
-            for each in (measured.core_costs, measured.kept_costs, measured.live_costs)
+        columns: list[list[str]] = []
+        for policy in POLICIES:
+            costs = [
+                each(policy, jobs, nodes)
+                for each in (measured.core_costs, measured.kept_costs, measured.live_costs)
+            ]
+            used = [each.cores(load) for each in costs]
+            full = [show(load.ends_per_s / used[number]) for number in (0, 2)]
+            intervals = [_interval(each.shortest_interval_s(load)) for each in costs[1:]]
+            columns.append([*(show(each) for each in used), *full, *intervals])
+        cells = [
+            " / ".join(dict.fromkeys(each) if len(set(each)) == 1 else each)
+            for each in zip(*columns, strict=True)
         ]
-        used = [each.cores(load) for each in costs]
-        intervals = [_interval(each.shortest_interval_s(load)) for each in costs[1:]]
-        full = [show(load.ends_per_s / used[number]) for number in (0, 2)]
-        rows.append(
-            [f"{policy}, {jobs:,}, {nodes:,}", *(show(each) for each in used), *full, " / ".join(intervals)]
-        )
+        rows.append([f"{nodes:,}, {jobs:,}", *cells])
     return markdown(head, rows)
 
 
@@ -207,8 +206,9 @@ def journal(measured: Measured) -> str:
 
 def answer(measured: Measured) -> str:
     """Return the first paragraph of the page, with its numbers."""
-    costs = measured.live_costs("fair", 100, 1_000)
-    nodes = 1 / costs.cores(Load(nodes=1))
+    least, most = (
+        1e-3 / measured.live_costs("fair", 100, nodes).cores(Load(nodes=1)) for nodes in (10_000, 1_000)
+    )
     load = Load(nodes=100_000)
     used = [
         each("fair", 100, load.nodes).cores(load)
@@ -219,7 +219,7 @@ def answer(measured: Measured) -> str:
     between_s = measured.snapshot_due_bytes(load.nodes) / measured.event_bytes_per_s(load)
     return (
         f"With heartbeats every {ROUND_S:g} s, {MAP_SLOTS} map slots a node, tasks of {TASK_S:g} s and `fair`, "
-        f"one JobTracker of this project fills its core at about {nodes / 1e3:.0f},000 nodes. For 100,000 nodes "
+        f"one JobTracker of this project fills its core at {least:.1f} to {most:.1f} thousand nodes. For 100,000 nodes "
         f"it would need {used[2]:.0f} cores, and can use one, since it is one thread. Decisions are the smallest "
         f"part: the core with its policy takes {used[0]:.1f} cores. Journal and snapshots add "
         f"{used[1] - used[0]:.1f}, the messages that start attempts {scans:.1f}, and all other messages "

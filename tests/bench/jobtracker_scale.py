@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import statistics
+import sys
 import tempfile
 import time
 import tracemalloc
@@ -22,6 +23,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from schedbed.cluster.spec import BlockSettings
 from schedbed.scheduler.assignment import attempt_spec

@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.bench import (
     claims,
     client_table,
-    jobtracker_load,
+    jobtracker_tables,
     limit_tables,
     posterior_tables,
     when_pays,
@@ -48,9 +48,7 @@ def performance(results: Path = RESULTS) -> str:
 
 def jobtracker_scale(results: Path = RESULTS) -> str:
     """Return the text of docs/jobtracker-scale.md."""
-    files = sorted((results / "figures").glob(f"{SCALE}*.json"))
-    tables = {path.stem: table(ResultFile.load(path)) for path in files}
-    tables |= jobtracker_load.tables(results / "figures")
+    tables = jobtracker_tables.tables(results / "figures")
     return fill((results / "jobtracker-scale.template.md").read_text(encoding="utf-8"), tables)
 
 
