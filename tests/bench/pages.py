@@ -18,11 +18,21 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.bench import claims, client_table, limit_tables, posterior_tables, when_pays, whole_arena
+from tests.bench import (
+    claims,
+    client_table,
+    jobtracker_tables,
+    limit_tables,
+    posterior_tables,
+    when_pays,
+    whole_arena,
+)
 from tests.bench.figures import PIVOT, ROOT, Figure, ResultFile, pivoted, show
 
 RESULTS = ROOT / "docs" / "results"
 PLACE = re.compile(r"^\{\{([\w/-]+)\}\}$", re.MULTILINE)
+SCALE = "jobtracker_"
+"""The result files whose names begin with this are shown in docs/jobtracker-scale.md."""
 DO_NOT_EDIT = (
     "<!-- Written by `python -m tests.bench.pages` from docs/results. Edit there: a test compares. -->\n"
 )
@@ -31,9 +41,15 @@ DO_NOT_EDIT = (
 def performance(results: Path = RESULTS) -> str:
     """Return the text of docs/performance.md."""
     files = sorted((results / "figures").glob("*.json"))
-    tables = {path.stem: table(ResultFile.load(path)) for path in files}
+    tables = {path.stem: table(ResultFile.load(path)) for path in files if not path.stem.startswith(SCALE)}
     tables["limits"] = limit_tables.short_table(limit_tables.load_all(results / "limits"))
     return fill((results / "performance.template.md").read_text(encoding="utf-8"), tables)
+
+
+def jobtracker_scale(results: Path = RESULTS) -> str:
+    """Return the text of docs/jobtracker-scale.md."""
+    tables = jobtracker_tables.tables(results / "figures")
+    return fill((results / "jobtracker-scale.template.md").read_text(encoding="utf-8"), tables)
 
 
 def reproduce(results: Path = RESULTS) -> str:
@@ -133,6 +149,7 @@ def _cell(figure: Figure) -> str:
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "docs/performance.md": performance,
+    "docs/jobtracker-scale.md": jobtracker_scale,
     "docs/reproduce.md": reproduce,
     "docs/posterior.md": posterior,
     "docs/limits.md": limits,
