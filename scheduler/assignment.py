@@ -6,6 +6,7 @@ Live agents receive an assignment as an AttemptSpec. Simulated nodes receive an 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -114,18 +115,14 @@ def attempt_spec(
 def _input_of(split: Split, file: Sequence[BlockRange]) -> dict[str, Any]:
     """Return the AttemptSpec fields for the input of a map: the byte range, and the blocks that contain it.
 
-    `file` is the list of blocks of the input file. The result includes the blocks directly before and after
+    `file` is the list of blocks of the input file in order. The result includes the blocks directly before and after
     the split, because records can cross its borders.
     """
     if split.file is None:
         return {"offset": split.offset, "length": split.length}
-    end = split.offset + split.length
-    near = [
-        number
-        for number, block in enumerate(file)
-        if block.offset < end and block.offset + block.length > split.offset
-    ]
-    low, high = (max(0, near[0] - 1), near[-1] + 2) if near else (0, 0)
+    first = bisect_right(file, split.offset, key=lambda block: block.offset + block.length)
+    after = bisect_left(file, split.offset + split.length, key=lambda block: block.offset)
+    low, high = (max(0, first - 1), after + 1) if first < after else (0, 0)
     last = file[-1] if file else None
     return {
         "file": split.file,
