@@ -54,7 +54,7 @@ def assess(
     """
     enforced, counted = enforced or {}, counted or {}
     saturated = _saturated(host_samples)
-    shares = {resource: _shares(resource, nodes, heartbeats) for resource in UNITS}
+    shares = _shares(nodes, heartbeats)
     limits = {
         resource: _limit(resource, nodes, shares[resource])
         | {"enforced": enforced.get(resource), "counted": counted.get(resource)}
@@ -198,7 +198,7 @@ def _used_cores(nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) ->
     The number is for an emulation at full speed, which is a stretch of 1: each emulated second takes one real
     second.
     """
-    shares = window_shares(heartbeats, UTIL_COLUMN["cpu"])
+    shares = window_shares(heartbeats, ["cpu"])["cpu"]
     return sum(
         _rate("cpu", node) * float(shares[str(node["node"])].mean())
         for node in nodes
@@ -245,16 +245,14 @@ def _achieved(rate: float, p95: float | None = None, most: float | None = None) 
     }
 
 
-def _shares(
-    resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame
-) -> dict[str, np.ndarray]:
-    """Return, for each node, how much of its declared rate it used in each time window, as shares.
+def _shares(nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> dict[str, dict[str, np.ndarray]]:
+    """Return, for each resource and node, how much of its declared rate the node used in each time window.
 
-    The result is a dictionary from node to an array with one share per window.
+    The values are arrays with one share per window.
     """
-    if resource == "memory":
-        return _memory_shares({str(node["node"]): _rate("memory", node) for node in nodes}, heartbeats)
-    return window_shares(heartbeats, UTIL_COLUMN[resource])
+    sizes = {str(node["node"]): _rate("memory", node) for node in nodes}
+    used = window_shares(heartbeats, [resource for resource in UNITS if resource in UTIL_COLUMN])
+    return {**used, "memory": _memory_shares(sizes, heartbeats)}
 
 
 def _memory_shares(sizes: Mapping[str, float], heartbeats: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -267,27 +265,27 @@ def _memory_shares(sizes: Mapping[str, float], heartbeats: pd.DataFrame) -> dict
     return {str(node): rows.to_numpy(float) / sizes[str(node)] for node, rows in held if sizes.get(str(node))}
 
 
-def window_shares(heartbeats: pd.DataFrame, column: str) -> dict[str, np.ndarray]:
-    """Return a dictionary from node to its mean use in each window of WINDOW_S seconds.
+def window_shares(heartbeats: pd.DataFrame, resources: Sequence[str]) -> dict[str, dict[str, np.ndarray]]:
+    """Return, for each resource and node, the mean use in each window of WINDOW_S seconds, as shares (0 to 1).
 
-    `column` is the heartbeats' column with the use as a share from 0 to 1. Windows are left out if heartbeats
-    cover less than half of them.
+    Windows are left out if heartbeats cover less than half of them.
     """
     import pandas as pd
 
     covered = heartbeat_intervals(heartbeats)
+    areas = {each: heartbeats[UTIL_COLUMN[each]].fillna(0.0).to_numpy(float) * covered for each in resources}
+    window = (heartbeats["t"].to_numpy(float) / WINDOW_S).astype(int)
     table = pd.DataFrame(
-        {
-            "node": heartbeats["node"].to_numpy(),
-            "window": (heartbeats["t"].to_numpy(float) / WINDOW_S).astype(int),
-            "area": heartbeats[column].fillna(0.0).to_numpy(float) * covered,
-            "covered": covered,
-        }
+        {"node": heartbeats["node"].to_numpy(), "window": window, **areas, "covered": covered}
     )
-    sums = table.groupby(["node", "window"], sort=True)[["area", "covered"]].sum()
+    sums = table.groupby(["node", "window"], sort=True).sum()
     sums = sums[sums["covered"] > WINDOW_S / 2]
-    shares = sums["area"] / sums["covered"]
-    return {str(node): rows.to_numpy(float) for node, rows in shares.groupby(level="node")}
+    nodes = sums.groupby(level="node").indices
+    return {
+        each: {str(node): shares[rows] for node, rows in nodes.items()}
+        for each in resources
+        for shares in [(sums[each] / sums["covered"]).to_numpy(float)]
+    }
 
 
 def _limit_doubts(resource: str, shares: Mapping[str, np.ndarray], counted: str | None) -> list[str]:
