@@ -253,7 +253,7 @@ def test_splits_made_when_they_are_needed_change_nothing(monkeypatch: pytest.Mon
 
 
 def test_inputs_that_compiled_code_places_are_on_the_same_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    setup = story(2, "fifo")
+    setup = story(9, "fifo")
     known, used = simulate(setup).text(), list[bool]()
     place_many = storage.PlainFiles.place_many
     monkeypatch.setattr(storage, "COMPILED_BLOCKS", 1)
