@@ -170,7 +170,7 @@ class PlainFiles:
             for name, count in zip(placed_as, numbers, strict=True)
             for index in range(count)
         )
-        by_block = [writers[file] for file in np.repeat(np.arange(len(counts)), counts).tolist()]
+        by_block = np.repeat(self._placer.numbers_of(writers), counts)
         chosen = self._placer.place_outputs(names, by_block, lengths, replication)
         files.paths.extend(paths)
         files.made_s.extend(made_s)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numba.core import config as numba_config
 
@@ -24,6 +24,7 @@ from schedbed.cluster.blocks.namenode import NameNode  # noqa: E402
 from schedbed.cluster.blocks.placement import place_file, place_new  # noqa: E402
 from schedbed.scheduler.coded_columns import plain_texts  # noqa: E402
 from schedbed.scheduler.simulate.compiled.placing import block_placer  # noqa: E402
+from schedbed.scheduler.simulate.compiled.placing.block_nodes import EXACT, most_bytes_of  # noqa: E402
 from schedbed.scheduler.simulate.compiled.placing.block_placer import BlockPlacer  # noqa: E402
 from schedbed.scheduler.simulate.compiled.placing.twisters import MOST_DRAWS, first_draws  # noqa: E402
 from schedbed.scheduler.simulate.plain_files import PlainFiles, WrittenFiles  # noqa: E402
@@ -58,7 +59,7 @@ def hold_against_python(seed: int) -> tuple[int, int]:
     placer = BlockPlacer(index, seed)
     assert placer.takes(count, 2 * sum(lengths))
     sizes = np.array(lengths, np.int64)
-    outputs = placer.place_outputs(iter(blocks), writers, sizes, count)
+    outputs = placer.place_outputs(iter(blocks), placer.numbers_of(writers), sizes, count)
     inputs = placer.place_input("blk_1", sizes, count)
     placer.put_back()
     for block, writer, length, chosen in zip(blocks, writers, lengths, outputs.tolist(), strict=True):
@@ -90,6 +91,16 @@ def test_too_few_nodes_or_too_many_bytes_are_left_to_the_python_code() -> None:
     placer = BlockPlacer(NodeIndex([CandidateNode(f"n{i}", "r") for i in range(3)]), 1)
     assert placer.takes(3, 1 << 52) and not placer.takes(3, 1 << 53)
     assert not placer.takes(4, 1) and not placer.takes(0, 1)
+
+
+@given(st.integers(0, (1 << 61) - 1), st.integers(1, 100_000))
+@example((1 << 53) + 1, 3)
+@settings(deadline=None)
+def test_the_limit_of_a_load_is_rounded_as_in_python(total_bytes: int, nodes: int) -> None:
+    field = BlockPlacer(NodeIndex(), 1)._field._replace(  # pyright: ignore[reportPrivateUsage]
+        rack=np.zeros(nodes, np.int64), total_bytes=np.array([total_bytes])
+    )
+    assert 2 * total_bytes // nodes >= EXACT or most_bytes_of(field) == 2 * total_bytes / nodes
 
 
 def drawn_files(seed: int, nodes: int, *, many: bool) -> PlainFiles:

@@ -46,7 +46,7 @@ def _draw(luck: Luck, count: int) -> int:
 
 
 @compiled
-def _most_bytes(field: Field) -> float:
+def most_bytes_of(field: Field) -> float:
     """Return twice the mean load of the nodes, rounded to the nearest float as Python does."""
     nodes, twice = len(field.rack), 2 * field.total_bytes[0]
     if twice < EXACT:
@@ -179,7 +179,7 @@ def _first_nodes(field: Field, luck: Luck, chosen: Ints, writer: int, most_bytes
 @compiled
 def _place_block(field: Field, luck: Luck, chosen: Ints, writer: int, of_file: bool) -> None:
     """Store in `chosen` the nodes for a new block, as `place_new` does, or `place_file` with `of_file`."""
-    most_bytes = _most_bytes(field)
+    most_bytes = most_bytes_of(field)
     if not of_file and len(field.pool_at) <= 2:
         _complete(field, luck, chosen, 0, writer, most_bytes, DRAWS)
         return

@@ -18,7 +18,7 @@ from schedbed.tasks.specs import NodeId
 DRAWS_EACH = 8
 """The number of random numbers that are computed at first for each block of an output."""
 BLOCKS_AT_ONCE = 1 << 14
-"""The number of blocks of outputs whose random numbers are kept at a time."""
+"""The number of blocks whose random numbers are kept at a time."""
 
 
 class BlockPlacer:
@@ -53,20 +53,22 @@ class BlockPlacer:
         most_bytes = int(self._loads.max(initial=0)) if total_bytes >= EXACT else 0
         return 1 <= count <= len(self.names) and most_bytes + size_bytes < EXACT and total_bytes < 1 << 61
 
-    def place_outputs(
-        self, blocks: Iterable[str], writers: Sequence[NodeId], lengths: Values, count: int
-    ) -> Values:
+    def numbers_of(self, nodes: Sequence[NodeId]) -> Values:
+        """Return the numbers of nodes, `NOBODY` for a node that is not in the index."""
+        return np.array([self.place_of.get(node, NOBODY) for node in nodes], np.int64)
+
+    def place_outputs(self, blocks: Iterable[str], writers: Values, lengths: Values, count: int) -> Values:
         """Return the `count` nodes of each block of outputs, as `place_new` chooses them.
 
-        `blocks` are the names that determine the random choice. `writers` has the writing node of each block.
+        `blocks` are the names that determine the random choice. `writers` has the number of the node that
+        writes each block.
         """
         chosen = np.empty((len(lengths), count), np.int64)
-        numbers = np.array([self.place_of.get(writer, NOBODY) for writer in writers], np.int64)
         names = iter(blocks)
         for low in range(0, len(lengths), BLOCKS_AT_ONCE):
             part = slice(low, low + BLOCKS_AT_ONCE)
             keys = keys_of(self._seed, ("place",), islice(names, BLOCKS_AT_ONCE), 0)
-            self._place_with_keys(keys, numbers[part], lengths[part], chosen[part])
+            self._place_with_keys(keys, writers[part], lengths[part], chosen[part])
         return chosen
 
     def _place_with_keys(
@@ -79,7 +81,7 @@ class BlockPlacer:
             done += place_blocks(self._field, *rest)
             if done == len(keys):
                 return
-            more = _numbers_of(generator_of(keys[done]), _most_draws(chosen.shape[1]))
+            more = _random_numbers(generator_of(keys[done]), _most_draws(chosen.shape[1]))
             block = slice(done, done + 1)
             one = more, len(more), writers[block], lengths[block], chosen[block], used
             done += place_blocks(self._field, *one)
@@ -92,14 +94,14 @@ class BlockPlacer:
         luck, used, done = self._luck, np.zeros(1, np.int64), 0
         reseed(luck, self._seed, "place", block, "file")
         chosen = np.empty((len(lengths), count), np.int64)
-        draws = _numbers_of(luck, (min(count, 3) + 1) * len(lengths))
+        draws = _random_numbers(luck, (min(count, 3) + 1) * min(len(lengths), BLOCKS_AT_ONCE))
         nobody = np.zeros(0, np.int64)
         while True:
             done += place_blocks(self._field, draws, 0, nobody, lengths[done:], chosen[done:], used)
             if done == len(lengths):
                 return chosen
-            more = _most_draws(count) + count * (len(lengths) - done)
-            draws = np.concatenate([draws[int(used[0]) :], _numbers_of(luck, more)])
+            more = _most_draws(count) + count * min(len(lengths) - done, BLOCKS_AT_ONCE)
+            draws = np.concatenate([draws[int(used[0]) :], _random_numbers(luck, more)])
             used[0] = 0
 
     def put_back(self) -> None:
@@ -108,7 +110,7 @@ class BlockPlacer:
         self._index.total_bytes = int(self._field.total_bytes[0])
 
 
-def _numbers_of(luck: Coin, count: int) -> Values:
+def _random_numbers(luck: Coin, count: int) -> Values:
     random = luck.random
     return np.array([random() for _ in range(count)], float)
 
