@@ -6,6 +6,8 @@ All generators of the project are created here.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
+from hashlib import sha512
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +25,22 @@ def chance(seed: int, *names: object) -> random.Random:
 def reseed(generator: random.Random, seed: int, *names: object) -> None:
     """Let a generator give the numbers of `chance(seed, *names)`. Faster than a new generator."""
     generator.seed(_key(seed, names))
+
+
+def keys_of(seed: int, names: tuple[object, ...], each: Iterable[str], last: object) -> list[bytes]:
+    """Return the keys of the generators `chance(seed, *names, name, last)` for each `name`, as bytes.
+
+    A key is the number with which such a generator is seeded, its highest byte first. Compiled code computes
+    the random numbers from the keys of many generators.
+    """
+    begin, end = f"{_key(seed, names)}/", f"/{last}"
+    texts = [f"{begin}{name}{end}".encode() for name in each]
+    return [text + sha512(text).digest() for text in texts]
+
+
+def generator_of(key: bytes) -> random.Random:
+    """Return the generator with a key of `keys_of`."""
+    return random.Random(int.from_bytes(key))
 
 
 def array_chance(seed: int, *names: object) -> np.random.Generator:

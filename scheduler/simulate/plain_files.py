@@ -10,7 +10,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, pairwise
-from typing import TYPE_CHECKING
+from operator import add
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from schedbed.tasks.specs import NodeId
 
 if TYPE_CHECKING:
     from schedbed.scheduler.simulate.compiled.arrays import Values
+    from schedbed.scheduler.simulate.compiled.placing.block_placer import BlockPlacer
 
 CAUSES = ("input", "write", "pipeline")
 """The causes of replicas of plain files, as recorded in the blocks table."""
@@ -45,6 +47,19 @@ class _Files:
     holders: array[int] = field(default_factory=lambda: array("i"))  # By replica: the number of its node.
 
 
+class WrittenFiles(NamedTuple):
+    """Output files, as columns: the time of the end, the path, the name that determines the random choice of
+    nodes, the writing node and the number of blocks of each file, and the sizes in bytes of all blocks.
+    """
+
+    made_s: Sequence[float]
+    paths: Sequence[str]
+    placed_as: Sequence[str]
+    writers: Sequence[NodeId]
+    counts: Values
+    lengths: Values
+
+
 class PlainFiles:
     """Complete files with all wanted replicas. `names` is the NameNode, which is told about them by `tell`.
 
@@ -60,6 +75,8 @@ class PlainFiles:
         self._first = 0  # Number of the first block.
         self._nodes: list[NodeId] = []  # By number: all nodes that ever held a replica.
         self._number_of: dict[NodeId, int] = {}
+        self._placer: BlockPlacer | None = None  # It has the loads of the nodes, if it is there.
+        self._placed_numbers = np.zeros(0, np.int32)  # By the placer's number of a node.
 
     def __len__(self) -> int:
         """Return the number of files."""
@@ -71,18 +88,26 @@ class PlainFiles:
         `lengths` are the sizes of the blocks in bytes.
         """
         number = self._next_block()
-        blocks = [block_id(number)] if lengths else []  # Only the first one has an effect on the placement.
-        placed = place_file(self._names.loads, replication, blocks, lengths, seed=self._seed)
-        numbers = self._numbers(placed)
+        block = block_id(number)  # Only the first one has an effect on the placement.
+        if self._placer is not None and self._placer.takes(replication, sum(lengths)):
+            chosen = self._placer.place_input(block, np.array(lengths, np.int64), replication)
+            copies: Values = np.full(len(chosen), replication, np.int32)
+            holders: Values = self._placed_numbers[chosen.ravel()]
+        else:
+            self._drop_placer()
+            blocks = [block] if lengths else []
+            placed = place_file(self._names.loads, replication, blocks, lengths, seed=self._seed)
+            copies = np.fromiter(map(len, placed), np.int32, len(placed))
+            holders = np.array(self._numbers(placed), np.int32)
         file = PlacedFile(
             path=path,
             first=number,
             lengths=lengths,
             nodes=self._nodes,
-            holders=np.array(numbers, np.int32),
-            ends=np.cumsum(np.fromiter(map(len, placed), np.int32, len(placed)), dtype=np.int32),
+            holders=holders,
+            ends=np.cumsum(copies, dtype=np.int32),
         )
-        self._add(path, 0.0, lengths, replication, placed, numbers, is_input=True)
+        self._add(path, 0.0, lengths, replication, copies, holders, is_input=True)
         return file
 
     def _numbers(self, places: Sequence[Sequence[NodeId]]) -> list[int]:
@@ -114,6 +139,7 @@ class PlainFiles:
         chooses the nodes for `placed_as` as well.
         """
         self._next_block()
+        self._drop_placer()
         loads, luck, places = self._names.loads, self._luck, list[list[NodeId]]()
         for index, length in enumerate(lengths):
             reseed(luck, self._seed, "place", f"{placed_as}:{index}", 0)
@@ -122,7 +148,52 @@ class PlainFiles:
                 raise NoNodes(f"{path}: no node can take a block")
             loads.charge_all(nodes, length)
             places.append(nodes)
-        self._add(path, now_s, lengths, replication, places, self._numbers(places), is_input=False)
+        copies = np.fromiter(map(len, places), np.int32, len(places))
+        holders = np.array(self._numbers(places), np.int32)
+        self._add(path, now_s, lengths, replication, copies, holders, is_input=False)
+
+    def add_outputs(self, outputs: WrittenFiles, replication: int) -> None:
+        """Add output files, in order, as `add_output` does. Raises NoNodes if no node can hold a block.
+
+        Fast after `place_many`.
+        """
+        made_s, paths, placed_as, writers, counts, lengths = outputs
+        if self._placer is None or not self._placer.takes(replication, int(lengths.sum())):
+            ends = np.cumsum(counts).tolist()
+            for file, (low, high) in enumerate(pairwise([0, *ends])):
+                blocks, writer, name = lengths[low:high].tolist(), writers[file], placed_as[file]
+                self.add_output(made_s[file], paths[file], blocks, replication, writer=writer, placed_as=name)
+            return
+        first, files, numbers = self._next_block(), self._files, counts.tolist()
+        names = (
+            f"{name}:{index}"
+            for name, count in zip(placed_as, numbers, strict=True)
+            for index in range(count)
+        )
+        by_block = np.repeat(self._placer.numbers_of(writers), counts)
+        chosen = self._placer.place_outputs(names, by_block, lengths, replication)
+        files.paths.extend(paths)
+        files.made_s.extend(made_s)
+        files.is_input.extend([False] * len(paths))
+        files.replication.extend([replication] * len(paths))
+        files.ends.extend((first - self._first + np.cumsum(counts)).tolist())
+        files.lengths.frombytes(lengths.tobytes())
+        files.copies.frombytes(np.full(len(chosen), replication, np.int32).tobytes())
+        files.holders.frombytes(self._placed_numbers[chosen.ravel()].tobytes())
+
+    def place_many(self) -> None:
+        """Choose nodes with compiled code from now on, until the next `tell`. This pays for many blocks."""
+        from schedbed.scheduler.simulate.compiled.placing.block_placer import BlockPlacer
+
+        if self._placer is None:
+            self._placer = BlockPlacer(self._names.loads, self._seed)
+            self._placed_numbers = np.array(self._numbers([self._placer.names]), np.int32)
+
+    def _drop_placer(self) -> None:
+        """Let the NameNode's index have the loads of the nodes again."""
+        if self._placer is not None:
+            self._placer.put_back()
+            self._placer = None
 
     def _next_block(self) -> int:
         """Return the number of the next block, which follows those of the NameNode and of these files."""
@@ -136,8 +207,8 @@ class PlainFiles:
         now_s: float,
         lengths: Sequence[int],
         replication: int,
-        places: Sequence[Sequence[NodeId]],
-        numbers: list[int],
+        copies: Values,
+        holders: Values,
         *,
         is_input: bool,
     ) -> None:
@@ -147,14 +218,15 @@ class PlainFiles:
         files.is_input.append(is_input)
         files.replication.append(replication)
         files.lengths.extend(lengths)
-        files.copies.extend(map(len, places))
-        files.holders.extend(numbers)
+        files.copies.frombytes(copies.tobytes())
+        files.holders.frombytes(holders.tobytes())
         files.ends.append(len(files.lengths))
-        if set(map(len, places)) - {replication}:
+        if (copies != replication).any():
             self.tell()  # The NameNode has to order copies.
 
     def tell(self) -> None:
         """Tell the NameNode about all files, in the order in which they were added, and forget them."""
+        self._drop_placer()
         files, self._files = self._files, _Files()
         begin = 0
         names = list(map(self._nodes.__getitem__, files.holders))
@@ -180,7 +252,8 @@ class PlainFiles:
         starts = np.cumsum(copies) - copies
         block = np.repeat(np.arange(len(copies), dtype=np.int32), copies)
         nodes, node = self._by_age(np.array(files.holders))
-        order = np.argsort(node, kind="stable").astype(np.int32)
+        narrow = node.astype(np.uint16) if len(nodes) < 1 << 16 else node  # Sorted faster.
+        order = np.argsort(narrow, kind="stable").astype(np.int32)
         file = np.repeat(np.arange(len(files.paths)), np.diff(files.ends, prepend=0))
         is_input = np.array(files.is_input)[file]
         cause = np.where(is_input[block], 0, np.where(np.arange(len(block)) == starts[block], 1, 2))
@@ -191,7 +264,7 @@ class PlainFiles:
             rows = order[low:high]
             blocks = block[rows]
             yield {
-                "block": [block_id(number) for number in (self._first + blocks).tolist()],
+                "block": block_ids(self._first + blocks),
                 "file": paths[file[blocks]].tolist(),
                 "node": Text(node[rows], nodes),
                 "bytes": lengths[blocks],
@@ -206,11 +279,25 @@ class PlainFiles:
 
         `holders` are the numbers of the replicas' nodes, the oldest replica first.
         """
-        numbers, first = np.unique(holders, return_index=True)
-        numbers = numbers[np.argsort(first)]
+        first = np.full(len(self._nodes), len(holders))
+        first[holders[::-1]] = np.arange(len(holders))[::-1]  # The last one that is assigned remains.
+        numbers = np.argsort(first, kind="stable")[: int((first < len(holders)).sum())]
         place_of = np.zeros(len(self._nodes), np.int32)
         place_of[numbers] = np.arange(len(numbers))
         return [self._nodes[number] for number in numbers.tolist()], place_of[holders]
+
+
+def block_ids(numbers: Values) -> list[str]:
+    """Return the ids of the blocks with these numbers, as `block_id` does. Faster for many blocks."""
+    if not len(numbers):
+        return []
+    high, low = np.divmod(numbers, 1000)
+    first = int(high.min())
+    begins = [block_id(1000 * number)[:-3] for number in range(first, int(high.max()) + 1)]
+    ends = [f"{number:03d}" for number in range(1000)]
+    return list(
+        map(add, map(begins.__getitem__, (high - first).tolist()), map(ends.__getitem__, low.tolist()))
+    )
 
 
 def _batches(counts: np.ndarray) -> Iterator[tuple[int, int]]:

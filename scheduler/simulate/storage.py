@@ -9,25 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.blocks.memory_journal import MemoryJournal
 from schedbed.cluster.blocks.namenode import NameNode
 from schedbed.cluster.spec import ClusterSpec
 from schedbed.scheduler.assignment import aside
+from schedbed.scheduler.simulate.compiled.code_cache import is_cached
 from schedbed.scheduler.simulate.placed_files import PlacedFile, PlacedSplits
-from schedbed.scheduler.simulate.plain_files import PlainFiles
+from schedbed.scheduler.simulate.plain_files import PlainFiles, WrittenFiles
 from schedbed.scheduler.simulate.replica_rows import columns_of_lives
 from schedbed.scheduler.simulate.row_frames import Column
 from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob, build_job, suits
+
+if TYPE_CHECKING:
+    from schedbed.scheduler.simulate.compiled.arrays import Values
 
 Json = dict[str, Any]
 ROWS_AT_ONCE = 10_000
 MANY_BLOCKS = 100_000
 """The number of blocks of inputs from which splits are made only when they are needed. All splits take 0.4 kB
 a block, but to make a split several times takes longer."""
+COMPILED_BLOCKS = 200_000
+"""The number of blocks of inputs from which nodes are chosen by compiled code, if it need not be compiled.
+Below, to load the compiler would take longer."""
 
 
 class Storage:
@@ -83,6 +90,8 @@ class Storage:
     def load(self, files: Sequence[InputFile]) -> None:
         """Place all input files on the registered nodes at time 0."""
         settings = self._cluster.blocks
+        if not self._restarts and sum(len(file.blocks) for file in files) >= COMPILED_BLOCKS and is_cached():
+            self._plain.place_many()
         for file in files:
             if settings.placement == "hdfs" and file.preferred is None and not self._restarts:
                 self._placed[file.path] = self._plain.add_input(file.path, file.blocks, settings.replication)
@@ -180,24 +189,25 @@ class Storage:
         except BlockStoreError:
             return
 
-    def write_output(
-        self, now_s: float, node: NodeId, attempt: tuple[str, str, int], lengths: Sequence[int]
+    def write_outputs(
+        self,
+        made_s: Sequence[float],
+        writers: Sequence[NodeId],
+        attempts: Sequence[tuple[str, str, int]],
+        counts: Values,
+        lengths: Values,
     ) -> None:
-        """Write the committed output of an attempt in one step. Raises NoNodes if no node can hold a block.
+        """Write the committed outputs of attempts in one step. Raises NoNodes if no node can hold a block.
 
-        Use this method instead of `allocate`, `written` and `commit` if the attempt's commit is certain.
-        `node`: the node that writes. `attempt`: job id, attempt id and task index. `lengths`: sizes of the
-        blocks in bytes.
+        Use this method instead of `allocate`, `written` and `commit` if the commits are certain. Attempt i ends
+        at `made_s[i]` on the node `writers[i]`. `attempts`: job id, attempt id and task index of each.
+        `counts`: the number of blocks of each output. `lengths`: sizes of all blocks in bytes.
         """
-        job, name, index = attempt
-        self._plain.add_output(
-            now_s,
-            f"/out/{job}/part-{index:05d}",
-            lengths,
-            self._cluster.blocks.replication,
-            writer=node,
-            placed_as=aside(job, name),
-        )
+        self._plain.place_many()
+        paths = [f"/out/{job}/part-{index:05d}" for job, _, index in attempts]
+        placed_as = [aside(job, name) for job, name, _ in attempts]
+        outputs = WrittenFiles(made_s, paths, placed_as, writers, counts, lengths)
+        self._plain.add_outputs(outputs, self._cluster.blocks.replication)
 
     # ----------------------------------------------------- orders of the JobTracker
 

@@ -14,6 +14,7 @@ from typing import TextIO
 HERE = Path(__file__).parent
 NOT_COMPILED = (
     "code_cache.py",
+    "block_placer.py",
     "columns.py",
     "covers.py",
     "flow_arrays.py",

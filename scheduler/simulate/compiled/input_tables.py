@@ -68,13 +68,18 @@ class Inputs:
             self._place_of = np.array([self._node.get(node, -1) for node in file.nodes], np.int32)
         numbers = self._place_of[file.holders]
         counts = np.zeros(len(reads), np.int32)
-        counts[: len(costs)] = np.diff(file.ends, prepend=0)
-        if not counts[reads].all():
-            raise NotCovered(f"nobody holds a block of {file.path}")
+        counts[: len(costs)] = file.ends
+        counts[1 : len(costs)] -= file.ends[:-1]
         self._hosts.append(numbers)
         self._host_counts.append(counts)
-        self._holders.append(numbers[np.repeat(reads, counts)])
-        self._holder_counts.append(counts * reads)
+        if reads[: len(costs)].all():
+            held, held_counts = numbers, counts
+        else:
+            held, held_counts = numbers[np.repeat(reads, counts)], counts * reads
+        if not held_counts[reads].all():
+            raise NotCovered(f"nobody holds a block of {file.path}")
+        self._holders.append(held)
+        self._holder_counts.append(held_counts)
         self._reads.append(reads)
 
     def _held(self, split: Split) -> Sequence[NodeId]:
@@ -155,13 +160,16 @@ def near_tables(
 
 def _task_ranges(jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry]) -> Iterator[tuple[int, int]]:
     """Yield the ranges of the tasks of some jobs, with about `REPLICAS_AT_ONCE` replicas of inputs each."""
-    begin = 0
-    for job in jobs:
-        end = int(job.first + job.maps + job.reduces)
-        replicas = tasks["hosts_end"][end - 1] - tasks["hosts_at"][begin] if end > begin else 0
-        if end > begin and (replicas >= REPLICAS_AT_ONCE or end == len(tasks)):
-            yield begin, end
-            begin = end
+    ends = jobs["first"] + jobs["maps"] + jobs["reduces"]
+    ends = ends[ends > jobs["first"]]
+    done = tasks["hosts_end"][ends - 1]
+    begin = at = 0
+    while at < len(ends):
+        enough = tasks["hosts_at"][begin] + REPLICAS_AT_ONCE
+        at = min(int(np.searchsorted(done, enough)), len(ends) - 1)
+        end = int(ends[at])
+        yield begin, end
+        begin, at = end, at + 1
 
 
 def _grouped(owners: Values, where: Values, places: int, maps: Values) -> _Groups:

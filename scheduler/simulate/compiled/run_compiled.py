@@ -10,10 +10,11 @@ from schedbed.cluster.virtual.plan_arithmetic import block_lengths
 from schedbed.scheduler.simulate.compiled import columns, covers
 from schedbed.scheduler.simulate.compiled import state as names
 from schedbed.scheduler.simulate.compiled.arrays import Values
-from schedbed.scheduler.simulate.compiled.code_cache import note_cached
+from schedbed.scheduler.simulate.compiled.code_cache import is_cached, note_cached
 from schedbed.scheduler.simulate.compiled.columns import Labels
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown
 from schedbed.scheduler.simulate.compiled.loop import GOES_ON, NEEDS_BLOCK, NEEDS_ROOM, STUCK, run_loop
+from schedbed.scheduler.simulate.compiled.placing.block_placer import compile_placing
 from schedbed.scheduler.simulate.compiled.state import State
 from schedbed.scheduler.simulate.compiled.tables import ROWS, make_state
 from schedbed.scheduler.simulate.row_frames import put_columns
@@ -60,7 +61,9 @@ class _CompiledRun:
             node.up = True
         while True:
             outcome = run_loop(self._state, self._slack)
-            note_cached()
+            if not is_cached():
+                compile_placing()
+                note_cached()
             self._store_files()
             if outcome == NEEDS_BLOCK:
                 self._find_targets()
@@ -116,20 +119,23 @@ class _CompiledRun:
         tasks, blocks = state.tasks[steps["number"]], simulation.setup.cluster.blocks
         entries, is_map = state.jobs[tasks["job"]], tasks["is_map"] > 0
         index = steps["number"] - entries["first"] - np.where(is_map, 0, entries["maps"])
-        columns = (
-            steps["t"],
-            tasks["job"],
-            tasks["node"],
-            is_map,
-            index,
-            state.costs["output"][tasks["cost"]],
-        )
-        for at_s, job, node, maps, place, size_bytes in zip(*(c.tolist() for c in columns), strict=True):
-            lengths = block_lengths(size_bytes, blocks.size_bytes)
-            if lengths:
-                spec, writer = simulation.jobs[job], simulation.nodes[node].spec.node
-                attempt = f"{task_id(spec.job, TaskKind.MAP if maps else TaskKind.REDUCE, place)}_0"
-                simulation.storage.write_output(at_s, writer, (spec.job, attempt, place), lengths)
+        sizes, block_bytes = state.costs["output"][tasks["cost"]], blocks.size_bytes
+        kept = np.flatnonzero(sizes > 0)
+        sizes, counts = sizes[kept], np.ones(len(kept), np.int64)
+        lengths = sizes
+        if block_bytes:
+            counts = (sizes + block_bytes - 1) // block_bytes
+            lengths = np.full(int(counts.sum()), block_bytes, np.int64)
+            lengths[np.cumsum(counts) - 1] = sizes - (counts - 1) * block_bytes
+        jobs, nodes = simulation.jobs, simulation.nodes
+        of_tasks = (column[kept].tolist() for column in (tasks["job"], is_map, index))
+        attempts = [
+            (name, f"{task_id(name, TaskKind.MAP if maps else TaskKind.REDUCE, place)}_0", place)
+            for job, maps, place in zip(*of_tasks, strict=True)
+            for name in (jobs[job].job,)
+        ]
+        writers = [nodes[node].spec.node for node in tasks["node"][kept].tolist()]
+        simulation.storage.write_outputs(steps["t"][kept].tolist(), writers, attempts, counts, lengths)
 
     def _find_targets(self) -> None:
         """Find target nodes for the next block of an attempt's output, by a request to the simulated

@@ -244,12 +244,13 @@ def _tasks(jobs: Sequence[JobSpec], cost_of: Values, inputs: Inputs) -> Table[pl
 
 def _jobs(jobs: Sequence[JobSpec]) -> tuple[Table[plain.JobEntry], Table[plain.StageEntry]]:
     table, stages = records(len(jobs), plain.JobEntry), records(2 * len(jobs), plain.StageEntry)
-    first = 0
-    for job, entry in zip(jobs, table, strict=False):
-        entry.first, entry.maps, entry.reduces = first, job.maps, job.reduces
-        first += job.maps + job.reduces
-        entry.priority, entry.submit = job.priority.rank, job.submit_s
-        entry.weight = PRIORITY_WEIGHTS[job.priority.rank]
+    part = table[: len(jobs)]
+    part["maps"], part["reduces"] = [job.maps for job in jobs], [job.reduces for job in jobs]
+    ends = np.cumsum(part["maps"] + part["reduces"])
+    part["first"] = ends - part["maps"] - part["reduces"]
+    part["priority"] = ranks = [job.priority.rank for job in jobs]
+    part["submit"] = [job.submit_s for job in jobs]
+    part["weight"] = [PRIORITY_WEIGHTS[rank] for rank in ranks]
     table["chain"] = -1
     stages["total"][0::2], stages["total"][1::2] = table["maps"], table["reduces"]
     stages["open"][0::2] = 1

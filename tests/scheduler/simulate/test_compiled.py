@@ -253,6 +253,16 @@ def test_splits_made_when_they_are_needed_change_nothing(monkeypatch: pytest.Mon
     assert [compare(story(seed, policy)) for seed, policy in ((2, "fifo"), (205, "delay"), (603, "delay"))]
 
 
+def test_inputs_that_compiled_code_places_are_on_the_same_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = story(9, "fifo")
+    known, used = simulate(setup).text(), list[bool]()
+    place_many = storage.PlainFiles.place_many
+    monkeypatch.setattr(storage, "COMPILED_BLOCKS", 1)
+    monkeypatch.setattr(storage, "is_cached", lambda: True)
+    monkeypatch.setattr(storage.PlainFiles, "place_many", lambda files: used.append(not place_many(files)))
+    assert simulate(setup).text() == known and used
+
+
 def test_arrays_that_are_full_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     setup = contended(31, "fair")
     slots = [node.map_slots + node.reduce_slots for node in setup.cluster.nodes]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from schedbed.cluster.blocks.block_errors import NoNodes
 from schedbed.cluster.blocks.memory_journal import MemoryJournal
 from schedbed.cluster.blocks.namenode import NameNode
+from schedbed.cluster.blocks.namespace import block_id
 from schedbed.scheduler.coded_columns import plain_texts
-from schedbed.scheduler.simulate.plain_files import PlainFiles
+from schedbed.scheduler.simulate.plain_files import PlainFiles, block_ids
 from schedbed.scheduler.simulate.replica_rows import columns_of_lives
 from schedbed.scheduler.simulate.row_frames import as_frame
 
@@ -78,3 +80,9 @@ def test_an_output_needs_a_node() -> None:
     names, _ = namenode(0)
     with pytest.raises(NoNodes, match=r"/out/j/part-00000: no node"):
         PlainFiles(names, 4).add_output(0.0, "/out/j/part-00000", [1], 3, writer="n1", placed_as="/out/a")
+
+
+def test_many_block_ids_are_those_of_single_blocks() -> None:
+    numbers = [0, 7, 999, 1000, 1_234_567, 98_765_432_101_234, 98_765_432_100_000]
+    for some in (numbers[:1], numbers[1:5], numbers[5:], []):
+        assert block_ids(np.array(some, np.int64)) == [block_id(number) for number in some]

@@ -1,0 +1,118 @@
+"""The first random numbers of many generators of `tasks.chance`, which are Mersenne Twisters.
+
+A generator of Python makes 624 words from its seed. Its first random numbers depend on a few of the words
+only. Several generators are computed side by side, so that the processor does the same step for all of them
+with one instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from schedbed.scheduler.simulate.compiled.arrays import Values
+from schedbed.scheduler.simulate.compiled.jit import CONFIG, compiled, entry
+from schedbed.tasks.chance import generator_of
+
+LANES = 64
+"""The number of generators that are computed side by side."""
+SIZE, MIDDLE = 624, 397
+MOST_DRAWS = (SIZE - MIDDLE) // 2
+"""The number of random numbers of a generator that need no word of its second round."""
+FIRST = np.uint32(1812433253)
+MIX, MIX_AGAIN = np.uint32(1664525), np.uint32(1566083941)
+UPPER, LOWER, TWIST = np.uint32(0x80000000), np.uint32(0x7FFFFFFF), np.uint32(0x9908B0DF)
+TEMPER_B, TEMPER_C = np.uint32(0x9D2C5680), np.uint32(0xEFC60000)
+ONE, TOP = np.uint32(1), np.uint32(30)
+SHIFT_U, SHIFT_S, SHIFT_T, SHIFT_L = np.uint32(11), np.uint32(7), np.uint32(15), np.uint32(18)
+SHIFT_HIGH, SHIFT_LOW = np.uint32(5), np.uint32(6)
+HIGH, UNIT = 67108864.0, 1.0 / 9007199254740992.0
+
+
+def first_draws(keys: Sequence[bytes], count: int) -> Values:
+    """Return the first `count` random numbers of each generator, those of a generator one after the other.
+
+    `keys` are seeds as of `chance.keys_of`. `count` is at most `MOST_DRAWS`.
+    """
+    if CONFIG.DISABLE_JIT:
+        generators = map(generator_of, keys)
+        return np.array([luck.random() for luck in generators for _ in range(count)], float)
+    lengths = np.fromiter(map(len, keys), np.int64, len(keys))
+    draws = np.empty((len(keys), count))
+    for length in np.unique(lengths).tolist():
+        places = np.flatnonzero(lengths == length)
+        words = _words([keys[place] for place in places.tolist()], length)
+        fill_draws(_start(), words, places, draws)
+    return draws.ravel()
+
+
+def _words(keys: Sequence[bytes], length: int) -> Values:
+    """Return the 32-bit words of each key of `length` bytes, one column for each key, the lowest word first.
+
+    A key is a number, whose highest byte comes first.
+    """
+    found = np.zeros((len(keys), -(-length // 4) * 4), np.uint8)
+    found[:, :length] = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), length)[:, ::-1]
+    return np.ascontiguousarray(found.view("<u4").astype(np.uint32).T)
+
+
+def _start() -> Values:
+    """Return the words that a generator has before its key is mixed in."""
+    words = [19650218]
+    for place in range(1, SIZE):
+        words.append((int(FIRST) * (words[-1] ^ words[-1] >> 30) + place) & 0xFFFFFFFF)
+    return np.array(words, np.uint32)
+
+
+@compiled
+def _output(state: Values, place: int, lane: int) -> Any:
+    """Return the word of a generator's output at a place below `SIZE - MIDDLE`."""
+    mixed = (state[place, lane] & UPPER) | (state[place + 1, lane] & LOWER)
+    word = state[place + MIDDLE, lane] ^ (mixed >> ONE) ^ (mixed & ONE) * TWIST
+    word ^= word >> SHIFT_U
+    word ^= (word << SHIFT_S) & TEMPER_B
+    word ^= (word << SHIFT_T) & TEMPER_C
+    return np.uint32(word ^ (word >> SHIFT_L))
+
+
+@entry
+def fill_draws(start: Values, keys: Values, places: Values, draws: Values) -> None:
+    """Store the first random numbers of the generators with the seeds `keys` in the rows `places` of `draws`.
+
+    `keys` has the words of a key in each column. `start` are the words of all generators at first.
+    """
+    words, count = keys.shape
+    state = np.empty((SIZE, LANES), np.uint32)
+    key = np.zeros((words, LANES), np.uint32)
+    for low in range(0, count, LANES):
+        lanes = min(LANES, count - low)
+        for word in range(words):
+            for lane in range(lanes):
+                key[word, lane] = keys[word, low + lane] + np.uint32(word)
+        for lane in range(LANES):
+            state[0, lane] = start[0]
+        turn = 0
+        for place in range(1, SIZE):
+            for lane in range(LANES):
+                past = state[place - 1, lane]
+                state[place, lane] = (start[place] ^ ((past ^ (past >> TOP)) * MIX)) + key[turn, lane]
+            turn = turn + 1 if turn + 1 < words else 0
+        for lane in range(LANES):
+            past = state[SIZE - 1, lane]
+            state[1, lane] = (state[1, lane] ^ ((past ^ (past >> TOP)) * MIX)) + key[turn, lane]
+        for place in range(2, SIZE):
+            for lane in range(LANES):
+                past = state[place - 1, lane]
+                mixed = state[place, lane] ^ ((past ^ (past >> TOP)) * MIX_AGAIN)
+                state[place, lane] = mixed - np.uint32(place)
+        for lane in range(LANES):
+            past = state[SIZE - 1, lane]
+            state[1, lane] = (state[1, lane] ^ ((past ^ (past >> TOP)) * MIX_AGAIN)) - ONE
+            state[0, lane] = UPPER
+        for lane in range(lanes):
+            for place in range(draws.shape[1]):
+                high = _output(state, 2 * place, lane) >> SHIFT_HIGH
+                low_part = _output(state, 2 * place + 1, lane) >> SHIFT_LOW
+                draws[places[low + lane], place] = (high * HIGH + low_part) * UNIT

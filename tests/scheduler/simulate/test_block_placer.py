@@ -1,0 +1,167 @@
+"""Blocks that are placed many at a time are on the nodes that the NameNode's Python code chooses.
+
+Most tests run the compiled functions as plain Python. One test compiles them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numba.core import config as numba_config
+
+CONFIG: Any = numba_config
+CONFIG.DISABLE_JIT = "COMPILED" not in os.environ
+from schedbed.cluster.blocks.live_nodes import CandidateNode, NodeIndex  # noqa: E402
+from schedbed.cluster.blocks.memory_journal import MemoryJournal  # noqa: E402
+from schedbed.cluster.blocks.namenode import NameNode  # noqa: E402
+from schedbed.cluster.blocks.placement import place_file, place_new  # noqa: E402
+from schedbed.scheduler.coded_columns import plain_texts  # noqa: E402
+from schedbed.scheduler.simulate.compiled.placing import block_placer  # noqa: E402
+from schedbed.scheduler.simulate.compiled.placing.block_nodes import EXACT, most_bytes_of  # noqa: E402
+from schedbed.scheduler.simulate.compiled.placing.block_placer import BlockPlacer  # noqa: E402
+from schedbed.scheduler.simulate.compiled.placing.twisters import MOST_DRAWS, first_draws  # noqa: E402
+from schedbed.scheduler.simulate.plain_files import PlainFiles, WrittenFiles  # noqa: E402
+from schedbed.scheduler.simulate.row_frames import as_frame  # noqa: E402
+from schedbed.tasks.chance import Coin, chance, keys_of  # noqa: E402
+
+LOADS = (0, 1, 5, 1 << 20, 3 << 40, (1 << 51) + 1)
+
+
+def drawn_index(luck: Coin) -> NodeIndex:
+    """Return an index of up to 12 nodes with all kinds of racks and loads."""
+    racks, nodes = luck.randint(1, 5), luck.randint(1, 12)
+    sizes = [luck.choice(LOADS) for _ in range(luck.randint(1, 4))]
+    drawn = [(f"r{luck.randrange(racks)}", luck.choice(sizes)) for _ in range(nodes)]
+    return NodeIndex([CandidateNode(f"n{i}", rack, load) for i, (rack, load) in enumerate(drawn)])
+
+
+def hold_against_python(seed: int) -> tuple[int, int]:
+    """Place some blocks of outputs and of an input in both ways, and assert that nodes and loads are equal.
+
+    Return the numbers of blocks of both kinds that were placed.
+    """
+    luck = chance(seed, "test")
+    index = drawn_index(luck)
+    known = NodeIndex(
+        [CandidateNode(node, index.racks[node], index.load_bytes[node]) for node in index.names]
+    )
+    count = luck.randint(1, min(5, len(index.names)))
+    lengths = [luck.choice((1, 7, 1 << 20, 1 << 44)) for _ in range(luck.randint(1, 30))]
+    writers = [luck.choice([*index.names, "a client"]) for _ in lengths]
+    blocks = [f"/out/{'x' * luck.randrange(9)}/b:{number}" for number in range(len(lengths))]
+    placer = BlockPlacer(index, seed)
+    assert placer.takes(count, 2 * sum(lengths))
+    sizes = np.array(lengths, np.int64)
+    outputs = placer.place_outputs(iter(blocks), placer.numbers_of(writers), sizes, count)
+    inputs = placer.place_input("blk_1", sizes, count)
+    placer.put_back()
+    for block, writer, length, chosen in zip(blocks, writers, lengths, outputs.tolist(), strict=True):
+        nodes = place_new(known, count, chance(seed, "place", block, 0), writer)
+        known.charge_all(nodes, length)
+        assert [placer.names[place] for place in chosen] == nodes
+    placed = place_file(known, count, ["blk_1"], lengths, seed=seed)
+    assert [[placer.names[place] for place in chosen] for chosen in inputs.tolist()] == placed
+    assert index.load_bytes == known.load_bytes and index.total_bytes == known.total_bytes
+    return len(outputs), len(inputs)
+
+
+@given(st.integers(0, 1 << 30))
+@settings(max_examples=60, deadline=None)
+def test_many_blocks_are_placed_as_one_by_one(seed: int) -> None:
+    assert min(hold_against_python(seed)) > 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_they_are_when_few_random_numbers_are_computed_at_first(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(block_placer, "DRAWS_EACH", 1)
+    monkeypatch.setattr(block_placer, "BLOCKS_AT_ONCE", 3)
+    assert min(hold_against_python(seed)) > 0
+
+
+def test_too_few_nodes_or_too_many_bytes_are_left_to_the_python_code() -> None:
+    placer = BlockPlacer(NodeIndex([CandidateNode(f"n{i}", "r") for i in range(3)]), 1)
+    assert placer.takes(3, 1 << 52) and not placer.takes(3, 1 << 53)
+    assert not placer.takes(4, 1) and not placer.takes(0, 1)
+
+
+@given(st.integers(0, (1 << 61) - 1), st.integers(1, 100_000))
+@example((1 << 53) + 1, 3)
+@settings(deadline=None)
+def test_the_limit_of_a_load_is_rounded_as_in_python(total_bytes: int, nodes: int) -> None:
+    field = BlockPlacer(NodeIndex(), 1)._field._replace(  # pyright: ignore[reportPrivateUsage]
+        rack=np.zeros(nodes, np.int64), total_bytes=np.array([total_bytes])
+    )
+    assert 2 * total_bytes // nodes >= EXACT or most_bytes_of(field) == 2 * total_bytes / nodes
+
+
+def drawn_files(seed: int, nodes: int, *, many: bool) -> PlainFiles:
+    """Return files on `nodes` nodes, placed `many` at a time or one by one."""
+    names = NameNode(MemoryJournal(keeps_changes=False), seed=4, order=[f"n{i}" for i in range(nodes)])
+    for i in range(nodes):
+        names.register(0.0, f"n{i}", f"r{i % 3}", "", [])
+    files = PlainFiles(names, seed)
+    if many:
+        files.place_many()
+    for number in range(6):
+        files.add_input(f"/in/f{number}", [100 + number] * (number % 4), 2)
+    counts = np.array([1 + number % 3 for number in range(9)])
+    outputs = WrittenFiles(
+        made_s=[1.5 * number for number in range(9)],
+        paths=[f"/out/j/part-{number:05d}" for number in range(9)],
+        placed_as=[f"/out/j/_temporary/a{number}" for number in range(9)],
+        writers=[f"n{number % 7}" for number in range(9)],
+        counts=counts,
+        lengths=np.arange(1, 1 + counts.sum()),
+    )
+    files.add_outputs(outputs, 3)
+    return files
+
+
+@pytest.mark.parametrize("nodes", [3, 7])
+def test_the_rows_do_not_depend_on_how_files_are_added(nodes: int) -> None:
+    [one], [other] = (drawn_files(5, nodes, many=many).columns() for many in (False, True))
+    assert plain_texts(as_frame("blocks", one)).equals(plain_texts(as_frame("blocks", other)))
+
+
+def test_files_that_lack_nodes_are_told_of_either_way() -> None:
+    assert len(drawn_files(5, 2, many=True)) == len(drawn_files(5, 2, many=False)) == 0
+
+
+def draw_all() -> None:
+    """Compare the first random numbers of many generators with those of Python."""
+    for size in (1, 3, 130):
+        blocks = [f"{'long name ' * (number % 6)}{number}" for number in range(size)]
+        for count in (1, 8, MOST_DRAWS):
+            draws = first_draws(keys_of(3, ("place", "b"), blocks, 0), count)
+            lucks = [chance(3, "place", "b", block, 0) for block in blocks]
+            assert draws.tolist() == [luck.random() for luck in lucks for _ in range(count)]
+
+
+def test_the_random_numbers_are_those_of_chance() -> None:
+    draw_all()
+
+
+def compare_all() -> None:
+    """Compare the compiled functions with Python."""
+    draw_all()
+    for seed in range(1500):
+        hold_against_python(seed)
+
+
+def test_the_compiled_functions_do_the_same() -> None:
+    code = (
+        f"from importlib.util import *; s = spec_from_file_location('placer', {__file__!r});"
+        "m = module_from_spec(s); s.loader.exec_module(m); m.compare_all(); print('same')"
+    )
+    environment = {**os.environ, "COMPILED": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == "same", done.stderr
