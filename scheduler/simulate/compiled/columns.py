@@ -3,7 +3,7 @@ attempts, jobs)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import add
 
 import numpy as np
@@ -209,25 +209,32 @@ def splits_of(jobs: Sequence[JobSpec]) -> tuple[Values, Values]:
     return np.concatenate(offsets), np.concatenate(lengths)
 
 
-def job_row(state: State, spec: JobSpec, number: int, lengths: Values) -> JobRow:
-    """Return the row of the jobs table for the ended job `spec`, whose number in the arrays is `number`.
+def job_rows(state: State, jobs: Sequence[JobSpec], numbers: Values, lengths: Values) -> Iterator[JobRow]:
+    """Yield the rows of the jobs table for ended jobs, whose numbers in the list `jobs` are `numbers`.
 
     `lengths` contains the lengths in bytes of the splits of all tasks.
     """
-    entry = state.jobs[number]
-    return JobRow(
-        spec.job,
-        spec.name,
-        spec.user,
-        spec.queue,
-        spec.app,
-        spec.submit_s,
-        float(entry.start) if entry.started else None,
-        float(entry.finish),
-        spec.deadline_s,
-        spec.maps,
-        spec.reduces,
-        int(lengths[entry.first : entry.first + entry.maps].sum()),
-        int(entry.output_bytes),
-        "succeeded",
-    )
+    entries = state.jobs[numbers]
+    until = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+    read = until[entries["first"] + entries["maps"]] - until[entries["first"]]
+    columns = (entries["started"], entries["start"], entries["finish"], read, entries["output_bytes"])
+    for number, started, start, finish, input_bytes, output_bytes in zip(
+        numbers.tolist(), *(column.tolist() for column in columns), strict=True
+    ):
+        spec = jobs[number]
+        yield JobRow(
+            spec.job,
+            spec.name,
+            spec.user,
+            spec.queue,
+            spec.app,
+            spec.submit_s,
+            start if started else None,
+            finish,
+            spec.deadline_s,
+            spec.maps,
+            spec.reduces,
+            input_bytes,
+            output_bytes,
+            "succeeded",
+        )

@@ -212,8 +212,9 @@ class _CompiledRun:
                 which = state.attempt_rows[low : min(ended, low + ATTEMPTS_AT_ONCE)]
                 put_columns(rows, "attempts", columns.attempts(state, said, self._splits, which))
             self._attempts = ended
-        for number in state.job_rows[self._jobs : int(num.n_jobs)].tolist():
-            rows.job(columns.job_row(state, self._simulation.jobs[number], number, self._splits[1]))
+        over = state.job_rows[self._jobs : int(num.n_jobs)]
+        for row in columns.job_rows(state, self._simulation.jobs, over, self._splits[1]) if len(over) else ():
+            rows.job(row)
         self._jobs = int(num.n_jobs)
 
     def _tell(self) -> None:
