@@ -7,7 +7,7 @@ idle slot, a column a candidate map. Costs ignore other traffic on the network.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedbed.scheduler.view import NodeView, TaskView
@@ -40,29 +40,51 @@ def cost_matrix(slots: Sequence[NodeView], tasks: Sequence[TaskView], off_rack: 
     """
     import numpy as np
 
-    nodes = list(dict.fromkeys(node.node for node in slots))
+    rows: dict[str, int] = {}
+    nodes: list[NodeView] = []
+    counts: list[int] = []
+    for node in slots:
+        row = rows.setdefault(node.node, len(nodes))
+        if row == len(nodes):
+            nodes.append(node)
+            counts.append(0)
+        counts[row] += 1
     if len(nodes) <= FEW:
-        rows = {node.node: node for node in slots}
-        costs = {name: [staging_s(task, rows[name], off_rack) for task in tasks] for name in nodes}
-        return np.array([costs[node.node] for node in slots])
-    by_node: dict[str, list[int]] = {}
+        costs = np.array([[staging_s(task, node, off_rack) for task in tasks] for node in nodes])
+    else:
+        costs = _node_costs(nodes, rows, tasks, off_rack)
+    return costs.repeat(counts, axis=0)
+
+
+def _node_costs(
+    nodes: Sequence[NodeView], rows: Mapping[str, int], tasks: Sequence[TaskView], off_rack: float
+) -> Any:
+    """Return an array of transfer times in seconds, with a row for each node and a column for each task.
+
+    `rows` is a dictionary from node name to row.
+    """
+    import numpy as np
+
     by_rack: dict[str, list[int]] = {}
-    for row, node in enumerate(slots):
-        by_node.setdefault(node.node, []).append(row)
+    for row, node in enumerate(nodes):
         by_rack.setdefault(node.rack, []).append(row)
-    rates = [node.spec.network_bps for node in slots]
+    rates = [node.spec.network_bps for node in nodes]
     per_byte_s = np.array([1.0 / rate if rate > 0 else FORBIDDEN for rate in rates])
     lengths = np.array([float(task.split.length) for task in tasks])
-    near = np.full((len(slots), len(tasks)), off_rack)
+    near = np.full((len(nodes), len(tasks)), off_rack)
     width, flat = len(tasks), near.reshape(-1)
     in_rack, at_host, anywhere = list[int](), list[int](), list[int]()
     for column, task in enumerate(tasks):
-        if not task.hosts:
+        hosts = task.hosts
+        if not hosts:
             anywhere.append(column)
+            continue
         for rack in task.racks:
-            in_rack += [row * width + column for row in by_rack.get(rack, ())]
-        for host in task.hosts:
-            at_host += [row * width + column for row in by_node.get(host, ())]
+            if rack in by_rack:
+                in_rack += [row * width + column for row in by_rack[rack]]
+        for host in hosts:
+            if host in rows:
+                at_host.append(rows[host] * width + column)
     flat[in_rack] = 1.0
     flat[at_host] = 0.0
     near[:, anywhere] = 0.0
@@ -77,11 +99,14 @@ def solve(costs: Any) -> list[tuple[int, int]]:
     import numpy as np
 
     rows, columns = costs.shape
-    if rows == 1 or (costs == costs[0]).all():
+    if rows == 1 or ((costs[-1] == costs[0]).all() and (costs == costs[0]).all()):
         cheapest = costs[0].argsort(kind="stable")[:rows]
         return [(row, int(column)) for row, column in enumerate(sorted(cheapest))]
     from scipy.optimize import linear_sum_assignment
 
-    scale = max(1e-6, float(costs.max(initial=0.0, where=costs < FORBIDDEN)))
+    highest = float(costs.max(initial=0.0))
+    if highest >= FORBIDDEN:
+        highest = float(costs.max(initial=0.0, where=costs < FORBIDDEN))
+    scale = max(1e-6, highest)
     chosen = linear_sum_assignment(costs + np.arange(columns) * (scale * _TIE / columns))
-    return [(int(row), int(column)) for row, column in zip(*chosen, strict=True)]
+    return list(zip(chosen[0].tolist(), chosen[1].tolist(), strict=True))
