@@ -7,7 +7,8 @@ idle slot, a column a candidate map. Costs ignore other traffic on the network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from schedbed.scheduler.view import NodeView, TaskView
@@ -40,39 +41,30 @@ def cost_matrix(slots: Sequence[NodeView], tasks: Sequence[TaskView], off_rack: 
     """
     import numpy as np
 
-    rows: dict[str, int] = {}
-    nodes: list[NodeView] = []
-    counts: list[int] = []
-    for node in slots:
-        row = rows.setdefault(node.node, len(nodes))
-        if row == len(nodes):
-            nodes.append(node)
-            counts.append(0)
-        counts[row] += 1
+    slots_by_node = Counter([node.node for node in slots])
+    nodes = list({node.node: node for node in slots}.values())
     if len(nodes) <= FEW:
         costs = np.array([[staging_s(task, node, off_rack) for task in tasks] for node in nodes])
     else:
-        costs = _node_costs(nodes, rows, tasks, off_rack)
-    return costs.repeat(counts, axis=0)
+        costs = _node_costs(nodes, tasks, off_rack)
+    return costs.repeat(list(slots_by_node.values()), axis=0)
 
 
-def _node_costs(
-    nodes: Sequence[NodeView], rows: Mapping[str, int], tasks: Sequence[TaskView], off_rack: float
-) -> Any:
-    """Return an array of transfer times in seconds, with a row for each node and a column for each task.
-
-    `rows` is a dictionary from node name to row.
-    """
+def _node_costs(nodes: Sequence[NodeView], tasks: Sequence[TaskView], off_rack: float) -> Any:
+    """Return an array of transfer times in seconds, with a row for each node and a column for each task."""
     import numpy as np
 
+    width = len(tasks)
+    by_node: dict[str, int] = {}  # Places of the rows' first entries in the flat array.
     by_rack: dict[str, list[int]] = {}
     for row, node in enumerate(nodes):
-        by_rack.setdefault(node.rack, []).append(row)
+        by_node[node.node] = row * width
+        by_rack.setdefault(node.rack, []).append(row * width)
     rates = [node.spec.network_bps for node in nodes]
     per_byte_s = np.array([1.0 / rate if rate > 0 else FORBIDDEN for rate in rates])
     lengths = np.array([float(task.split.length) for task in tasks])
-    near = np.full((len(nodes), len(tasks)), off_rack)
-    width, flat = len(tasks), near.reshape(-1)
+    near = np.full((len(nodes), width), off_rack)
+    flat = near.reshape(-1)
     in_rack, at_host, anywhere = list[int](), list[int](), list[int]()
     for column, task in enumerate(tasks):
         hosts = task.hosts
@@ -81,10 +73,10 @@ def _node_costs(
             continue
         for rack in task.racks:
             if rack in by_rack:
-                in_rack += [row * width + column for row in by_rack[rack]]
+                in_rack += [place + column for place in by_rack[rack]]
         for host in hosts:
-            if host in rows:
-                at_host.append(rows[host] * width + column)
+            if host in by_node:
+                at_host.append(by_node[host] + column)
     flat[in_rack] = 1.0
     flat[at_host] = 0.0
     near[:, anywhere] = 0.0
