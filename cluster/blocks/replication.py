@@ -295,7 +295,8 @@ class Replication:
             self._parked[block] = None
             return False
         sources = [n for n in self.map.blocks[block].good() if sending.get(n, 0) < self._limit]
-        targets = [n for n in places if receiving.get(n, 0) < self._limit]
+        full = {n: None for n, copies in receiving.items() if copies >= self._limit}
+        targets = [n for n in places if n not in full] if full else places
         if not sources or not targets:
             return False
         source = min(sources, key=lambda n: (sending.get(n, 0), self._load_bytes(n), n))
@@ -317,7 +318,7 @@ class Replication:
         leaving = self._leaving.get(block, {})
         for node in [node for node, until_s in leaving.items() if until_s <= now_s]:
             del leaving[node]
-        taken = (*self.map.blocks[block].replicas, *self._pending.get(block, ()), *leaving)
+        taken = dict.fromkeys((*self.map.blocks[block].replicas, *self._pending.get(block, ()), *leaving))
         return [node for node in self.map.nodes if node not in taken]
 
     def _choose(self, block: str, targets: list[NodeId]) -> NodeId:

@@ -232,15 +232,18 @@ class Lsap:
         made = Assigned(view.beats + silent_after)
         slots: list[NodeView] = []
         most = SLOTS_AT_ONCE if _says_yes(admission) else SLOTS_ASKED
+        beats, typed = view.beats, admission.limits.slots
         for each in chain((node,), others):
             if len(slots) >= most:
                 break
-            heard = self._heard.setdefault(each.node, view.beats)
-            if not each.alive or view.beats - heard > silent_after:
+            if typed and not each.free_slots(MAP):  # This node is not offered before its slots change.
+                continue
+            heard = self._heard.setdefault(each.node, beats)
+            if not each.alive or beats - heard > silent_after:
                 continue
             made.free[each.node] = free = _free(each, admission)
             if free > 0 and admission.room(each, MAP):
-                slots += [each] * free if admission.limits.slots else [each]
+                slots += [each] * free if typed else [each]
         slots = slots[:most]
         tasks = self._gather(jobs, max(self._candidates, len(slots)))
         made.slots, made.maps_in_all = len(slots), len(tasks)
@@ -250,11 +253,13 @@ class Lsap:
         staging = cost_matrix(slots, tasks, self._off_rack)
         self._forbid(view, slots, tasks, staging, admission)
         costs = self._costs(view, tasks, staging)
-        costs[staging >= FORBIDDEN] = FORBIDDEN
+        if staging.max() >= FORBIDDEN:
+            costs[staging >= FORBIDDEN] = FORBIDDEN
         for row, column in solve(costs):
-            if staging[row, column] < FORBIDDEN:
+            seconds = staging.item(row, column)
+            if seconds < FORBIDDEN:
                 made.maps.setdefault(slots[row].node, []).append(tasks[column])
-                made.seconds += float(staging[row, column])
+                made.seconds += seconds
         return made
 
     def _gather(self, jobs: Iterable[JobView], many: int) -> list[TaskView]:
@@ -279,9 +284,13 @@ class Lsap:
         A map may not start on a node that its job avoids, or for which the admission refuses its job.
         """
         columns: dict[str, list[int]] = {}
+        asks = not _says_yes(admission)
         for column, task in enumerate(tasks):
-            if task.job.excluded or not _says_yes(admission):
-                columns.setdefault(task.job.job, []).append(column)
+            job = task.job
+            if asks or job.excluded:
+                columns.setdefault(job.job, []).append(column)
+        if not columns:
+            return
         for row, node in reversed(
             list(enumerate(slots))
         ):  # The offered node comes last, because admissions store the last node.

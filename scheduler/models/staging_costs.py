@@ -7,6 +7,7 @@ idle slot, a column a candidate map. Costs ignore other traffic on the network.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,29 +41,42 @@ def cost_matrix(slots: Sequence[NodeView], tasks: Sequence[TaskView], off_rack: 
     """
     import numpy as np
 
-    nodes = list(dict.fromkeys(node.node for node in slots))
+    slots_by_node = Counter([node.node for node in slots])
+    nodes = list({node.node: node for node in slots}.values())
     if len(nodes) <= FEW:
-        rows = {node.node: node for node in slots}
-        costs = {name: [staging_s(task, rows[name], off_rack) for task in tasks] for name in nodes}
-        return np.array([costs[node.node] for node in slots])
-    by_node: dict[str, list[int]] = {}
+        costs = np.array([[staging_s(task, node, off_rack) for task in tasks] for node in nodes])
+    else:
+        costs = _node_costs(nodes, tasks, off_rack)
+    return costs.repeat(list(slots_by_node.values()), axis=0)
+
+
+def _node_costs(nodes: Sequence[NodeView], tasks: Sequence[TaskView], off_rack: float) -> Any:
+    """Return an array of transfer times in seconds, with a row for each node and a column for each task."""
+    import numpy as np
+
+    width = len(tasks)
+    by_node: dict[str, int] = {}  # Places of the rows' first entries in the flat array.
     by_rack: dict[str, list[int]] = {}
-    for row, node in enumerate(slots):
-        by_node.setdefault(node.node, []).append(row)
-        by_rack.setdefault(node.rack, []).append(row)
-    rates = [node.spec.network_bps for node in slots]
+    for row, node in enumerate(nodes):
+        by_node[node.node] = row * width
+        by_rack.setdefault(node.rack, []).append(row * width)
+    rates = [node.spec.network_bps for node in nodes]
     per_byte_s = np.array([1.0 / rate if rate > 0 else FORBIDDEN for rate in rates])
     lengths = np.array([float(task.split.length) for task in tasks])
-    near = np.full((len(slots), len(tasks)), off_rack)
-    width, flat = len(tasks), near.reshape(-1)
+    near = np.full((len(nodes), width), off_rack)
+    flat = near.reshape(-1)
     in_rack, at_host, anywhere = list[int](), list[int](), list[int]()
     for column, task in enumerate(tasks):
-        if not task.hosts:
+        hosts = task.hosts
+        if not hosts:
             anywhere.append(column)
+            continue
         for rack in task.racks:
-            in_rack += [row * width + column for row in by_rack.get(rack, ())]
-        for host in task.hosts:
-            at_host += [row * width + column for row in by_node.get(host, ())]
+            if rack in by_rack:
+                in_rack += [place + column for place in by_rack[rack]]
+        for host in hosts:
+            if host in by_node:
+                at_host.append(by_node[host] + column)
     flat[in_rack] = 1.0
     flat[at_host] = 0.0
     near[:, anywhere] = 0.0
@@ -77,11 +91,14 @@ def solve(costs: Any) -> list[tuple[int, int]]:
     import numpy as np
 
     rows, columns = costs.shape
-    if rows == 1 or (costs == costs[0]).all():
+    if rows == 1 or ((costs[-1] == costs[0]).all() and (costs == costs[0]).all()):
         cheapest = costs[0].argsort(kind="stable")[:rows]
         return [(row, int(column)) for row, column in enumerate(sorted(cheapest))]
     from scipy.optimize import linear_sum_assignment
 
-    scale = max(1e-6, float(costs.max(initial=0.0, where=costs < FORBIDDEN)))
+    highest = float(costs.max(initial=0.0))
+    if highest >= FORBIDDEN:
+        highest = float(costs.max(initial=0.0, where=costs < FORBIDDEN))
+    scale = max(1e-6, highest)
     chosen = linear_sum_assignment(costs + np.arange(columns) * (scale * _TIE / columns))
-    return [(int(row), int(column)) for row, column in zip(*chosen, strict=True)]
+    return list(zip(chosen[0].tolist(), chosen[1].tolist(), strict=True))

@@ -12,7 +12,7 @@ from schedbed.cluster.virtual.node_model import AttemptPlan, TaskCost
 from schedbed.cluster.virtual.part_costs import part_cost
 from schedbed.scheduler.driver import Driver
 from schedbed.scheduler.simulate.setup import Setup
-from schedbed.tasks.chance import chance
+from schedbed.tasks.chance import chance, reseed
 
 
 class Plans:
@@ -31,6 +31,7 @@ class Plans:
         self._driver = driver
         self._framework = setup.framework
         self._on_cores: dict[tuple[TaskCost, float], TaskCost] = {}
+        self._luck = chance(self._seed, "straggler")  # Seeded again for each attempt.
 
     def of(self, launch: Launch, start_s: float, core_speed: float) -> AttemptPlan | None:
         """Return the plan of the attempt in the launch order `launch`, or None if the attempt's job has
@@ -92,7 +93,8 @@ class Plans:
 
     def _slowed(self, attempt: str, cost: TaskCost) -> TaskCost:
         stragglers = self._stragglers
-        if chance(self._seed, "straggler", attempt).random() >= stragglers.share:
+        reseed(self._luck, self._seed, "straggler", attempt)
+        if self._luck.random() >= stragglers.share:
             return cost
         return _times(cost, stragglers.factor)
 

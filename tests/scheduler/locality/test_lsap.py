@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch
 from schedbed.scheduler.core.core import Core, CoreConfig
-from schedbed.scheduler.models.staging_costs import solve
+from schedbed.scheduler.models.staging_costs import FEW, cost_matrix, solve, staging_s
 from schedbed.scheduler.registry.registry import build_policy
 from tests.harness.world import Tape, job, node
 
@@ -179,3 +180,34 @@ def test_fairness_alone_never_takes_a_slot_that_is_refused():
     cluster = Cluster(spec, {"n1": ("r0", 1), "n2": ("r0", 1)}, small, big)
     assert cluster.heartbeat("n1") == ["job_0001_m_000000"]
     assert [cluster.heartbeat(name) for name in ("n1", "n2")] == [[], ["job_0002_m_000000"]]
+
+
+@pytest.mark.parametrize("count", [FEW, FEW + 3])
+def test_each_entry_of_the_matrix_is_the_staging_time_of_its_slot_and_map(count):
+    """Both ways to compute the matrix agree with `staging_s`, also for nodes with several slots.
+
+    The last node has no network, and the last map no input.
+    """
+    nodes: list[Any] = [
+        SimpleNamespace(
+            node=f"n{number}",
+            rack=f"r{number % 2}",
+            spec=SimpleNamespace(network_bps=0.0 if number == count - 1 else NETWORK_BPS + number),
+        )
+        for number in range(count)
+    ]
+    places = [("n0", "n1"), ("n1",), ("n3",), ("elsewhere",), ()]
+    tasks: list[Any] = [
+        SimpleNamespace(
+            hosts=hosts,
+            racks=tuple(dict.fromkeys(each.rack for each in nodes if each.node in hosts)),
+            split=SimpleNamespace(length=100 * (number + 1)),
+        )
+        for number, hosts in enumerate(places)
+    ]
+    slots = [each for number, each in enumerate(nodes) for _ in range(1 + number % 3)]
+    found = cost_matrix(slots, tasks, 2.0)
+    for row, slot in enumerate(slots):
+        for column, task in enumerate(tasks):
+            wanted_s = staging_s(task, slot, 2.0)
+            assert found[row, column] == pytest.approx(wanted_s), (slot.node, column)
