@@ -36,7 +36,8 @@ def _lanes_html(folder: Path, summary: Mapping[str, Any]) -> str:
     from schedbed.deploy.results.runfile import RunFile
 
     run = RunFile.load(folder)
-    data = report_data.build(run, Recorded(folder, run), summary)
+    data = report_data.build(run, Recorded(folder, run))
+    report_data.add_figures(data, summary)
     if not data["policies"]:
         return ""
     picture = base64.b64encode(_png(data)).decode()

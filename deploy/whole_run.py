@@ -14,6 +14,7 @@ from rich.console import Console
 
 from schedbed.deploy import hostwatch
 from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.no_collections import no_collections
 from schedbed.deploy.options import RunOptions, no_interrupts
 from schedbed.deploy.results.html_report import rebuild
 from schedbed.deploy.results.learn import learn
@@ -232,8 +233,10 @@ def runs_on(machines: str) -> MakeRuns:
 
 
 def _run_file(scenario: ResolvedScenario, options: RunOptions, started: datetime) -> RunFile:
+    with no_collections():
+        resolved = scenario.to_json()
     return RunFile(
-        scenario=scenario.to_json(),
+        scenario=resolved,
         policies=[choice.spec for choice in scenario.policies],
         repeats=scenario.repeats,
         seed=scenario.seed,

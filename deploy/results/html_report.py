@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,18 +35,16 @@ def rebuild(out_dir: Path | str, *, with_report: bool = True, with_plots: bool =
     merge_parts(out, run)
     recorded = Recorded(out, run)
     records, cores = summary.in_order(run), cores_for(run)
-    of_records = [partial(summary.measures, run, recorded, record) for record in records]
-
-    def write_rest(measures: Iterable[summary.Measures]) -> None:
-        figures = summary.write(out, run, measures)
-        if with_report:
-            _write_report(out, run, recorded, figures, with_plots=with_plots)
-
     if cores > 1 and len(records) == 1:
-        recorded.measured(records[0].policy, records[0].repeat)  # Both processes use these tables.
-        share([partial(_timeline, out, run, recorded), lambda: write_rest([of_records[0]()])], cores)
-    else:
-        write_rest(share([partial(_timeline, out, run, recorded), *of_records], cores)[1:])
+        recorded.measured(records[0].policy, records[0].repeat)  # All processes use these tables.
+    works: list[Callable[[], Any]] = [partial(summary.measures, run, recorded, record) for record in records]
+    works.append(partial(_timeline, out, run, recorded))
+    if with_report:
+        works.append(partial(report_data.build, run, recorded))
+    made = share(works, cores)
+    figures = summary.write(out, run, made[: len(records)])
+    if with_report:
+        _write_report(out, run, recorded, figures, made[-1], with_plots=with_plots)
     stay_private(out)
     return run
 
@@ -56,9 +54,15 @@ def _timeline(out: Path, run: RunFile, recorded: Recorded) -> None:
 
 
 def _write_report(
-    out: Path, run: RunFile, recorded: Recorded, figures: Mapping[str, Any], *, with_plots: bool
+    out: Path,
+    run: RunFile,
+    recorded: Recorded,
+    figures: Mapping[str, Any],
+    data: dict[str, Any],
+    *,
+    with_plots: bool,
 ) -> None:
-    data = report_data.build(run, recorded, figures)
+    report_data.add_figures(data, figures)
     tmp = out / f".{NAME}.tmp"
     tmp.write_text(page(run, recorded, figures, data), encoding="utf-8")
     tmp.replace(out / NAME)

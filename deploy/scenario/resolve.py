@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.cluster.spec import BlockSettings
+from schedbed.deploy.no_collections import no_collections
 from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.scenario.check import Complaints, check, did_you_mean
 from schedbed.deploy.scenario.cluster import resolve_cluster, tiny_rates
@@ -127,7 +128,8 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         )
     complaints.raise_if_any()
     inputs = JobInputs(scenario, cluster, base, complaints)
-    jobs, warnings = ((), ()) if idle else _plan(scenario, inputs)
+    with no_collections():
+        jobs, warnings = ((), ()) if idle else _plan(scenario, inputs)
     complaints.raise_if_any()
     return ResolvedScenario(
         name=scenario.name or _stem(document.name),

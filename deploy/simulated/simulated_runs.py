@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.display.progress import make_progress
+from schedbed.deploy.no_collections import no_collections
 from schedbed.deploy.options import RunOptions, no_interrupts, run_order
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
@@ -80,21 +81,6 @@ def setup_of(
         stragglers=Stragglers(share=simulate.straggler_share, factor=simulate.straggler_factor),
         cpu_factors=cpu_factors or {},
     )
-
-
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Turn off Python's garbage collector while the body of the `with` statement runs.
-
-    A simulation makes many objects but few reference cycles. A search for cycles would take a third of the
-    time.
-    """
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _where(error: Exception) -> str:
@@ -212,7 +198,8 @@ class SimRuns:
         choice, rows = run.choice, HistoryRows(target)
         simulation: Simulation | None = None
         try:
-            with _no_collections():
+            gc.collect()
+            with no_collections():
                 setup = setup_of(
                     self._scenario,
                     choice,

@@ -38,10 +38,10 @@ STATES = ("succeeded", "failed", "killed", "lost")
 PLACES = ("node", "rack", "off")
 
 
-def build(run: RunFile, recorded: Recorded, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all data that the report's script draws. `recorded` reads the tables of the run `run`.
+def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
+    """Return the data that the report's script draws, apart from what `add_figures` adds, as JSON values.
 
-    `summary` is the content of summary.json.
+    `recorded` reads the tables of the run `run`.
     """
     shown = first_runs(run)
     end = max((recorded.end_s(*key) for key in shown), default=0.0) or 1.0
@@ -52,7 +52,6 @@ def build(run: RunFile, recorded: Recorded, summary: Mapping[str, Any]) -> dict[
     policies: list[dict[str, Any]] = []
     for key in shown:
         mine = recorded.tables(*key)
-        figures = summary["policies"][key[0]]
         policies.append(
             _policy(mine, edges)
             | (
@@ -66,20 +65,29 @@ def build(run: RunFile, recorded: Recorded, summary: Mapping[str, Any]) -> dict[
                 "spread": spreads(
                     [recorded.jobs(key[0], repeat).counted for repeat in run_keys(run, key[0])]
                 ),
-                "locality": places(figures),
-                "makespan": (leaf_of(figures, ("makespan_s",)) or {"mean": None})["mean"],
-                "time": times(figures),
             }
         )
     named = jobs if bands is None else {job: jobs[job] for job in _named_jobs(policies) if job in jobs}
     return {
         "end": round(end, 3),
         "bins": BINS,
-        "spent": SPENT,
+        "spent": list(SPENT),
         "jobs": list(named.values()),
         "users": users,
         "policies": policies,
     }
+
+
+def add_figures(data: dict[str, Any], summary: Mapping[str, Any]) -> None:
+    """Add each policy's locality, makespan and parts of jobs' times to the result of `build`.
+
+    `summary` is the content of summary.json.
+    """
+    for policy in data["policies"]:
+        figures = summary["policies"][policy["name"]]
+        policy["locality"] = places(figures)
+        policy["makespan"] = (leaf_of(figures, ("makespan_s",)) or {"mean": None})["mean"]
+        policy["time"] = times(figures)
 
 
 def _policy(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
