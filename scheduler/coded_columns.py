@@ -43,7 +43,6 @@ def joined(frames: Sequence[pd.DataFrame], *, in_order: bool = False) -> pd.Data
     With `in_order`, the texts of categorical columns are sorted.
     """
     import pandas as pd
-    from pandas.api.types import union_categoricals
 
     if len(frames) == 1 and not in_order:
         return frames[0]
@@ -53,11 +52,32 @@ def joined(frames: Sequence[pd.DataFrame], *, in_order: bool = False) -> pd.Data
         coded = sum(len(column) for column in columns if is_coded(column))
         if coded and 2 * coded >= sum(map(len, columns)):
             codes = [column if is_coded(column) else column.astype("category") for column in columns]
-            made[name] = union_categoricals(codes, sort_categories=in_order)
+            made[name] = _joined_codes(codes, in_order=in_order)
         else:
             plain = [column.astype("str") if is_coded(column) else column for column in columns]
             made[name] = pd.concat(plain, ignore_index=True)
     return pd.DataFrame(made)
+
+
+def _joined_codes(columns: Sequence[pd.Series], *, in_order: bool) -> pd.Categorical:
+    """Return the rows of categorical columns as one categorical column."""
+    import numpy as np
+    import pandas as pd
+
+    codes, texts = [column.cat.codes.to_numpy() for column in columns], columns[0].cat.categories
+    if any(column.cat.categories is not texts for column in columns):
+        places, found = pd.factorize(np.concatenate([column.cat.categories.to_numpy() for column in columns]))
+        texts = pd.Index(found, dtype="str")
+        ends = np.cumsum([len(column.cat.categories) for column in columns])[:-1]
+        # The code of a missing text is -1, which is the place of the last element.
+        codes = [np.append(mine, -1)[code] for mine, code in zip(np.split(places, ends), codes, strict=True)]
+    joint = np.concatenate(codes)
+    if in_order:
+        order = np.argsort(texts.to_numpy())
+        place = np.full(len(texts) + 1, -1)
+        place[order] = np.arange(len(order))
+        joint, texts = place[joint], texts[order]
+    return pd.Categorical.from_codes(joint, dtype=pd.CategoricalDtype(texts), validate=False)  # type: ignore[arg-type]
 
 
 CODED_ROWS = 50_000

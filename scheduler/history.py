@@ -308,7 +308,11 @@ def _read(
             rows = rows[(rows["policy"] == run[0]) & (rows["repeat"] == run[1])]
         if keep is not None:
             rows = rows[keep(rows)]
-        frames.append(used_texts(rows) if coded else shared(rows))
+        if not coded:
+            rows = shared(rows)
+        elif len(rows) < group.row_groups[0].num_rows:
+            rows = used_texts(rows)  # All texts of a whole group are used.
+        frames.append(rows)
     if coded and frames:
         return joined(frames, in_order=True)
     return pd.concat(frames, ignore_index=True) if frames else file.to_pandas().iloc[:0]
