@@ -65,9 +65,11 @@ def _joined_codes(columns: Sequence[pd.Series], *, in_order: bool) -> pd.Categor
     import pandas as pd
 
     codes, texts = [column.cat.codes.to_numpy() for column in columns], columns[0].cat.categories
+    kind: Any = columns[0].dtype
     if any(column.cat.categories is not texts for column in columns):
         places, found = pd.factorize(np.concatenate([column.cat.categories.to_numpy() for column in columns]))
         texts = pd.Index(found, dtype="str")
+        kind = pd.CategoricalDtype(texts)
         ends = np.cumsum([len(column.cat.categories) for column in columns])[:-1]
         # The code of a missing text is -1, which is the place of the last element.
         codes = [np.append(mine, -1)[code] for mine, code in zip(np.split(places, ends), codes, strict=True)]
@@ -76,8 +78,8 @@ def _joined_codes(columns: Sequence[pd.Series], *, in_order: bool) -> pd.Categor
         order = np.argsort(texts.to_numpy())
         place = np.full(len(texts) + 1, -1)
         place[order] = np.arange(len(order))
-        joint, texts = place[joint], texts[order]
-    return pd.Categorical.from_codes(joint, dtype=pd.CategoricalDtype(texts), validate=False)  # type: ignore[arg-type]
+        joint, kind = place[joint], pd.CategoricalDtype(texts[order])
+    return pd.Categorical.from_codes(joint, dtype=kind, validate=False)
 
 
 CODED_ROWS = 50_000
