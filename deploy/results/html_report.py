@@ -12,10 +12,10 @@ from schedbed.deploy.results import plots, stats, summary, timeline
 from schedbed.deploy.results.fidelity import doubts
 from schedbed.deploy.results.measures.changed_stretch import stretch_facts
 from schedbed.deploy.results.measures.waits import SIZES
-from schedbed.deploy.results.page import offers, report_data, report_tables, templates, why
+from schedbed.deploy.results.page import report_data, report_tables, templates, why
 from schedbed.deploy.results.page.bands import NODES_ALONE, Bands
 from schedbed.deploy.results.record_check import merge_parts
-from schedbed.deploy.results.recorded import Recorded
+from schedbed.deploy.results.recorded import Recorded, RunsWhenRead
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.results.shared_work import cores_for, share
 
@@ -76,9 +76,13 @@ def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Map
     """
     from markupsafe import Markup
 
-    runs = {key[0]: recorded.tables(*key) for key in report_data.first_runs(run)}
-    counted = {policy: offers.sums(mine) for policy, mine in runs.items()}
-    shown = [mine.counted for mine in runs.values()]
+    firsts = report_data.first_runs(run)
+    shown = [recorded.jobs(*key).counted for key in firsts]
+    counted = {
+        policy["name"]: {(answer, reason): count for answer, reason, count in policy["answers"]}
+        for policy in data["policies"]
+    }
+    drawn = [{key: value for key, value in policy.items() if key != "answers"} for policy in data["policies"]]
     policies, fidelity = figures["policies"], figures["fidelity"]
     jobs = {
         policy: {
@@ -92,12 +96,12 @@ def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Map
         title=str(run.scenario.get("name") or "run"),
         style=templates.style(),
         script=Markup("\n".join(templates.part(name) for name in SCRIPTS)),
-        data=data,
+        data={**data, "policies": drawn},
         facts=_facts(run),
         doubts=doubts(fidelity),
         trust=_trust(fidelity),
         several_policies=len(policies) > 1,
-        why=why.explanation(figures, runs, jobs),
+        why=why.explanation(figures, RunsWhenRead(recorded, dict(firsts)), jobs),
         why_note=_why_note(run),
         comparison=report_tables.comparison(figures),
         comparison_note=_comparison_note(run),

@@ -215,15 +215,15 @@ def answer(measured: Measured) -> str:
         for each in (measured.core_costs, measured.kept_costs, measured.live_costs)
     ]
     state = measured.state["100,000 nodes"]
-    scans = load.ends_per_s * state["message of a launch"] / 1e6
+    messages = load.ends_per_s * state["message of a launch"] / 1e6
     between_s = measured.snapshot_due_bytes(load.nodes) / measured.event_bytes_per_s(load)
     return (
         f"With heartbeats every {ROUND_S:g} s, {MAP_SLOTS} map slots a node, tasks of {TASK_S:g} s and `fair`, "
         f"one JobTracker of this project fills its core at {least:.1f} to {most:.1f} thousand nodes. For 100,000 nodes "
-        f"it would need {used[2]:.0f} cores, and can use one, since it is one thread. Decisions are the smallest "
-        f"part: the core with its policy takes {used[0]:.1f} cores. Journal and snapshots add "
-        f"{used[1] - used[0]:.1f}, the messages that start attempts {scans:.1f}, and all other messages "
-        f"{used[2] - used[1] - scans:.1f}. A snapshot stops everything for {state['snapshot made in']:.0f} s and "
+        f"it would need {used[2]:.0f} cores, and can use one, since it is one thread. "
+        f"The core with its policy takes {used[0]:.1f} cores. Journal and snapshots add "
+        f"{used[1] - used[0]:.1f}, the messages that start attempts {messages:.1f}, and all other messages "
+        f"{used[2] - used[1] - messages:.1f}. A snapshot stops everything for {state['snapshot made in']:.0f} s and "
         f"would be due every {between_s:.0f} s. Memory is no obstacle: {state['memory']:.1f} GiB.\n"
     )
 

@@ -41,6 +41,7 @@ PLACES = ("node", "rack", "off")
 def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
     """Return the data that the report's script draws, apart from what `add_figures` adds, as JSON values.
 
+    Each policy's entry `answers` contains the results of `offers.sums`, for the page's table of decisions.
     `recorded` reads the tables of the run `run`.
     """
     shown = first_runs(run)
@@ -62,6 +63,7 @@ def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
             | {
                 "use": node_use.use(mine, edges, bands, simulated=run.machines == "sim"),
                 "limits": node_use.limits(mine),
+                "answers": [[*pair, count] for pair, count in offers.sums(mine).items()],
                 "spread": spreads(
                     [recorded.jobs(key[0], repeat).counted for repeat in run_keys(run, key[0])]
                 ),
