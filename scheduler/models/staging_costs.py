@@ -36,8 +36,8 @@ def staging_s(task: TaskView, node: NodeView, off_rack: float) -> float:
 def cost_matrix(slots: Sequence[NodeView], tasks: Sequence[TaskView], off_rack: float) -> Any:
     """Return an array of transfer times in seconds, with a row for each slot and a column for each task.
 
-    `slots` contains the node of each idle slot. `off_rack`: factor on the time if the input is in another
-    rack.
+    `slots` contains the node of each idle slot; the slots of a node follow one another. `off_rack`: factor on
+    the time if the input is in another rack.
     """
     import numpy as np
 
