@@ -6,8 +6,6 @@ Most tests run the compiled functions as plain Python. One test compiles them.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -30,6 +28,7 @@ from schedbed.scheduler.simulate.compiled.placing.twisters import MOST_DRAWS, fi
 from schedbed.scheduler.simulate.plain_files import PlainFiles, WrittenFiles  # noqa: E402
 from schedbed.scheduler.simulate.row_frames import as_frame  # noqa: E402
 from schedbed.tasks.chance import Coin, chance, keys_of  # noqa: E402
+from tests.harness.compiled_run import compare_compiled  # noqa: E402
 
 LOADS = (0, 1, 5, 1 << 20, 3 << 40, (1 << 51) + 1)
 
@@ -158,10 +157,4 @@ def compare_all() -> None:
 
 
 def test_the_compiled_functions_do_the_same() -> None:
-    code = (
-        f"from importlib.util import *; s = spec_from_file_location('placer', {__file__!r});"
-        "m = module_from_spec(s); s.loader.exec_module(m); m.compare_all(); print('same')"
-    )
-    environment = {**os.environ, "COMPILED": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.stdout.strip() == "same", done.stderr
+    compare_compiled(__file__)

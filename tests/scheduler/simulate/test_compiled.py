@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +31,7 @@ from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.chance import Coin, chance
 from schedbed.tasks.specs import Demand, JobSpec, Priority, Split
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
+from tests.harness.compiled_run import compare_compiled
 from tests.harness.simulation import MIB, NO_TIMING, Tape, simulate
 
 CONFIG: Any = numba_config
@@ -282,13 +281,7 @@ def test_arrays_that_are_full_grow(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.long  # numba compiles for half a minute
 @pytest.mark.timeout(1200)
 def test_what_is_compiled_makes_them_too() -> None:
-    code = (
-        f"from importlib.util import *; s = spec_from_file_location('fast', {__file__!r}); m = module_from_spec(s);"
-        "s.loader.exec_module(m); m.compare_all(); print('same')"
-    )
-    environment = {**os.environ, "COMPILED": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.stdout.strip() == "same", done.stderr
+    compare_compiled(__file__)
 
 
 @pytest.mark.parametrize(
