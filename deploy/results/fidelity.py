@@ -251,8 +251,7 @@ def _shares(nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> dic
     The values are arrays with one share per window.
     """
     sizes = {str(node["node"]): _rate("memory", node) for node in nodes}
-    used = window_shares(heartbeats, [resource for resource in UNITS if resource in UTIL_COLUMN])
-    return {**used, "memory": _memory_shares(sizes, heartbeats)}
+    return {**window_shares(heartbeats, RESOURCES), "memory": _memory_shares(sizes, heartbeats)}
 
 
 def _memory_shares(sizes: Mapping[str, float], heartbeats: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -281,10 +280,9 @@ def window_shares(heartbeats: pd.DataFrame, resources: Sequence[str]) -> dict[st
     sums = table.groupby(["node", "window"], sort=True).sum()
     sums = sums[sums["covered"] > WINDOW_S / 2]
     nodes = sums.groupby(level="node").indices
+    shares = {each: (sums[each] / sums["covered"]).to_numpy(float) for each in resources}
     return {
-        each: {str(node): shares[rows] for node, rows in nodes.items()}
-        for each in resources
-        for shares in [(sums[each] / sums["covered"]).to_numpy(float)]
+        each: {str(node): values[rows] for node, rows in nodes.items()} for each, values in shares.items()
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,12 @@ from schedbed.deploy.results import plots, stats, summary, timeline
 from schedbed.deploy.results.fidelity import doubts
 from schedbed.deploy.results.measures.changed_stretch import stretch_facts
 from schedbed.deploy.results.measures.waits import SIZES
+from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.page import report_data, report_tables, templates, why
 from schedbed.deploy.results.page.bands import NODES_ALONE, Bands
+from schedbed.deploy.results.page.because import Runs
 from schedbed.deploy.results.record_check import merge_parts
-from schedbed.deploy.results.recorded import Recorded, RunsWhenRead
+from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.results.shared_work import cores_for, share
 
@@ -101,7 +103,7 @@ def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Map
         doubts=doubts(fidelity),
         trust=_trust(fidelity),
         several_policies=len(policies) > 1,
-        why=why.explanation(figures, RunsWhenRead(recorded, dict(firsts)), jobs),
+        why=why.explanation(figures, _first_runs(recorded, dict(firsts)), jobs),
         why_note=_why_note(run),
         comparison=report_tables.comparison(figures),
         comparison_note=_comparison_note(run),
@@ -120,6 +122,16 @@ def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Map
         jobs_count=len({job for mine in shown for job in mine.jobs["job"]}),
         footer=_footer(run),
     )
+
+
+def _first_runs(recorded: Recorded, firsts: Mapping[str, int]) -> Runs:
+    """Return a function that reads a policy's first repeat, whose number is in `firsts`, when it is asked for."""
+
+    @cache
+    def first_run(policy: str) -> RunTables | None:
+        return recorded.tables(policy, firsts[policy]) if policy in firsts else None
+
+    return first_run
 
 
 def _facts(run: RunFile) -> list[str]:

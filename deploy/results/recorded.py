@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,23 +101,3 @@ class Recorded:
         if (policy, repeat) not in self._ends:
             self.tables(policy, repeat)
         return self._ends[policy, repeat]
-
-
-class RunsWhenRead(Mapping[str, RunTables]):
-    """The tables of one repeat of each policy, which are read from the run's folder each time they are needed.
-
-    `repeats` contains the number of each policy's repeat.
-    """
-
-    def __init__(self, recorded: Recorded, repeats: Mapping[str, int]) -> None:
-        self._recorded, self._repeats = recorded, repeats
-
-    def __getitem__(self, policy: str) -> RunTables:
-        """Return the tables of the policy's repeat."""
-        return self._recorded.tables(policy, self._repeats[policy])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._repeats)
-
-    def __len__(self) -> int:
-        return len(self._repeats)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,8 @@ REASONS: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 """Causes of a difference of completion times: the parts of `time_s` for each, and the sentence."""
 
-Runs = Mapping[str, RunTables]
+Runs = Callable[[str], RunTables | None]
+"""A function that returns the tables of a policy's first repeat, or None if the policy was not started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ def of_slowdown(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
     """
     found = {
         size: (share, both)
-        for size, share in _sizes(runs.get(pair.loser)).items()
+        for size, share in _sizes(runs(pair.loser)).items()
         if (both := pair.both(policies, ("slowdown", "per_size", size, "mean"))) is not None
     }
     if not found:
@@ -126,7 +127,7 @@ def of_completion(policies: Policies, pair: ComparedPair, runs: Runs, size: str 
 
 def _parts(policies: Policies, pair: ComparedPair, runs: Runs) -> list[_TimePart]:
     made: list[_TimePart] = []
-    for size, share in _sizes(runs.get(pair.loser)).items():
+    for size, share in _sizes(runs(pair.loser)).items():
         for reason, (names, _) in REASONS.items():
             found = [pair.both(policies, ("time_s", "per_size", size, name)) for name in names]
             known = [both for both in found if both is not None]
@@ -169,7 +170,8 @@ def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
     share of the slots that they occupied. The cause is empty if these shares add up to less than half. `runs`
     contains the tables of each policy.
     """
-    held = held_slots(runs[pair.loser], size)
+    first = runs(pair.loser)
+    held = {} if first is None else held_slots(first, size)
     named = sorted(held, key=lambda name: -held[name])[:NAMED_MAX]
     named = named[: 1 + sum(np.cumsum([held[name] for name in named])[:-1] < HELD)]
     if sum(held[name] for name in named) < HELD:
@@ -245,9 +247,9 @@ def of_locality(pair: ComparedPair, runs: Runs) -> Cause:
     The evidence is the mean duration of maps under both policies, and how often the better policy skipped a
     job to wait for its data.
     """
-    told = _maps_ran(pair, runs)
-    if pair.winner in runs:
-        data = runs[pair.winner].tables["decisions"]
+    told, first = _maps_ran(pair, runs), runs(pair.winner)
+    if first is not None:
+        data = first.tables["decisions"]
         waits = filled(data["reason"]).astype(str).str.startswith(WAITS_FOR_DATA)
         passed = int((waits & (data["answer"] == "skip")).sum())
         told += f"; {pair.winner} passed a job over {passed:,} times to wait for its data" if passed else ""
@@ -259,11 +261,12 @@ def _maps_ran(pair: ComparedPair, runs: Runs) -> str:
 
     The text is empty if a policy has no successful map.
     """
-    if pair.winner not in runs or pair.loser not in runs:
-        return ""
     means: list[str] = []
     for name in (pair.winner, pair.loser):
-        attempts = runs[name].counted.attempts
+        first = runs(name)
+        if first is None:
+            return ""
+        attempts = first.counted.attempts
         maps = attempts[(attempts["kind"] == "map") & (attempts["state"] == "succeeded")]
         if not len(maps):
             return ""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from schedbed.deploy.results import stats
 from schedbed.deploy.results.comparison import LEVEL, Policies
 from schedbed.deploy.results.measures.waits import SIZES, size_of
-from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.page import because
 from schedbed.deploy.results.page.because import Cause, Runs
 from schedbed.deploy.results.page.compared_pairs import (
@@ -75,32 +74,17 @@ class Explanation:
 def explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explanation:
     """Return the explanation of a run's result, made from the content of summary.json.
 
-    `runs` contains the first repeat of each policy, and `jobs` the tables of jobs of all repeats. Policies
+    `runs` returns the first repeat of a policy, and `jobs` the tables of jobs of all repeats. Policies
     are named without their parameters if the names stay unique.
     """
     short = short_names(list(summary["policies"]))
+    long = {short[name]: name for name in short}
     named = {short[name]: policy for name, policy in summary["policies"].items()}
     return _explanation(
         {**summary, "policies": named},
-        _Renamed(runs, {short[name]: name for name in runs}),
+        lambda name: runs(long[name]),
         {short[name]: tables for name, tables in jobs.items()},
     )
-
-
-class _Renamed(Mapping[str, RunTables]):
-    """The tables of the runs `runs` under other names. `names` maps each new name to the name in `runs`."""
-
-    def __init__(self, runs: Runs, names: Mapping[str, str]) -> None:
-        self._runs, self._names = runs, names
-
-    def __getitem__(self, name: str) -> RunTables:
-        return self._runs[self._names[name]]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 def short_names(policies: Sequence[str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ import pytest
 from schedbed.deploy.results import comparison, html_report, stats, summary
 from schedbed.deploy.results.measures.job_time import SPENT
 from schedbed.deploy.results.page import because, why
+from schedbed.deploy.results.page.because import Runs
 from schedbed.deploy.results.page.compared_pairs import FIGURE_OF, ComparedPair
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
@@ -71,7 +72,7 @@ WAITS = {"fifo": [5.9, 6.2, 5.8, 6.0, 5.9], "fair": [1.2, 1.3, 1.1, 1.2, 1.2]}
 
 
 @pytest.fixture
-def runs(small: Path) -> dict[str, Any]:
+def runs(small: Path) -> Runs:
     """Return the tables of each policy's first repeat.
 
     Under `fifo`, which did worse, the only small job waits behind the large job `crunch`.
@@ -94,7 +95,7 @@ def runs(small: Path) -> dict[str, Any]:
         {"job": ["job_1", "job_1"], "assigned": [0.0, 0.0], "start": [0.0, 0.0], "end": [6.0, 5.0]}
     )
     tables = {**made["fifo"].tables, "jobs": jobs, "attempts": attempts}
-    return made | {"fifo": replace(made["fifo"], tables=tables)}
+    return (made | {"fifo": replace(made["fifo"], tables=tables)}).get
 
 
 def jobs_of(completions: dict[str, list[float]], repeats: int = 5) -> dict[str, dict[int, pd.DataFrame]]:
@@ -123,11 +124,11 @@ def jobs_of(completions: dict[str, list[float]], repeats: int = 5) -> dict[str, 
 JOBS = jobs_of({"fifo": [20.0, 8.0, 9.0, 5.0], "fair": [25.0, 2.0, 3.0, 5.0]})
 
 
-def said(found: dict[str, Any], runs: dict[str, Any]) -> list[str]:
+def said(found: dict[str, Any], runs: Runs) -> list[str]:
     return [each.text for each in why.explanation(found, runs, JOBS).sentences]
 
 
-def test_a_sentence_says_who_beats_whom_by_how_much_and_why(runs: dict[str, Any]) -> None:
+def test_a_sentence_says_who_beats_whom_by_how_much_and_why(runs: Runs) -> None:
     told = why.explanation(outcome({"fifo": FIFO, "fair": FAIR}, WAITS), runs, JOBS)
     assert told.title == "Why fair did best"
     gains = 100 * (np.array(FIFO) - FAIR) / FIFO
@@ -140,7 +141,7 @@ def test_a_sentence_says_who_beats_whom_by_how_much_and_why(runs: dict[str, Any]
     assert "adjusted p" in evidence and "while they waited for their first one: crunch 100%" in evidence
 
 
-def test_a_sentence_counts_the_jobs_that_gain_and_names_who_pays(runs: dict[str, Any]) -> None:
+def test_a_sentence_counts_the_jobs_that_gain_and_names_who_pays(runs: Runs) -> None:
     one = outcome({"fifo": FIFO[:1], "fair": FAIR[:1]}, {k: v[:1] for k, v in WAITS.items()})
     told = why.explanation(
         one, runs, jobs_of({"fifo": [20.0, 8.0, 9.0, 5.0], "fair": [25.0, 2.0, 3.0, 5.0]}, 1)
@@ -151,7 +152,7 @@ def test_a_sentence_counts_the_jobs_that_gain_and_names_who_pays(runs: dict[str,
     assert "small (3 jobs) 3.33 s instead of 7.33 s" in told.sentences[1].evidence
 
 
-def test_a_class_of_jobs_pays_only_if_a_test_confirms_it(runs: dict[str, Any]) -> None:
+def test_a_class_of_jobs_pays_only_if_a_test_confirms_it(runs: Runs) -> None:
     def with_large(fair: list[float]) -> dict[str, Any]:
         large = {"fifo": [20.0, 21.0, 20.5, 20.2, 20.1], "fair": fair}
         return outcome({"fifo": FIFO, "fair": FAIR}, WAITS, large)
@@ -167,7 +168,7 @@ def test_a_class_of_jobs_pays_only_if_a_test_confirms_it(runs: dict[str, Any]) -
     )
 
 
-def test_a_job_of_every_repeat_pays_most_if_a_test_confirms_it(runs: dict[str, Any]) -> None:
+def test_a_job_of_every_repeat_pays_most_if_a_test_confirms_it(runs: Runs) -> None:
     def told(crunch: list[float]) -> str:
         jobs = jobs_of({"fifo": [20.0, 8.0], "fair": [25.0, 2.0]})
         for repeat, took in enumerate(crunch):
@@ -181,7 +182,7 @@ def test_a_job_of_every_repeat_pays_most_if_a_test_confirms_it(runs: dict[str, A
     assert "pays most" not in told([45.0, 10.0, 50.0, 5.0, 24.8])
 
 
-def test_without_a_confirmed_difference_nobody_did_best(runs: dict[str, Any]) -> None:
+def test_without_a_confirmed_difference_nobody_did_best(runs: Runs) -> None:
     close = [10.1, 10.2, 10.0, 10.1, 10.3]
     told = why.explanation(outcome({"fifo": FIFO, "fair": close}, WAITS), runs, JOBS)
     assert told.title == "No policy did best"
@@ -196,13 +197,13 @@ def test_without_a_confirmed_difference_nobody_did_best(runs: dict[str, Any]) ->
     assert same.sentences[0].text == "Nothing separates the policies in this run."
 
 
-def test_a_reason_that_no_test_carries_is_left_out(runs: dict[str, Any]) -> None:
+def test_a_reason_that_no_test_carries_is_left_out(runs: Runs) -> None:
     wild = {"fifo": [5.9, 1.0, 9.0, 2.0, 8.0], "fair": [1.2, 6.0, 1.1, 6.1, 0.2]}
     told = said(outcome({"fifo": FIFO, "fair": FAIR}, wild), runs)
     assert told[0].startswith("fair beats fifo") and "instead of" not in told[0]
 
 
-def test_one_repeat_is_told_without_the_word_beats(runs: dict[str, Any]) -> None:
+def test_one_repeat_is_told_without_the_word_beats(runs: Runs) -> None:
     one = outcome({"fifo": FIFO[:1], "fair": FAIR[:1]}, {k: v[:1] for k, v in WAITS.items()})
     told = why.explanation(one, runs, JOBS)
     assert told.sentences[0].text.startswith(
@@ -211,7 +212,7 @@ def test_one_repeat_is_told_without_the_word_beats(runs: dict[str, Any]) -> None
     assert "adjusted p" not in told.sentences[0].evidence
 
 
-def test_one_repeat_that_is_not_trusted_names_no_certain_winner(runs: dict[str, Any]) -> None:
+def test_one_repeat_that_is_not_trusted_names_no_certain_winner(runs: Runs) -> None:
     waits = {k: v[:1] for k, v in WAITS.items()}
     one = outcome({"fifo": FIFO[:1], "fair": FAIR[:1]}, waits, trusted=False)
     assert (
@@ -246,14 +247,14 @@ def test_every_policy_has_its_sentences_with_their_numbers(small: Path) -> None:
     recorded = Recorded(small, run)
     runs = {name: recorded.tables(name, 0) for name in run.policies}
     jobs = {name: {r: recorded.jobs(name, r).counted.jobs for r in range(3)} for name in run.policies}
-    told = why.explanation(figures, runs, jobs)
+    told = why.explanation(figures, runs.get, jobs)
     for sentences in (told.sentences, *told.rest.values()):
         assert 1 <= len(sentences) <= 3 and all(each.evidence for each in sentences)
     assert set(told.rest) < {"fifo", "fair", "delay"}
 
 
 def test_where_completions_do_not_differ_the_slowdown_names_the_winner_and_its_cause(
-    runs: dict[str, Any],
+    runs: Runs,
 ) -> None:
     found = outcome({"fifo": FIFO[:1], "fair": FIFO[:1]}, {k: v[:1] for k, v in WAITS.items()})
     for name, value in (("fifo", 4.0), ("fair", 2.0)):
@@ -268,7 +269,7 @@ def test_where_completions_do_not_differ_the_slowdown_names_the_winner_and_its_c
     assert "small jobs 2.00 x instead of 4.00 x" in told.sentences[0].evidence
 
 
-def test_a_row_in_which_the_other_policy_is_better_begins_with_but(runs: dict[str, Any]) -> None:
+def test_a_row_in_which_the_other_policy_is_better_begins_with_but(runs: Runs) -> None:
     found = outcome({"fifo": FIFO[:1], "fair": FAIR[:1]}, {k: v[:1] for k, v in WAITS.items()})
     for name, value in (("fifo", 50.0), ("fair", 60.0)):
         found["policies"][name]["makespan_s"] = stats.leaf([value])
