@@ -84,6 +84,8 @@ def places_of(table: str, *columns: str) -> list[int]:
 
 
 PARTS = "parts"
+RUN_COLUMNS = ["policy", "repeat"]
+"""The first columns of each table, which say to which run a row belongs."""
 ROW_GROUP_ROWS = 250_000
 
 
@@ -224,41 +226,51 @@ def read_table(
     run: tuple[str, int] | None = None,
     groups: Sequence[int] | None = None,
     *,
+    columns: Sequence[str] | None = None,
     coded: bool = False,
     keep: Callable[[pd.DataFrame], Any] | None = None,
 ) -> pd.DataFrame:
     """Return a merged table, or only its rows for one `run`, given as (policy, repeat).
 
     Rows are read in groups, so that memory use depends only on the returned rows. `groups` are the numbers of
-    the groups to read, all unless given. With `coded`, columns that are stored as codes are categorical, with
-    sorted categories. `keep` returns an array that says which rows of a group are wanted. Raises BadInput if
-    the file is missing or damaged.
+    the groups to read, all unless given. `columns` are the columns to read beside `policy` and `repeat`, all
+    unless given. With `coded`, columns that are stored as codes are categorical, with sorted categories.
+    `keep` returns an array that says which rows of a group are wanted. Raises BadInput if the file is missing
+    or damaged.
     """
-    read = partial(_read, run=run, groups=groups, coded=coded, keep=keep)
-    return typed(_from_file(out_dir, table, read), table)
+    names = None if columns is None else [*RUN_COLUMNS, *columns]
+    read = partial(_read, run=run, groups=groups, names=names, coded=coded, keep=keep)
+    return typed(_from_file(out_dir, table, read), table, names)
 
 
-def groups_by_run(out_dir: Path | str, table: str) -> dict[tuple[str, int], list[int]]:
-    """Return the numbers of the groups of rows of a merged table that have rows of each (policy, repeat).
+def groups_by_run(out_dir: Path | str, table: str) -> dict[tuple[str, int], dict[int, int]]:
+    """Return the groups of rows of a merged table that have rows of each (policy, repeat).
 
-    Raises BadInput if the file is missing or damaged.
+    Each such run is mapped to a dictionary from the group's number to the run's number of rows in it. Raises
+    BadInput if the file is missing or damaged.
     """
-    keys, found = ["policy", "repeat"], dict[tuple[str, int], list[int]]()
-    for number, rows in enumerate(_from_file(out_dir, table, lambda file: _columns_by_group(file, keys))):
-        for policy, repeat in rows.to_numpy():
-            found.setdefault((policy, int(repeat)), []).append(number)
+    found: dict[tuple[str, int], dict[int, int]] = {}
+    for number, counts in enumerate(_from_file(out_dir, table, _runs_by_group)):
+        for (policy, repeat), count in counts.items():
+            found.setdefault((policy, int(repeat)), {})[number] = int(count)
     return found
 
 
-def _columns_by_group(file: Any, names: list[str]) -> list[pd.DataFrame]:
+def _runs_by_group(file: Any) -> list[Any]:
+    """Return, for each group of rows of an open file, the number of rows by (policy, repeat)."""
     groups = (file[number] for number in range(len(file.row_groups)))
     return [
-        group.to_pandas(
-            columns=names,
-            categories={name: count for name, count in coded_in(group).items() if name in names},
-        ).drop_duplicates()
+        _group_rows(group, RUN_COLUMNS, coded=True).groupby(RUN_COLUMNS, observed=True, sort=False).size()
         for group in groups
     ]
+
+
+def _group_rows(group: Any, names: Sequence[str] | None, *, coded: bool) -> pd.DataFrame:
+    """Return the rows of one group, with the columns `names`, or with all columns if None."""
+    codes = coded_in(group) if coded else None
+    if codes and names is not None:
+        codes = {name: count for name, count in codes.items() if name in names}
+    return group.to_pandas(columns=None if names is None else list(names), categories=codes)
 
 
 def _from_file(out_dir: Path | str, table: str, read: Callable[[Any], Any]) -> Any:
@@ -290,20 +302,22 @@ def _read(
     file: Any,
     run: tuple[str, int] | None,
     groups: Sequence[int] | None,
+    names: Sequence[str] | None,
     *,
     coded: bool,
     keep: Callable[[pd.DataFrame], Any] | None,
 ) -> pd.DataFrame:
     """Return the rows of `run`, or all rows if None. The file is read one group of rows at a time.
 
-    With `coded`, columns that are stored as codes are categorical. `keep` says which rows of a group to keep.
+    `names` are the columns to read, all columns if None. With `coded`, columns that are stored as codes are
+    categorical. `keep` says which rows of a group to keep.
     """
     import pandas as pd
 
     frames: list[pd.DataFrame] = []
     for number in range(len(file.row_groups)) if groups is None else groups:
         group = file[number]
-        rows = group.to_pandas(categories=coded_in(group) if coded else None)
+        rows = _group_rows(group, names, coded=coded)
         if run:
             rows = rows[(rows["policy"] == run[0]) & (rows["repeat"] == run[1])]
         if keep is not None:
@@ -315,15 +329,21 @@ def _read(
         frames.append(rows)
     if coded and frames:
         return joined(frames, in_order=True)
-    return pd.concat(frames, ignore_index=True) if frames else file.to_pandas().iloc[:0]
+    if frames:
+        return pd.concat(frames, ignore_index=True)
+    return file.to_pandas(columns=None if names is None else list(names)).iloc[:0]
 
 
-def typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return the data with the columns of the table, in the order and with the types of `COLUMNS`."""
+def typed(data: pd.DataFrame, table: str, names: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the data with the columns of the table, in the order and with the types of `COLUMNS`.
+
+    If `names` are given, only these columns are returned.
+    """
     import pandas as pd
 
     kinds = {"policy": STR, "repeat": INT, **COLUMNS[table]}
-    return pd.DataFrame({name: _plain(data[name], kind) for name, kind in kinds.items()})
+    wanted = kinds if names is None else names
+    return pd.DataFrame({name: _plain(data[name], kind) for name, kind in kinds.items() if name in wanted})
 
 
 def _plain(column: pd.Series, kind: str) -> pd.Series:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from schedbed.deploy.results.measures.coded import Coded
 from schedbed.deploy.results.metrics import RESOURCES, UTIL_COLUMN, heartbeat_intervals
 
 if TYPE_CHECKING:
@@ -274,16 +275,13 @@ def window_shares(heartbeats: pd.DataFrame, resources: Sequence[str]) -> dict[st
     covered = heartbeat_intervals(heartbeats)
     areas = {each: heartbeats[UTIL_COLUMN[each]].fillna(0.0).to_numpy(float) * covered for each in resources}
     window = (heartbeats["t"].to_numpy(float) / WINDOW_S).astype(int)
-    table = pd.DataFrame(
-        {"node": heartbeats["node"].to_numpy(), "window": window, **areas, "covered": covered}
-    )
-    sums = table.groupby(["node", "window"], sort=True).sum()
+    nodes, windows = Coded.of(heartbeats["node"]), int(window.max(initial=0)) + 1
+    table = pd.DataFrame({**areas, "covered": covered})
+    sums = table.groupby(nodes.codes * windows + window, sort=True).sum()
     sums = sums[sums["covered"] > WINDOW_S / 2]
-    nodes = sums.groupby(level="node").indices
+    rows = Coded(sums.index.to_numpy() // windows, nodes.names).rows()
     shares = {each: (sums[each] / sums["covered"]).to_numpy(float) for each in resources}
-    return {
-        each: {str(node): values[rows] for node, rows in nodes.items()} for each, values in shares.items()
-    }
+    return {each: {node: values[mine] for node, mine in rows.items()} for each, values in shares.items()}
 
 
 def _limit_doubts(resource: str, shares: Mapping[str, np.ndarray], counted: str | None) -> list[str]:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache, partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from schedbed.deploy.private_files import stay_private
-from schedbed.deploy.results import plots, stats, summary, timeline
+from schedbed.deploy.results import plots, stats, summary
 from schedbed.deploy.results.fidelity import doubts
 from schedbed.deploy.results.measures.changed_stretch import stretch_facts
 from schedbed.deploy.results.measures.waits import SIZES
-from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.page import report_data, report_tables, templates, why
 from schedbed.deploy.results.page.bands import NODES_ALONE, Bands
-from schedbed.deploy.results.page.because import Runs
 from schedbed.deploy.results.record_check import merge_parts
 from schedbed.deploy.results.recorded import Recorded
+from schedbed.deploy.results.run_parts import RunParts, make_parts
 from schedbed.deploy.results.runfile import RunFile
-from schedbed.deploy.results.shared_work import cores_for, share
 
 NAME = "report.html"
 SCRIPTS = ("base.js", "why.js", "lanes.js", "bands.js", "charts.js")
@@ -36,23 +33,12 @@ def rebuild(out_dir: Path | str, *, with_report: bool = True, with_plots: bool =
     run = RunFile.load(out)
     merge_parts(out, run)
     recorded = Recorded(out, run)
-    records, cores = summary.in_order(run), cores_for(run)
-    if cores > 1 and len(records) == 1:
-        recorded.measured(records[0].policy, records[0].repeat)  # All processes use these tables.
-    works: list[Callable[[], Any]] = [partial(summary.measures, run, recorded, record) for record in records]
-    works.append(partial(_timeline, out, run, recorded))
+    parts = make_parts(out, run, recorded, with_report=with_report)
+    figures = summary.write(out, run, parts.measures)
     if with_report:
-        works.append(partial(report_data.build, run, recorded))
-    made = share(works, cores)
-    figures = summary.write(out, run, made[: len(records)])
-    if with_report:
-        _write_report(out, run, recorded, figures, made[-1], with_plots=with_plots)
+        _write_report(out, run, recorded, figures, parts, with_plots=with_plots)
     stay_private(out)
     return run
-
-
-def _timeline(out: Path, run: RunFile, recorded: Recorded) -> None:
-    timeline.write(out, run, recorded)
 
 
 def _write_report(
@@ -60,26 +46,24 @@ def _write_report(
     run: RunFile,
     recorded: Recorded,
     figures: Mapping[str, Any],
-    data: dict[str, Any],
+    parts: RunParts,
     *,
     with_plots: bool,
 ) -> None:
-    report_data.add_figures(data, figures)
+    report_data.add_figures(parts.data, figures)
     tmp = out / f".{NAME}.tmp"
-    tmp.write_text(page(run, recorded, figures, data), encoding="utf-8")
+    tmp.write_text(page(run, recorded, figures, parts), encoding="utf-8")
     tmp.replace(out / NAME)
     if with_plots:
-        plots.write(out / plots.FOLDER, run, data)
+        plots.write(out / plots.FOLDER, run, parts.data)
 
 
-def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    """Return the content of report.html. `figures` is the content of summary.json, `data` the data of the
-    plots.
-    """
+def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], parts: RunParts) -> str:
+    """Return the content of report.html. `figures` is the content of summary.json."""
     from markupsafe import Markup
 
-    firsts = report_data.first_runs(run)
-    shown = [recorded.jobs(*key).counted for key in firsts]
+    data = parts.data
+    shown = [recorded.jobs(*key).counted for key in report_data.first_runs(run)]
     counted = {
         policy["name"]: {(answer, reason): count for answer, reason, count in policy["answers"]}
         for policy in data["policies"]
@@ -103,7 +87,7 @@ def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Map
         doubts=doubts(fidelity),
         trust=_trust(fidelity),
         several_policies=len(policies) > 1,
-        why=why.explanation(figures, _first_runs(recorded, dict(firsts)), jobs),
+        why=why.explanation(figures, parts.facts.get, jobs),
         why_note=_why_note(run),
         comparison=report_tables.comparison(figures),
         comparison_note=_comparison_note(run),
@@ -122,16 +106,6 @@ def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Map
         jobs_count=len({job for mine in shown for job in mine.jobs["job"]}),
         footer=_footer(run),
     )
-
-
-def _first_runs(recorded: Recorded, firsts: Mapping[str, int]) -> Runs:
-    """Return a function that reads a policy's first repeat, whose number is in `firsts`, when it is asked for."""
-
-    @cache
-    def first_run(policy: str) -> RunTables | None:
-        return recorded.tables(policy, firsts[policy]) if policy in firsts else None
-
-    return first_run
 
 
 def _facts(run: RunFile) -> list[str]:

@@ -6,14 +6,14 @@ that cannot be computed is NaN, for example the mean completion time if no job h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from schedbed.deploy.results.measures import waits
-from schedbed.deploy.results.measures.coded import Coded, places_of
+from schedbed.deploy.results.measures.coded import Coded, order_by, places_of
 from schedbed.deploy.results.measures.job_time import job_time
 from schedbed.deploy.results.measures.series import Intervals, active_users, share_ratios
 from schedbed.deploy.results.measures.wait_causes import task_causes
@@ -26,6 +26,8 @@ LOCALITIES = ("node", "rack", "off")
 RESOURCES = ("cpu", "disk", "network")
 UTIL_COLUMN = {"cpu": "cpu_util", "disk": "disk_util", "network": "net_util"}
 NAN = float("nan")
+ENDS = (("jobs", "finish"), ("jobs", "submit"), ("attempts", "end"), ("heartbeats", "t"))
+"""The tables and columns of which one contains the latest time of a run."""
 USED = ["task", "kind", "locality", "assigned", "start", "end", "state", "length", "cpu_s", "shuffle_end"]
 """The columns of attempts whose results were used that some metric reads. A copy of all would be large."""
 
@@ -84,9 +86,16 @@ class RunTables:
     @property
     def end_s(self) -> float:
         """Return the latest time in the tables of jobs, attempts and heartbeats."""
-        ends = [self.jobs["finish"].max(), self.jobs["submit"].max(), self.attempts["end"].max()]
-        ends.append(self.heartbeats["t"].max())
-        return float(max((e for e in ends if e == e), default=0.0))
+        return latest_s(lambda table, column: self.tables[table][column])
+
+
+def latest_s(column_of: Callable[[str, str], pd.Series]) -> float:
+    """Return the latest time in the tables of jobs, attempts and heartbeats of a run, or 0 without a time.
+
+    `column_of` returns a column of a table, given their names.
+    """
+    ends = [column_of(*place).max() for place in ENDS]
+    return float(max((end for end in ends if end == end), default=0.0))
 
 
 def select(
@@ -318,10 +327,10 @@ def heartbeat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
     one.
     """
     times, nodes = heartbeats["t"].to_numpy(float), Coded.of(heartbeats["node"]).codes
-    order = np.lexsort((times, nodes))
+    order = order_by(nodes, times)
     gaps = np.zeros(len(times))
-    follows = order[1:][nodes[order[1:]] == nodes[order[:-1]]]
-    before = order[:-1][nodes[order[1:]] == nodes[order[:-1]]]
+    is_same = nodes[order[1:]] == nodes[order[:-1]]
+    follows, before = order[1:][is_same], order[:-1][is_same]
     gaps[follows] = np.nan_to_num(times[follows] - times[before])
     return np.clip(gaps, 0.0, None)
 

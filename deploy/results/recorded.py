@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schedbed.deploy.results.fewer_decisions import needed
 from schedbed.deploy.results.lanes import drawn_nodes
+from schedbed.deploy.results.measures.fewer_decisions import needed
 from schedbed.deploy.results.measures.window import Window
-from schedbed.deploy.results.metrics import RunTables, select
+from schedbed.deploy.results.metrics import RunTables, latest_s, select
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.scheduler.history import groups_by_run, read_table
 
@@ -44,7 +44,7 @@ class Recorded:
         self._rows = 0
         self._few: tuple[Key, RunTables] | None = None  # The last tables with few decisions.
         self._ends: dict[Key, float] = {}
-        self._groups: dict[str, dict[Key, list[int]]] = {}  # By table: the groups of rows of each run.
+        self._groups: dict[str, dict[Key, dict[int, int]]] = {}  # By table: each run's rows by group of rows.
 
     def tables(self, policy: str, repeat: int) -> RunTables:
         """Return the tables of jobs, attempts, decisions, heartbeats and faults for one policy and repeat."""
@@ -58,7 +58,6 @@ class Recorded:
             self._held[key] = select(
                 read, self._run.nodes, policy, repeat, self._run.isolated_s, self._window
             )
-            self._ends[key] = self._held[key].end_s
         return self._held[key]
 
     def measured(self, policy: str, repeat: int) -> RunTables:
@@ -75,7 +74,7 @@ class Recorded:
             read = {table: self._read(table, key) for table in VIEWED if table != "decisions"}
             drawn = drawn_nodes([str(node["node"]) for node in self._run.nodes], len(read["attempts"]))
             keep = partial(needed, drawn=drawn)
-            read["decisions"] = read_table(self._out, "decisions", key, groups, coded=True, keep=keep)
+            read["decisions"] = read_table(self._out, "decisions", key, list(groups), coded=True, keep=keep)
             tables = select(read, self._run.nodes, policy, repeat, self._run.isolated_s, self._window)
             self._few = key, tables
         return self._few[1]
@@ -85,12 +84,16 @@ class Recorded:
 
         The table of jobs has none.
         """
-        return read_table(self._out, table, key, self._groups_of(table, key), coded=table != "jobs")
+        return read_table(self._out, table, key, list(self._groups_of(table, key)), coded=table != "jobs")
 
-    def _groups_of(self, table: str, key: Key) -> list[int]:
+    def _groups_of(self, table: str, key: Key) -> dict[int, int]:
         if table not in self._groups:
             self._groups[table] = groups_by_run(self._out, table)
-        return self._groups[table].get(key, [])
+        return self._groups[table].get(key, {})
+
+    def count(self, table: str, policy: str, repeat: int) -> int:
+        """Return the number of rows of one policy and repeat in a table."""
+        return sum(self._groups_of(table, (policy, repeat)).values())
 
     def jobs(self, policy: str, repeat: int) -> RunTables:
         """Return only the table of jobs for one policy and repeat."""
@@ -98,6 +101,15 @@ class Recorded:
 
     def end_s(self, policy: str, repeat: int) -> float:
         """Return the latest time in the tables of one policy and repeat, in seconds since the run's start."""
-        if (policy, repeat) not in self._ends:
-            self.tables(policy, repeat)
-        return self._ends[policy, repeat]
+        key = (policy, repeat)
+        if key not in self._ends:
+            self._ends[key] = latest_s(lambda table, column: self._times(table, column, key))
+        return self._ends[key]
+
+    def _times(self, table: str, column: str, key: Key) -> pd.Series:
+        if key in self._held:
+            return self._held[key].tables[table][column]
+        if table == "jobs":
+            return self.jobs(*key).jobs[column]
+        groups = list(self._groups_of(table, key))
+        return read_table(self._out, table, key, groups, columns=[column], coded=True)[column]

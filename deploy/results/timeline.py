@@ -9,9 +9,11 @@ is a counter, and a fault is an instant event.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from shutil import copyfileobj
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ HEARTBEATS_A_NODE_MAX = 4000
 QUEUE_POINTS_MAX = 4000
 SKIPS_MAX = 10_000  # The most skips per run; of more, every n-th is included.
 EVENTS_A_LINE = 1000  # Many are encoded at a time, which is faster.
+COPY_BYTES = 1 << 20
 COLORS = {
     "failed": "terrible",
     "lost": "black",
@@ -42,47 +45,86 @@ NEEDED = ("attempt", "kind", "lane", "from_s", "to_s", "shuffle_end", "sort_end"
 Event = dict[str, Any]
 
 
-def write(out_dir: Path | str, run: RunFile, recorded: Recorded) -> Path:
-    """Write timeline.json into a run's folder and return its path."""
-    path = Path(out_dir) / NAME
-    tmp = path.with_name(f".{NAME}.tmp")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """The piece of timeline.json about one policy in one repeat, which is first written to the file `path`.
+
+    `number` is the number of the process that represents the cluster. The processes of the nodes in `drawn`
+    follow it.
+    """
+
+    policy: str
+    repeat: int
+    title: str
+    number: int
+    drawn: list[str]
+    path: Path
+
+
+def pieces(out_dir: Path | str, run: RunFile, recorded: Recorded) -> list[Piece]:
+    """Return the pieces of the timeline of a run, in order: one policy after the other.
+
+    In a large cluster, only the nodes that `lanes.drawn_nodes` selects are drawn.
+    """
+    made: list[Piece] = []
+    number, names = 1, [str(node["node"]) for node in run.nodes]
+    policies = {policy: place for place, policy in enumerate(run.policies, 1)}
+    for record in sorted(run.runs, key=lambda record: (policies[record.policy], record.repeat)):
+        title = f"{policies[record.policy]} {record.policy}"
+        title += f", repeat {record.repeat + 1}" if run.repeats > 1 else ""
+        drawn = drawn_nodes(names, recorded.count("attempts", record.policy, record.repeat))
+        path = Path(out_dir) / f".{NAME}.{len(made)}.tmp"
+        piece = Piece(
+            policy=record.policy,
+            repeat=record.repeat,
+            title=title,
+            number=number,
+            drawn=drawn,
+            path=path,
+        )
+        made.append(piece)
+        number += 1 + len(drawn)
+    return made
+
+
+def write_piece(piece: Piece, run: RunFile, mine: RunTables) -> None:
+    """Write the events of one policy in one repeat, whose tables are `mine`, to the file of the piece."""
     encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
-    with tmp.open("w", encoding="utf-8") as out:
-        out.write('{"displayTimeUnit":"ms","traceEvents":[')
-        made, between = events(run, recorded), "\n"
+    with piece.path.open("w", encoding="utf-8") as out:
+        made, between = _events(piece, run, mine), "\n"
         while some := list(islice(made, EVENTS_A_LINE)):
             out.write(between + encode(some)[1:-1])
             between = ",\n"
-        out.write("\n]}\n")
+
+
+def join(out_dir: Path | str, written: Sequence[Piece]) -> Path:
+    """Write timeline.json into a run's folder from its pieces, remove these, and return the file's path."""
+    path = Path(out_dir) / NAME
+    tmp = path.with_name(f".{NAME}.tmp")
+    with tmp.open("wb") as out:
+        out.write(b'{"displayTimeUnit":"ms","traceEvents":[')
+        for piece in written:
+            out.write(b"" if piece is written[0] else b",")
+            with piece.path.open("rb") as file:
+                copyfileobj(file, out, COPY_BYTES)
+            piece.path.unlink()
+        out.write(b"\n]}\n")
     tmp.replace(path)
     return path
 
 
-def events(run: RunFile, recorded: Recorded) -> Iterator[Event]:
-    """Yield all trace events of a run, one policy after the other.
-
-    Times are microseconds since the start of each policy's run. In a large cluster, events are included only
-    for the nodes that `lanes.drawn_nodes` selects, and for decisions about these nodes.
-    """
-    pid = 0
-    numbers = {policy: number for number, policy in enumerate(run.policies, 1)}
-    for record in sorted(run.runs, key=lambda record: (numbers[record.policy], record.repeat)):
-        mine = recorded.measured(record.policy, record.repeat)
-        title = f"{numbers[record.policy]} {record.policy}"
-        title += f", repeat {record.repeat + 1}" if run.repeats > 1 else ""
-        names = drawn_nodes([str(node["node"]) for node in run.nodes], len(mine.attempts))
-        pid += 1
-        yield from _process(pid, f"{title}: cluster")
-        yield from _queue(mine, pid)
-        pids = {name: pid + i + 1 for i, name in enumerate(names)}
-        yield from _decisions(mine, pid, pids)
-        pid += len(pids)
-        racks = {str(node["node"]): node["rack"] for node in run.nodes}
-        for node, number in pids.items():
-            yield from _process(number, f"{title}: {node} (rack {racks[node]})")
-        yield from _slices(mine, pids)
-        yield from _counters(mine, pids)
-        yield from _faults(mine, pids)
+def _events(piece: Piece, run: RunFile, mine: RunTables) -> Iterator[Event]:
+    """Yield the events of one policy in one repeat. Times are microseconds since the start of the run."""
+    yield from _process(piece.number, f"{piece.title}: cluster")
+    yield from _queue(mine, piece.number)
+    pids = {name: number for number, name in enumerate(piece.drawn, piece.number + 1)}
+    yield from _decisions(mine, piece.number, pids)
+    racks = {str(node["node"]): node["rack"] for node in run.nodes}
+    for node, number in pids.items():
+        yield from _process(number, f"{piece.title}: {node} (rack {racks[node]})")
+    yield from _slices(mine, pids)
+    yield from _counters(mine, pids)
+    yield from _faults(mine, pids)
 
 
 def _process(pid: int, name: str) -> Iterator[Event]:

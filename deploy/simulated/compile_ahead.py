@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from enum import IntEnum
 
 from schedbed.cluster.machines.host_abilities import memory_left_bytes
 from schedbed.cluster.own_python import module_command, module_environment
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.scheduler.registry.user_file import is_policy_file
 from schedbed.scheduler.simulate.compiled.code_cache import cache_folder, is_cached, lock_file
-from schedbed.scheduler.simulate.compiled.covers import why_not_policy
+from schedbed.scheduler.simulate.compiled.covers import forms_of, why_not_policy
 
 COMPILED_TASKS = 20_000
 """The least number of tasks for which the compiled loop is used, since loading it takes half a second."""
@@ -22,6 +23,18 @@ COMPILE_S, COMPILE_BYTES = 60.0, 2 << 30
 TASKS_PER_S, CONTENDED_TASKS_PER_S = 12_000, 1_200
 """The number of tasks that are simulated per second without the compiled loop, roughly."""
 COMPILER = "schedbed.deploy.simulated.compile_once"
+
+
+class Effort(IntEnum):
+    """The expected duration of the simulation under a policy, compared with other policies.
+
+    The compiled loop can simulate a policy of `SHORT` or `MEDIUM` effort, of which the latter is offered many
+    slots that it does not take. It never can simulate a user's code, whose effort is `LONG`.
+    """
+
+    SHORT = 0
+    MEDIUM = 1
+    LONG = 2
 
 
 @dataclass(slots=True)
@@ -68,7 +81,7 @@ def choose_loop(scenario: ResolvedScenario, at_once: int) -> LoopChoice:
         return LoopChoice(False)
     if is_cached():
         return LoopChoice(True)
-    runs = scenario.repeats * sum(_is_covered(choice, scenario) for choice in scenario.policies)
+    runs = scenario.repeats * sum(effort_of(choice, scenario) < Effort.LONG for choice in scenario.policies)
     if not runs or scenario.faults or not scenario.framework.is_none:
         return LoopChoice(False)
     rate = CONTENDED_TASKS_PER_S if scenario.simulate.contention else TASKS_PER_S
@@ -82,11 +95,15 @@ def choose_loop(scenario: ResolvedScenario, at_once: int) -> LoopChoice:
     return LoopChoice(True)
 
 
-def _is_covered(choice: PolicyChoice, scenario: ResolvedScenario) -> bool:
-    """Return whether the compiled loop can simulate a shipped policy. It never can simulate a user's code."""
+def effort_of(choice: PolicyChoice, scenario: ResolvedScenario) -> Effort:
+    """Return how long a simulation takes under a policy, compared with other policies of the scenario."""
     if choice.make is not None or is_policy_file(choice.spec):
-        return False
-    return why_not_policy(choice.build(scale=scenario.scale, store=scenario.profiles.store)) is None
+        return Effort.LONG
+    policy = choice.build(scale=scenario.scale, store=scenario.profiles.store)
+    if why_not_policy(policy) is not None:
+        return Effort.LONG
+    forms = forms_of(policy)
+    return Effort.MEDIUM if forms is not None and forms.locality == "delay" else Effort.SHORT
 
 
 def _is_free() -> bool:

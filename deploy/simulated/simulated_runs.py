@@ -16,7 +16,7 @@ from schedbed.deploy.no_collections import no_collections
 from schedbed.deploy.options import RunOptions, no_interrupts, run_order
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
-from schedbed.deploy.simulated.compile_ahead import LoopChoice, choose_loop
+from schedbed.deploy.simulated.compile_ahead import LoopChoice, choose_loop, effort_of
 from schedbed.deploy.simulated.one_run import HistoryRows, OneRun, RowTarget, SentRows, SimulationEnd
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.worker_fork import Send
@@ -139,7 +139,11 @@ class SimRuns:
             if at_once > 1:
                 import fastparquet  # noqa: F401  # once, here, instead of in each process
 
-                self._run_apart(runs, at_once, NEEDS_BYTES + NEEDS_A_TASK_BYTES * tasks)
+                long_first = sorted(runs, key=lambda run: -effort_of(run.choice, scenario))
+                try:
+                    self._run_apart(long_first, at_once, NEEDS_BYTES + NEEDS_A_TASK_BYTES * tasks)
+                finally:
+                    _sort_records(record, runs)
             else:
                 for run in runs:
                     if run.is_of_file:
@@ -253,6 +257,12 @@ class SimRuns:
             if run(simulation, show) is None:
                 return
         simulation.run(show)
+
+
+def _sort_records(record: RunFile, runs: Sequence[OneRun]) -> None:
+    """Sort the records of the runs like `runs`, as if the runs had begun in this order."""
+    place = {(run.choice.spec, run.repeat): place for place, run in enumerate(runs)}
+    record.runs.sort(key=lambda each: place[each.policy, each.repeat])
 
 
 def _label(scenario: ResolvedScenario, index: int, repeat: int) -> str:

@@ -36,8 +36,11 @@ class Coded:
         import pandas as pd
 
         if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
-            codes, different = pd.factorize(values, use_na_sentinel=False)
-            return Coded(codes, np.asarray(different, object)).renamed(to, missing)
+            column = pd.Categorical(values)
+            codes, names = column.codes, column.categories.to_numpy(object)
+            if (codes < 0).any():
+                codes, names = np.where(codes < 0, len(names), codes), np.append(names, np.nan)
+            return Coded(codes, names).renamed(to, missing)
         codes, different = pd.factorize(np.asarray(values, object), use_na_sentinel=False)
         return Coded(codes, different).renamed(to, missing)
 
@@ -72,6 +75,17 @@ class Coded:
         counts = np.bincount(self.codes, minlength=len(self.names))
         places = np.split(order, np.cumsum(counts)[:-1]) if len(counts) else []
         return {str(self.names[code]): places[code] for code in np.flatnonzero(counts)}
+
+
+def order_by(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Return the indexes that sort rows by code, then by time. Equal rows keep their order.
+
+    This is much faster for rows that are in the order of time already.
+    """
+    if not (times[1:] >= times[:-1]).all():
+        return np.lexsort((times, codes))
+    is_small = len(codes) > 0 and codes.min() >= 0 and codes.max() < 1 << 16
+    return np.argsort(codes.astype(np.uint16) if is_small else codes, kind="stable")
 
 
 def filled(texts: pd.Series) -> pd.Series:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from schedbed.deploy.results.measures.coded import Coded, filled, places_of
+from schedbed.deploy.results.measures.coded import Coded, filled, order_by, places_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,7 @@ class SkipWindows:
         that kind.
         """
         coded, t = Coded.of(skips["job"]), skips["t"].to_numpy(float)
-        order = np.lexsort((t, coded.codes))
+        order = order_by(coded.codes, t)
         job, start = coded.codes[order], t[order]
         jobs = coded.names.astype(object)
         place = places_of(jobs, attempts["job"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from schedbed.deploy.results.measures.coded import Coded, filled, places_of
-from schedbed.deploy.results.measures.passed_over import Area, SkipWindows
+from schedbed.deploy.results.measures.passed_over import Area, PassedWaits, SkipWindows
 from schedbed.deploy.results.measures.series import Intervals, Steps, active_users
 
 if TYPE_CHECKING:
@@ -51,12 +51,16 @@ def task_causes(
         full_area = full.integrator()
         passed = SkipWindows.of(skips[skips["kind"] == kind], mine)
         place = places_of(passed.jobs, first["job"])
+        over_s = np.zeros(len(rows))
         for user, places in owner[rows].rows().items():
             at = rows[places]
             over = _with_a_fair_share(held.running(user), active, full, slots[kind]).integrator()
-            parts = _of_tasks(since[at], cut[at], passed, place[at], full_area, over)
-            for cause, seconds in parts.items():
-                found[cause][at] = seconds
+            over_s[places] = _beside_skips(
+                over, since[at], cut[at], passed.around(place[at], since[at], cut[at])
+            )
+        parts = _of_tasks(since[rows], cut[rows], passed, place[rows], full_area, over_s)
+        for cause, seconds in parts.items():
+            found[cause][rows] = seconds
     return {cause: np.where(np.isnan(since), np.nan, seconds) for cause, seconds in found.items()}
 
 
@@ -74,24 +78,24 @@ def _splits(first: pd.DataFrame) -> np.ndarray:
 
 
 def _of_tasks(
-    since: np.ndarray, until: np.ndarray, passed: SkipWindows, place: np.ndarray, full: Area, over: Area
+    since: np.ndarray,
+    until: np.ndarray,
+    passed: SkipWindows,
+    place: np.ndarray,
+    full: Area,
+    over_s: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Return a dictionary from cause to seconds for tasks of one user, which waited from `since` to `until`.
+    """Return a dictionary from cause to seconds for tasks which waited from `since` to `until`.
 
     `passed` contains the time spans in which the policy skipped jobs, and `place` the index of each task's
     job in `passed`. In these spans, the skip is the cause, even if no slot is free. `full` is a function that
-    returns the seconds without a free slot up to a time. `over` returns how many of these seconds the user
-    had at least a fair share of the slots.
+    returns the seconds without a free slot up to a time. `over_s` contains how many of these seconds the
+    task's user had at least a fair share of the slots, for each task.
     """
-
-    def area(of: Area) -> np.ndarray:
-        return of(until) - of(since)
-
     data_s, held_s = (
         passed.around(place, since, until, for_data=for_data).share(lambda t: t) for for_data in (True, False)
     )
-    waits = passed.around(place, since, until)
-    full_s, over_s = area(full) - waits.share(full), area(over) - waits.share(over)
+    full_s = _beside_skips(full, since, until, passed.around(place, since, until))
     rest_s = until - since - data_s - held_s - full_s
     return {
         "data": np.clip(data_s, 0.0, None),
@@ -99,6 +103,11 @@ def _of_tasks(
         "slot": np.clip(full_s - over_s, 0.0, None),
         "offer": np.clip(rest_s, 0.0, None),
     }
+
+
+def _beside_skips(of: Area, since: np.ndarray, until: np.ndarray, waits: PassedWaits) -> np.ndarray:
+    """Return how much of the integral `of` each wait contains outside of the spans in which its job is skipped."""
+    return of(until) - of(since) - waits.share(of)
 
 
 def _held(attempts: pd.DataFrame, owners: Coded, end_s: float) -> Intervals:

@@ -7,31 +7,19 @@ method.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from schedbed.deploy.results import stats
 from schedbed.deploy.results.comparison import LEVEL, Policies
-from schedbed.deploy.results.measures.coded import filled
-from schedbed.deploy.results.measures.passed_over import WAITS_FOR_DATA
-from schedbed.deploy.results.measures.series import Intervals
-from schedbed.deploy.results.measures.waits import SIZES, size_of
-from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.page.compared_pairs import ComparedPair
+from schedbed.deploy.results.page.run_facts import RunFacts
 from schedbed.deploy.results.shown_figures import percent, seconds
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 HELD, NAMED_MAX = 0.5, 2
 """The least share of used slots held by the jobs that others waited for, and the most names of such jobs."""
-GROUPS_MAX = 20
-"""The number of the biggest groups of jobs with the same name that others may have waited for."""
 REASONS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "wait": (("slot", "share", "offer", "splitting"), "wait {0} s instead of {1} s for a slot"),
     "data": (("data",), "wait {0} s instead of {1} s for a node with their data"),
@@ -41,8 +29,8 @@ REASONS: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 """Causes of a difference of completion times: the parts of `time_s` for each, and the sentence."""
 
-Runs = Callable[[str], RunTables | None]
-"""A function that returns the tables of a policy's first repeat, or None if the policy was not started."""
+Runs = Callable[[str], RunFacts | None]
+"""A function that returns the facts about a policy's first repeat, or None if the policy was not started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +67,11 @@ def of_slowdown(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
     """Return the cause of a difference of mean slowdowns between the two policies in `pair`.
 
     The cause names the size class of jobs that makes most of the difference. It also names the part of their
-    completion time that differs most between the policies. `runs` contains the tables of each policy.
+    completion time that differs most between the policies. `runs` returns the facts about each policy.
     """
     found = {
         size: (share, both)
-        for size, share in _sizes(runs(pair.loser)).items()
+        for size, share in _sizes(pair, runs).items()
         if (both := pair.both(policies, ("slowdown", "per_size", size, "mean"))) is not None
     }
     if not found:
@@ -99,7 +87,7 @@ def of_completion(policies: Policies, pair: ComparedPair, runs: Runs, size: str 
 
     The cause names a size class of jobs and a part of their time, such as the shuffle, that together make
     most of the difference. If `size` is not None, only this size class is considered. `runs` contains the
-    tables of each policy.
+    facts about each policy.
     """
     parts = [
         part
@@ -127,7 +115,7 @@ def of_completion(policies: Policies, pair: ComparedPair, runs: Runs, size: str 
 
 def _parts(policies: Policies, pair: ComparedPair, runs: Runs) -> list[_TimePart]:
     made: list[_TimePart] = []
-    for size, share in _sizes(runs(pair.loser)).items():
+    for size, share in _sizes(pair, runs).items():
         for reason, (names, _) in REASONS.items():
             found = [pair.both(policies, ("time_s", "per_size", size, name)) for name in names]
             known = [both for both in found if both is not None]
@@ -138,15 +126,9 @@ def _parts(policies: Policies, pair: ComparedPair, runs: Runs) -> list[_TimePart
     return made
 
 
-def _sizes(run: RunTables | None) -> dict[str, float]:
-    """Return a dictionary from size class (such as `small`) to its share of all jobs of the run.
-
-    The dictionary is empty if `run` is None.
-    """
-    if run is None or not len(run.jobs):
-        return {}
-    sizes = [size_of(count) for count in (run.counted.jobs["maps"] + run.counted.jobs["reduces"]).tolist()]
-    return {size: sizes.count(size) / len(sizes) for size in SIZES if size in sizes}
+def _sizes(pair: ComparedPair, runs: Runs) -> Mapping[str, float]:
+    first = runs(pair.loser)
+    return {} if first is None else first.sizes
 
 
 def adjusted_p(differences: Sequence[np.ndarray]) -> list[float]:
@@ -168,10 +150,10 @@ def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
 
     The text of the cause names the jobs that occupied the slots during these waits. The evidence contains the
     share of the slots that they occupied. The cause is empty if these shares add up to less than half. `runs`
-    contains the tables of each policy.
+    returns the facts about each policy.
     """
     first = runs(pair.loser)
-    held = {} if first is None else held_slots(first, size)
+    held = {} if first is None else first.held.get(size, {})
     named = sorted(held, key=lambda name: -held[name])[:NAMED_MAX]
     named = named[: 1 + sum(np.cumsum([held[name] for name in named])[:-1] < HELD)]
     if sum(held[name] for name in named) < HELD:
@@ -181,39 +163,6 @@ def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
         text=f", behind {' and '.join(named)}",
         evidence=f"; slots in use while they waited for their first one: {told}",
     )
-
-
-def held_slots(run: RunTables, size: str) -> dict[str, float]:
-    """Return a dictionary from job name to the share of the used slots that jobs of that name occupied.
-
-    Only the time is considered in which jobs of the size class `size` waited for their first slot. Names are
-    without the number at their end (see `common_names`). Only the `GROUPS_MAX` names that occupied slots
-    longest in the whole run are included.
-    """
-    jobs = run.jobs[run.jobs["start"].notna()]
-    mine = np.array([size_of(count) == size for count in (jobs["maps"] + jobs["reduces"]).tolist()], bool)
-    since, until = jobs["submit"].to_numpy(float)[mine], jobs["start"].to_numpy(float)[mine]
-    names = common_names(run.jobs)
-    owners = run.attempts["job"].map(names).astype(object).fillna("?").to_numpy(str)
-    held = Intervals.of(run.attempts.assign(start=run.attempts["assigned"]), owners, run.end_s)
-
-    def seconds_of(name: str | None) -> float:
-        area = held.running(name).integrator()
-        return float((area(until) - area(since)).sum())
-
-    total = seconds_of(None)
-    return {name: seconds_of(name) / total for name in held.groups()[:GROUPS_MAX]} if total > 0 else {}
-
-
-def common_names(jobs: pd.DataFrame) -> dict[str, str]:
-    """Return a dictionary from job id to the job's name without the number at its end.
-
-    The number is kept if more than half of the jobs would have the same name without it.
-    """
-    full = dict(zip(jobs["job"], jobs["name"].astype(str), strict=True))
-    common = {job: re.sub(r"[-_ ]?\d+$", "", name) or name for job, name in full.items()}
-    uses = Counter(common.values())
-    return {job: name if 2 * uses[name] <= len(full) else full[job] for job, name in common.items()}
 
 
 def of_makespan(policies: Policies, pair: ComparedPair) -> Cause:
@@ -248,11 +197,8 @@ def of_locality(pair: ComparedPair, runs: Runs) -> Cause:
     job to wait for its data.
     """
     told, first = _maps_ran(pair, runs), runs(pair.winner)
-    if first is not None:
-        data = first.tables["decisions"]
-        waits = filled(data["reason"]).astype(str).str.startswith(WAITS_FOR_DATA)
-        passed = int((waits & (data["answer"] == "skip")).sum())
-        told += f"; {pair.winner} passed a job over {passed:,} times to wait for its data" if passed else ""
+    if first is not None and first.waits_for_data:
+        told += f"; {pair.winner} passed a job over {first.waits_for_data:,} times to wait for its data"
     return Cause(evidence=told)
 
 
@@ -264,11 +210,7 @@ def _maps_ran(pair: ComparedPair, runs: Runs) -> str:
     means: list[str] = []
     for name in (pair.winner, pair.loser):
         first = runs(name)
-        if first is None:
+        if first is None or first.map_s is None:
             return ""
-        attempts = first.counted.attempts
-        maps = attempts[(attempts["kind"] == "map") & (attempts["state"] == "succeeded")]
-        if not len(maps):
-            return ""
-        means.append(f"{seconds(float((maps['end'] - maps['start']).mean()))} s under {name}")
+        means.append(f"{seconds(first.map_s)} s under {name}")
     return f"; a map ran for {means[0]}, {means[1]}" + (" (first repeat)" if len(pair.mine) > 1 else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,15 +32,14 @@ def use(mine: RunTables, edges: np.ndarray, bands: Bands | None, *, simulated: b
     nodes = [str(node["node"]) for node in mine.nodes]
     rows = [by_node.get(node, np.zeros(0, int)) for node in nodes]
     idle = [simulated & ~_silenced(mine.tables["faults"], node, edges) for node in nodes]
+    values = [heartbeats[column].fillna(0.0).to_numpy(float) for _, column in COLUMNS]
+    uses = [_node_use(t[row], covered[row], [value[row] for value in values], edges) for row in rows]
     made: dict[str, Any] = {"nodes": nodes if bands is None else bands.names}
-    for name, column in COLUMNS:
-        value = heartbeats[column].fillna(0.0).to_numpy(float)
+    for number, (name, _) in enumerate(COLUMNS):
         cells = np.array(
             [
-                np.where(
-                    np.isnan(cell := _node_use(t[row], covered[row], value[row], edges)) & free, 0.0, cell
-                )
-                for row, free in zip(rows, idle, strict=True)
+                np.where(np.isnan(use[number]) & free, 0.0, use[number])
+                for use, free in zip(uses, idle, strict=True)
             ]
         ).reshape(len(nodes), len(edges) - 1)
         lines = cells if bands is None else np.array([_mean(cells[of]) for of in bands.members])
@@ -82,28 +82,36 @@ def _percents(line: np.ndarray) -> list[int | None]:
     return [None if np.isnan(share) else round(100 * share) for share in line.tolist()]
 
 
-def _node_use(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return the mean use of a node's resource in each time bin. NaN marks a bin with too few heartbeats.
+def _node_use(
+    t: np.ndarray, lasts: np.ndarray, values: Sequence[np.ndarray], edges: np.ndarray
+) -> list[np.ndarray]:
+    """Return the mean use of each resource of a node in each time bin. NaN marks a bin with too few heartbeats.
 
     The bins are between the times in `edges`. `t` contains the times of the heartbeats, `lasts` the seconds
-    since the previous heartbeat, and `value` the use in these seconds. After a long silence, a heartbeat
-    covers only the usual interval.
+    since the previous heartbeat, and `values` the use of each resource in these seconds. After a long
+    silence, a heartbeat covers only the usual interval.
     """
     usual = float(np.median(lasts[lasts > 0])) if (lasts > 0).any() else 1.0
     spoken = np.where(lasts > max(4 * usual, 3.0), usual, lasts)
-    area = _spread(t - spoken, t, value, edges)
-    cover = _spread(t - spoken, t, np.ones(len(t)), edges)
+    cover, *areas = _spread(t - spoken, t, [np.ones(len(t)), *values], edges)
     known = cover > 0.25 * np.diff(edges)
-    return np.divide(area, cover, out=np.full(len(area), np.nan), where=known)
+    return [np.divide(area, cover, out=np.full(len(area), np.nan), where=known) for area in areas]
 
 
-def _spread(start: np.ndarray, end: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return, for each time bin between `edges`, the total area of the boxes within the bin.
+def _spread(
+    start: np.ndarray, end: np.ndarray, values: Sequence[np.ndarray], edges: np.ndarray
+) -> list[np.ndarray]:
+    """Return, for each of the `values` and each time bin between `edges`, the area of boxes within the bin.
 
-    A box extends from its `start` to its `end` and has the height `value`.
+    A box extends from its `start` to its `end` and has the height of the value.
     """
-    steps = Steps.of(np.concatenate([start, end]), np.concatenate([value, -value]))
-    return np.diff(steps.integral(edges))
+    times = np.concatenate([start, end])
+    order = np.argsort(times, kind="stable")
+    times = times[order]
+    return [
+        np.diff(Steps(times, np.cumsum(np.concatenate([value, -value])[order])).integral(edges))
+        for value in values
+    ]
 
 
 def _silenced(faults: pd.DataFrame, node: str, edges: np.ndarray) -> np.ndarray:

@@ -6,8 +6,8 @@ whole hundredths of a second.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from schedbed.deploy.results.table import leaf_of
 if TYPE_CHECKING:
     import pandas as pd
 
+JOB_COLUMNS = ("job", "name", "user", "queue", "app")
 BINS = 240
 GROUPS_MAX = 14  # The most stacked areas; smaller groups are added up.
 ATTEMPTS_MAX = 40_000  # Drawn for all policies; beyond it, short ones are left out.
@@ -38,44 +39,72 @@ STATES = ("succeeded", "failed", "killed", "lost")
 PLACES = ("node", "rack", "off")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """The time axis, the jobs and the bands, which the plots of all policies share.
+
+    `end_s` is the end of their time axis. `jobs` is the result of `jobs_of_all`. `bands` are those of a large
+    cluster. `policies` is the number of policies in the report.
+    """
+
+    end_s: float
+    jobs: pd.DataFrame
+    bands: Bands | None
+    policies: int
+
+
+def frame(run: RunFile, recorded: Recorded) -> Frame:
+    """Return what the plots of all policies of a run share. `recorded` reads the run's tables."""
+    shown = first_runs(run)
+    return Frame(
+        end_s=max((recorded.end_s(*key) for key in shown), default=0.0) or 1.0,
+        jobs=jobs_of_all([recorded.jobs(*key) for key in shown]),
+        bands=Bands.of(run.nodes),
+        policies=len(shown),
+    )
+
+
 def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
     """Return the data that the report's script draws, apart from what `add_figures` adds, as JSON values.
 
-    Each policy's entry `answers` contains the results of `offers.sums`, for the page's table of decisions.
     `recorded` reads the tables of the run `run`.
     """
-    shown = first_runs(run)
-    end = max((recorded.end_s(*key) for key in shown), default=0.0) or 1.0
-    edges = np.linspace(0.0, end, BINS + 1)
-    jobs = job_index([recorded.jobs(*key) for key in shown])
-    users = sorted({job["user"] for job in jobs.values()})
-    bands = Bands.of(run.nodes)
-    policies: list[dict[str, Any]] = []
-    for key in shown:
-        mine = recorded.tables(*key)
-        policies.append(
-            _policy(mine, edges)
-            | (
-                slot_lanes(mine, list(jobs), len(shown))
-                if bands is None
-                else {"bands": band_lanes(mine, bands, end)}
-            )
-            | {
-                "use": node_use.use(mine, edges, bands, simulated=run.machines == "sim"),
-                "limits": node_use.limits(mine),
-                "answers": [[*pair, count] for pair, count in offers.sums(mine).items()],
-                "spread": spreads(
-                    [recorded.jobs(key[0], repeat).counted for repeat in run_keys(run, key[0])]
-                ),
-            }
+    made = frame(run, recorded)
+    return joined(made, [of_policy(made, run, recorded, *key) for key in first_runs(run)])
+
+
+def of_policy(frame: Frame, run: RunFile, recorded: Recorded, policy: str, repeat: int) -> dict[str, Any]:
+    """Return the data of one policy's plots, which show the repeat number `repeat`.
+
+    The entry `answers` contains the results of `offers.sums`, for the page's table of decisions.
+    """
+    mine, bands = recorded.tables(policy, repeat), frame.bands
+    edges = np.linspace(0.0, frame.end_s, BINS + 1)
+    return (
+        _policy(mine, edges)
+        | (
+            slot_lanes(mine, frame.jobs["job"].tolist(), frame.policies)
+            if bands is None
+            else {"bands": band_lanes(mine, bands, frame.end_s)}
         )
-    named = jobs if bands is None else {job: jobs[job] for job in _named_jobs(policies) if job in jobs}
+        | {
+            "use": node_use.use(mine, edges, bands, simulated=run.machines == "sim"),
+            "limits": node_use.limits(mine),
+            "answers": [[*pair, count] for pair, count in offers.sums(mine).items()],
+            "spread": spreads([recorded.jobs(policy, each).counted for each in run_keys(run, policy)]),
+        }
+    )
+
+
+def joined(frame: Frame, policies: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the data of the plots of all policies. `policies` are the results of `of_policy`."""
+    named = None if frame.bands is None else _named_jobs(policies)
     return {
-        "end": round(end, 3),
+        "end": round(frame.end_s, 3),
         "bins": BINS,
         "spent": list(SPENT),
-        "jobs": list(named.values()),
-        "users": users,
+        "jobs": shown_jobs(frame.jobs, named),
+        "users": sorted(frame.jobs["user"].unique().tolist()),
         "policies": policies,
     }
 
@@ -140,19 +169,28 @@ def first_runs(run: RunFile) -> list[Key]:
     return [(policy, repeats[0]) for policy, repeats in keys.items() if repeats]
 
 
-def job_index(shown: Sequence[RunTables]) -> dict[str, dict[str, Any]]:
-    """Return a dictionary from job id to the job's name, user, queue and application, in order of submission.
+def jobs_of_all(shown: Sequence[RunTables]) -> pd.DataFrame:
+    """Return a table with the id, name, user, queue and application of each job, in order of submission.
 
-    It covers the jobs of all policies. If several jobs have the same name, their ids are added to the names.
+    It covers the jobs of all policies, whose tables are `shown`. If several jobs have the same name, their
+    ids are added to the names.
     """
-    jobs: dict[str, dict[str, Any]] = {}
-    for mine in shown:
-        for row in row_values(mine.jobs.sort_values(["submit", "job"], kind="stable")):
-            jobs.setdefault(row["job"], {key: row[key] for key in ("job", "name", "user", "queue", "app")})
-    uses = Counter(job["name"] for job in jobs.values())
-    for job in jobs.values():
-        job["name"] = job["name"] if uses[job["name"]] == 1 else f"{job['name']} ({job['job']})"
-    return jobs
+    import pandas as pd
+
+    if not shown:
+        return pd.DataFrame({column: [] for column in JOB_COLUMNS})
+    rows = [mine.jobs.sort_values(["submit", "job"], kind="stable")[list(JOB_COLUMNS)] for mine in shown]
+    jobs = pd.concat(rows, ignore_index=True).drop_duplicates("job", ignore_index=True)
+    several = jobs["name"].duplicated(keep=False)
+    return jobs.assign(name=jobs["name"].where(~several, jobs["name"] + " (" + jobs["job"] + ")"))
+
+
+def shown_jobs(jobs: pd.DataFrame, named: Sequence[str] | None) -> list[dict[str, Any]]:
+    """Return the rows of the table `jobs` as dictionaries: of all jobs, or of those whose ids are `named`."""
+    if named is None:
+        return list(row_values(jobs))
+    rows = {row["job"]: row for row in row_values(jobs[jobs["job"].isin(named)].reset_index(drop=True))}
+    return [rows[job] for job in named if job in rows]
 
 
 def slot_lanes(mine: RunTables, jobs: list[str], policies: int) -> dict[str, Any]:

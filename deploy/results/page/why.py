@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from schedbed.deploy.results import stats
 from schedbed.deploy.results.comparison import LEVEL, Policies
 from schedbed.deploy.results.measures.waits import SIZES, size_of
@@ -74,7 +76,7 @@ class Explanation:
 def explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explanation:
     """Return the explanation of a run's result, made from the content of summary.json.
 
-    `runs` returns the first repeat of a policy, and `jobs` the tables of jobs of all repeats. Policies
+    `runs` returns the facts about a policy's first repeat, and `jobs` the tables of jobs of all repeats. Policies
     are named without their parameters if the names stay unique.
     """
     short = short_names(list(summary["policies"]))
@@ -287,14 +289,19 @@ def _job_that_pays(both: pd.DataFrame, *, tested: bool) -> list[tuple[str, float
     under the other policy. The list is empty if no job is delayed, or if the repeats do not have the same
     jobs. With `tested`, a test that is adjusted for all jobs must confirm the delay.
     """
-    jobs = {str(job): rows for job, rows in both.groupby("job", sort=False)}
-    if any(rows["name"].nunique() > 1 or len(rows) < both["repeat"].nunique() for rows in jobs.values()):
+    import pandas as pd
+
+    codes, jobs = pd.factorize(both["job"])
+    repeats = both["repeat"].nunique()
+    names = both[["job", "name"]].drop_duplicates()
+    if len(names) > len(jobs) or len(both) != repeats * len(jobs):
         return []
-    changes = {job: (rows["mine"] - rows["others"]).to_numpy(float) for job, rows in jobs.items()}
-    worst = max(changes, key=lambda job: changes[job].mean())
-    rows = jobs[worst]
+    order = np.argsort(codes, kind="stable")
+    changes = (both["mine"] - both["others"]).to_numpy(float)[order].reshape(len(jobs), repeats)
+    worst = int(np.argmax(changes.mean(axis=1)))
+    rows = both[codes == worst]
     mine, others = float(rows["mine"].mean()), float(rows["others"].mean())
-    sure = not tested or because.adjusted_p(list(changes.values()))[list(changes).index(worst)] <= LEVEL
+    sure = not tested or because.adjusted_p(list(changes))[worst] <= LEVEL
     return (
         [(f"{rows['name'].iloc[0]} pays most", mine, others)]
         if sure and mine - others > LEAST * others

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from schedbed.deploy.results.fewer_decisions import needed
+from schedbed.deploy.results.measures.fewer_decisions import needed
 from schedbed.deploy.results.measures.passed_over import SkipWindows
 from schedbed.tasks.chance import chance
 

@@ -8,7 +8,7 @@ from shutil import copytree
 
 import pytest
 
-from schedbed.deploy.results import html_report, shared_work
+from schedbed.deploy.results import html_report, run_parts, shared_work
 from schedbed.deploy.results.runfile import RunFile, RunRecord, TableRecord
 from schedbed.deploy.results.shared_work import LARGE_ROWS, cores_for, share
 from schedbed.tasks.errors import BadInput
@@ -86,6 +86,6 @@ def test_several_processes_write_the_same_files(
     FakeRun(policies=policies, repeats=repeats, maps=30).write(one)
     copytree(one, two)
     html_report.rebuild(one, with_plots=False)
-    monkeypatch.setattr(html_report, "cores_for", lambda _: 2)
+    monkeypatch.setattr(run_parts, "cores_for", lambda _: 2)
     html_report.rebuild(two, with_plots=False)
     assert [(one / name).read_bytes() for name in FILES] == [(two / name).read_bytes() for name in FILES]

@@ -19,6 +19,7 @@ from schedbed.deploy.results.measures.job_time import SPENT
 from schedbed.deploy.results.page import because, why
 from schedbed.deploy.results.page.because import Runs
 from schedbed.deploy.results.page.compared_pairs import FIGURE_OF, ComparedPair
+from schedbed.deploy.results.page.run_facts import RunFacts, common_names
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
 from tests.harness.fake_run import FakeRun
@@ -73,7 +74,7 @@ WAITS = {"fifo": [5.9, 6.2, 5.8, 6.0, 5.9], "fair": [1.2, 1.3, 1.1, 1.2, 1.2]}
 
 @pytest.fixture
 def runs(small: Path) -> Runs:
-    """Return the tables of each policy's first repeat.
+    """Return the facts about each policy's first repeat.
 
     Under `fifo`, which did worse, the only small job waits behind the large job `crunch`.
     """
@@ -95,7 +96,8 @@ def runs(small: Path) -> Runs:
         {"job": ["job_1", "job_1"], "assigned": [0.0, 0.0], "start": [0.0, 0.0], "end": [6.0, 5.0]}
     )
     tables = {**made["fifo"].tables, "jobs": jobs, "attempts": attempts}
-    return (made | {"fifo": replace(made["fifo"], tables=tables)}).get
+    made["fifo"] = replace(made["fifo"], tables=tables)
+    return {name: RunFacts.of(run) for name, run in made.items()}.get
 
 
 def jobs_of(completions: dict[str, list[float]], repeats: int = 5) -> dict[str, dict[int, pd.DataFrame]]:
@@ -245,7 +247,7 @@ def test_the_makespan_is_shorter_by_fuller_slots_or_by_less_work() -> None:
 def test_every_policy_has_its_sentences_with_their_numbers(small: Path) -> None:
     figures, run = summary.load(small), RunFile.load(small)
     recorded = Recorded(small, run)
-    runs = {name: recorded.tables(name, 0) for name in run.policies}
+    runs = {name: RunFacts.of(recorded.tables(name, 0)) for name in run.policies}
     jobs = {name: {r: recorded.jobs(name, r).counted.jobs for r in range(3)} for name in run.policies}
     told = why.explanation(figures, runs.get, jobs)
     for sentences in (told.sentences, *told.rest.values()):
@@ -289,7 +291,7 @@ def test_policies_are_named_without_parameters_unless_two_share_a_name() -> None
 def test_jobs_with_a_common_name_count_as_one_unless_most_jobs_have_it() -> None:
     def names(*given: str) -> list[str]:
         jobs = pd.DataFrame({"job": [str(i) for i in range(len(given))], "name": given})
-        return list(because.common_names(jobs).values())
+        return list(common_names(jobs).values())
 
     assert names("look-1", "look-2", "crunch", "7") == ["look", "look", "crunch", "7"]
     assert names("drawn_01", "drawn_02", "scan") == ["drawn_01", "drawn_02", "scan"]

@@ -1,0 +1,101 @@
+"""The facts about a policy's first repeat that explain why it did better or worse than another policy."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from schedbed.deploy.results.measures.coded import Coded, filled
+from schedbed.deploy.results.measures.passed_over import WAITS_FOR_DATA
+from schedbed.deploy.results.measures.series import Intervals
+from schedbed.deploy.results.measures.waits import SIZES, size_of
+from schedbed.deploy.results.metrics import RunTables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GROUPS_MAX = 20
+"""The number of the biggest groups of jobs with the same name that others may have waited for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """The facts about one policy in one repeat that explanations use.
+
+    `sizes` maps each size class of jobs (such as `small`) to its share of all jobs. `map_s` is the mean
+    duration of successful maps, or None if there are none. `waits_for_data` is how often the policy skipped a
+    job to wait for a node with its data. `held` maps each size class to the result of `held_slots`.
+    """
+
+    sizes: Mapping[str, float]
+    map_s: float | None
+    waits_for_data: int
+    held: Mapping[str, Mapping[str, float]]
+
+    @staticmethod
+    def of(run: RunTables) -> RunFacts:
+        """Return the facts about one policy in one repeat, whose tables are `run`."""
+        shares = _size_shares(run)
+        return RunFacts(
+            sizes=shares,
+            map_s=_map_s(run),
+            waits_for_data=_waits_for_data(run),
+            held=held_slots(run, list(shares)),
+        )
+
+
+def _size_shares(run: RunTables) -> dict[str, float]:
+    jobs = run.counted.jobs
+    sizes = Counter(size_of(count) for count in (jobs["maps"] + jobs["reduces"]).tolist())
+    return {size: sizes[size] / len(jobs) for size in SIZES if size in sizes}
+
+
+def _map_s(run: RunTables) -> float | None:
+    attempts = run.counted.attempts
+    maps = attempts[(attempts["kind"] == "map") & (attempts["state"] == "succeeded")]
+    return float((maps["end"] - maps["start"]).mean()) if len(maps) else None
+
+
+def _waits_for_data(run: RunTables) -> int:
+    data = run.tables["decisions"]
+    reasons = Coded.of(filled(data["reason"]))
+    waits = np.array([name.startswith(WAITS_FOR_DATA) for name in reasons.names], bool)
+    return int((waits[reasons.codes] & (data["answer"] == "skip").to_numpy(bool)).sum()) if len(data) else 0
+
+
+def held_slots(run: RunTables, sizes: list[str]) -> dict[str, dict[str, float]]:
+    """Return who held the slots while jobs of each of the size classes `sizes` waited for their first slot.
+
+    The result maps each class to a dictionary from job name to the share of the used slots that jobs of that
+    name occupied in that time. Names are without the number at their end (see `common_names`). Only the
+    `GROUPS_MAX` names that occupied slots longest in the whole run are included.
+    """
+    jobs = run.jobs[run.jobs["start"].notna()]
+    size = np.array([size_of(count) for count in (jobs["maps"] + jobs["reduces"]).tolist()], str)
+    owners = Coded.mapped(run.attempts["job"], common_names(run.jobs))
+    held = Intervals.of(run.attempts.assign(start=run.attempts["assigned"]), owners, run.end_s)
+    areas = {name: held.running(name).integrator() for name in (None, *held.groups()[:GROUPS_MAX])}
+    made: dict[str, dict[str, float]] = {}
+    for each in sizes:
+        mine = size == each
+        since, until = jobs["submit"].to_numpy(float)[mine], jobs["start"].to_numpy(float)[mine]
+        seconds = {name: float((area(until) - area(since)).sum()) for name, area in areas.items()}
+        total_s = seconds.pop(None)
+        made[each] = {str(name): held_s / total_s for name, held_s in seconds.items()} if total_s > 0 else {}
+    return made
+
+
+def common_names(jobs: pd.DataFrame) -> dict[str, str]:
+    """Return a dictionary from job id to the job's name without the number at its end.
+
+    The number is kept if more than half of the jobs would have the same name without it.
+    """
+    full = dict(zip(jobs["job"], jobs["name"].astype(str), strict=True))
+    common = {job: re.sub(r"[-_ ]?\d+$", "", name) or name for job, name in full.items()}
+    uses = Counter(common.values())
+    return {job: name if 2 * uses[name] <= len(full) else full[job] for job, name in common.items()}

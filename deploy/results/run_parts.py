@@ -1,0 +1,96 @@
+"""The parts of the result files that are made from the tables of one policy in one repeat.
+
+The tables of a run are read once for all its parts. In a large simulation, the runs are shared between the
+host's cores, and so are the parts of a single run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from schedbed.deploy.results import summary, timeline
+from schedbed.deploy.results.page import report_data
+from schedbed.deploy.results.page.run_facts import RunFacts
+from schedbed.deploy.results.recorded import VIEWED, Key, Recorded
+from schedbed.deploy.results.runfile import RunFile
+from schedbed.deploy.results.shared_work import cores_for, share
+
+Step = Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """The parts of the result files of all runs.
+
+    `measures` are those of each record, in the order of `summary.in_order`. `data` is the result of
+    `report_data.build`, and `facts` are those of each policy's first repeat. Both are empty without a report.
+    """
+
+    measures: list[summary.Measures]
+    data: dict[str, Any]
+    facts: Mapping[str, RunFacts]
+
+
+def make_parts(out: Path, run: RunFile, recorded: Recorded, *, with_report: bool) -> RunParts:
+    """Write timeline.json into the folder `out` of a run, and return the parts of the other result files.
+
+    `recorded` reads the tables of the run. Raises BadInput if they are damaged.
+    """
+    frame = report_data.frame(run, recorded) if with_report else None
+    shown = report_data.first_runs(run) if with_report else []
+    pieces = timeline.pieces(out, run, recorded)
+    steps: dict[Key, list[Step]] = {}
+    for piece in pieces:
+        key = (piece.policy, piece.repeat)
+        steps[key] = [partial(_measures, run, recorded, key), partial(_timeline, piece, run, recorded)]
+        if frame is not None and key in shown:
+            steps[key].append(partial(_drawn, frame, run, recorded, key))
+    try:
+        made = _do_all(recorded, steps, cores_for(run))
+        timeline.join(out, pieces)
+    finally:
+        for piece in pieces:
+            with suppress(FileNotFoundError):
+                piece.path.unlink()
+    drawn = [made[key][-1] for key in shown]
+    return RunParts(
+        measures=[made[record.policy, record.repeat][0] for record in summary.in_order(run)],
+        data={} if frame is None else report_data.joined(frame, [data for data, _ in drawn]),
+        facts={key[0]: RunFacts(**facts) for key, (_, facts) in zip(shown, drawn, strict=True)},
+    )
+
+
+def _do_all(recorded: Recorded, steps: Mapping[Key, list[Step]], cores: int) -> dict[Key, list[Any]]:
+    """Do the steps of each run, on several cores if `cores` is more than 1. Return the results of each run."""
+    if cores > 1 and len(steps) == 1:
+        [(key, mine)] = steps.items()
+        recorded.measured(*key)  # All processes use these tables.
+        return {key: share(mine, cores)}
+    largest_first = sorted(steps, key=lambda key: -sum(recorded.count(table, *key) for table in VIEWED))
+    works = [partial(_in_turn, steps[key]) for key in largest_first]
+    return dict(zip(largest_first, share(works, cores), strict=True))
+
+
+def _in_turn(steps: list[Step]) -> list[Any]:
+    return [step() for step in steps]
+
+
+def _measures(run: RunFile, recorded: Recorded, key: Key) -> summary.Measures:
+    record = run.run(*key)
+    assert record is not None
+    return summary.measures(run, recorded, record)
+
+
+def _timeline(piece: timeline.Piece, run: RunFile, recorded: Recorded) -> None:
+    timeline.write_piece(piece, run, recorded.measured(piece.policy, piece.repeat))
+
+
+def _drawn(frame: report_data.Frame, run: RunFile, recorded: Recorded, key: Key) -> tuple[Any, Any]:
+    """Return the data of a policy's plots, and the facts about its run for the explanation."""
+    data = report_data.of_policy(frame, run, recorded, *key)
+    return data, asdict(RunFacts.of(recorded.tables(*key)))
