@@ -77,6 +77,6 @@ def test_only_groups_of_rows_that_have_rows_of_the_run_are_read(
     assert set(places) == {(record.policy, record.repeat) for record in run.runs}
     numbers = {number for groups in places.values() for number in groups}
     assert numbers == set(range(len(numbers))) and len(places["fair", 1]) < len(numbers)
-    rows = read_table(tmp_path, "attempts", ("fair", 1), places["fair", 1])
+    rows = read_table(tmp_path, "attempts", ("fair", 1), list(places["fair", 1]))
     assert len(rows) and rows.equals(read_table(tmp_path, "attempts", ("fair", 1)))
-    assert read_table(tmp_path, "attempts", ("fair", 0), places["fifo", 1]).empty
+    assert read_table(tmp_path, "attempts", ("fair", 0), list(places["fifo", 1])).empty
