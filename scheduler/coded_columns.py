@@ -122,7 +122,7 @@ class AlikeGroups:
             yield coded_alike(joint.iloc[: self._rows].reset_index(drop=True))
             joint = joint.iloc[self._rows :]
             self._pending, self._count = [joint], len(joint)
-        self._pending = [joint.reset_index(drop=True)] if self._count else []
+        self._pending = [_with_fewer_texts(joint.reset_index(drop=True), self._rows)] if self._count else []
 
     def rest(self) -> Iterator[pd.DataFrame]:
         """Yield the rows that are not in a complete group as a smaller group, and then remove them.
@@ -132,6 +132,15 @@ class AlikeGroups:
         if self._count:
             yield coded_alike(joined(self._pending))
             self._pending, self._count = [], 0
+
+
+def _with_fewer_texts(data: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return the rows without the unused texts of those categorical columns that have more than `most` texts.
+
+    Otherwise, the texts of rows that are long gone, such as ids of tasks, would become ever more.
+    """
+    many = [name for name in data.columns if is_coded(data[name]) and len(data[name].cat.categories) > most]
+    return data.assign(**{name: data[name].cat.remove_unused_categories() for name in many})
 
 
 def coded_alike(group: pd.DataFrame) -> pd.DataFrame:

@@ -22,8 +22,6 @@ from schedbed.scheduler.simulate.setup import Stuck
 from schedbed.scheduler.simulate.simulation import OnProgress, Simulation
 from schedbed.tasks.specs import TaskKind, task_id
 
-ATTEMPTS_AT_ONCE = 2 * ROWS
-
 
 def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | None:
     """Run a simulation to its end, with the same results as `Simulation.run`, and return None.
@@ -193,25 +191,29 @@ class _CompiledRun:
     def _hand_on(self, *, every: bool) -> None:
         """Write new rows of decisions, heartbeats, attempts and jobs to the output tables.
 
-        Without `every`, only tables with at least `ROWS` new rows are written, since a part file with few
-        rows takes almost as long as one with many.
+        Without `every`, only whole groups of `ROWS` rows are written, so that the receiver need not join the
+        rows of several pauses.
         """
         state, said, num, rows = self._state, self._said, self._state.num, self._simulation.rows
-        least = 1 if every else ROWS
         decided, heartbeats = int(num.n_decisions), int(num.n_heartbeats)
-        if decided >= least:
-            put_columns(rows, "decisions", columns.decisions(state, said, 0, decided))
-            num.n_decisions = 0
-        if heartbeats >= least:
+        count = decided if every else decided - decided % ROWS
+        if count:
+            put_columns(rows, "decisions", columns.decisions(state, said, 0, count))
+            state.decision_rows[: decided - count] = state.decision_rows[count:decided]
+            num.n_decisions = decided - count
+        count = heartbeats if every else heartbeats - heartbeats % ROWS
+        if count:
             decision_s = self._simulation.setup.timing.decision_s
-            put_columns(rows, "heartbeats", columns.heartbeats(state, said, decision_s, heartbeats))
-            num.n_heartbeats = 0
+            put_columns(rows, "heartbeats", columns.heartbeats(state, said, decision_s, count))
+            state.heartbeat_rows[: heartbeats - count] = state.heartbeat_rows[count:heartbeats]
+            num.n_heartbeats = heartbeats - count
         ended = int(num.n_attempts)
-        if ended - self._attempts >= least:
-            for low in range(self._attempts, ended, ATTEMPTS_AT_ONCE):
-                which = state.attempt_rows[low : min(ended, low + ATTEMPTS_AT_ONCE)]
-                put_columns(rows, "attempts", columns.attempts(state, said, self._splits, which))
-            self._attempts = ended
+        if not every:
+            ended -= (ended - self._attempts) % ROWS
+        for low in range(self._attempts, ended, ROWS):
+            which = state.attempt_rows[low : min(ended, low + ROWS)]
+            put_columns(rows, "attempts", columns.attempts(state, said, self._splits, which))
+        self._attempts = ended
         over = state.job_rows[self._jobs : int(num.n_jobs)]
         for row in columns.job_rows(state, self._simulation.jobs, over, self._splits[1]) if len(over) else ():
             rows.job(row)

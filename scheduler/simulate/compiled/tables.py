@@ -10,6 +10,7 @@ import numpy as np
 
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.scheduler.core.core import CoreConfig
+from schedbed.scheduler.history import ROW_GROUP_ROWS
 from schedbed.scheduler.order.pools import PRIORITY_WEIGHTS, PoolSettings
 from schedbed.scheduler.policy import Composed, says
 from schedbed.scheduler.simulate.compiled import entity_records as plain
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from schedbed.scheduler.order.fair import Fair
     from schedbed.scheduler.simulate.simulation import Simulation
 
-ROWS = 1 << 18
-"""Number of decisions, and of heartbeats, after which the loop pauses to pass rows on."""
+ROWS = ROW_GROUP_ROWS
+"""Number of decisions, and of heartbeats, after which the loop pauses to pass rows on: a whole group of a table."""
 FILES = 1 << 14
 """Number of recorded file changes after which the loop pauses."""
 
