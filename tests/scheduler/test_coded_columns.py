@@ -101,3 +101,13 @@ def test_a_changed_byte_of_a_group_is_noticed(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(ValueError, match="checksum"):
         checked_groups(path)
+
+
+def test_texts_of_rows_that_are_gone_are_not_kept() -> None:
+    groups, most, count = AlikeGroups(100), 0, 0
+    for number in range(31):
+        tasks = pd.Categorical([f"task_{number}_{place % 60}" for place in range(120)])
+        groups.add(pd.DataFrame({"task": tasks}))
+        count += sum(len(group) for group in groups.whole())
+        most = max([most, *(len(data["task"].cat.categories) for data in groups._pending)])
+    assert count == 3700 and len(groups) == 31 * 120 - 3700 and most <= 160
