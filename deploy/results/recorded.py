@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.results.lanes import drawn_nodes
 from schedbed.deploy.results.measures.fewer_decisions import needed
@@ -28,6 +30,26 @@ HELD_ROWS = 200_000
 
 MANY_GROUPS = 64
 """The number of groups of decisions from which metrics and the timeline do without repeated ones."""
+MEASURED = {
+    "attempts": (
+        *(
+            "job",
+            "task",
+            "kind",
+            "split_of",
+            "locality",
+            "assigned",
+            "start",
+            "end",
+            "state",
+            "length",
+            "cpu_s",
+        ),
+        "shuffle_end",
+    ),
+    "heartbeats": ("t", "node", "cpu_util", "disk_util", "net_util", "memory_bytes", "service_s"),
+}
+"""The columns that metrics need, of tables that have others as well."""
 
 
 class Recorded:
@@ -55,15 +77,14 @@ class Recorded:
                 self._rows = 0
             read = {table: self._read(table, key) for table in VIEWED}
             self._rows += sum(map(len, read.values()))
-            self._held[key] = select(
-                read, self._run.nodes, policy, repeat, self._run.isolated_s, self._window
-            )
+            self._held[key] = self._select(read, key)
         return self._held[key]
 
     def measured(self, policy: str, repeat: int) -> RunTables:
-        """Return the tables of one policy and repeat that metrics and the timeline need.
+        """Return the tables of one policy and repeat that metrics need.
 
-        These are the same as those of `tables`, but of very many decisions only those that are needed.
+        These are the same as those of `tables`. But if there are very many decisions, only those that are
+        needed are in them, and only the columns `MEASURED` of attempts and heartbeats.
         """
         key = (policy, repeat)
         groups = self._groups_of("decisions", key)
@@ -71,20 +92,47 @@ class Recorded:
             return self.tables(policy, repeat)
         if self._few is None or self._few[0] != key:
             self._few = None
-            read = {table: self._read(table, key) for table in VIEWED if table != "decisions"}
+            read = {
+                table: self._read(table, key, MEASURED.get(table)) for table in VIEWED if table != "decisions"
+            }
             drawn = drawn_nodes([str(node["node"]) for node in self._run.nodes], len(read["attempts"]))
             keep = partial(needed, drawn=drawn)
             read["decisions"] = read_table(self._out, "decisions", key, list(groups), coded=True, keep=keep)
-            tables = select(read, self._run.nodes, policy, repeat, self._run.isolated_s, self._window)
-            self._few = key, tables
+            self._few = key, self._select(read, key)
         return self._few[1]
 
-    def _read(self, table: str, key: Key) -> pd.DataFrame:
+    def of_nodes(self, policy: str, repeat: int, nodes: Sequence[str]) -> RunTables:
+        """Return the tables of `tables` with only the attempts, decisions and heartbeats of some nodes.
+
+        If there are very many decisions, `nodes` must be those that are drawn.
+        """
+        key, mine = (policy, repeat), self.measured(policy, repeat)
+        is_whole = self._few is None or self._few[1] is not mine
+        read = {table: mine.tables[table] for table in VIEWED}
+        if not is_whole:
+            keep = partial(_is_of, nodes=nodes)
+            read |= {table: self._read(table, key, keep=keep) for table in MEASURED}
+        for table in ("attempts", "decisions", "heartbeats"):
+            read[table] = read[table][_is_of(read[table], nodes)].reset_index(drop=True)
+        return replace(mine, tables=read) if is_whole else self._select(read, key)
+
+    def _select(self, read: Mapping[str, pd.DataFrame], key: Key) -> RunTables:
+        return select(read, self._run.nodes, *key, self._run.isolated_s, self._window)
+
+    def _read(
+        self,
+        table: str,
+        key: Key,
+        columns: Sequence[str] | None = None,
+        *,
+        keep: Callable[[pd.DataFrame], Any] | None = None,
+    ) -> pd.DataFrame:
         """Return the rows of a table for one policy and repeat, with categorical columns if it is large.
 
-        The table of jobs has none.
+        The table of jobs has none. `columns` and `keep` are as in `read_table`.
         """
-        return read_table(self._out, table, key, list(self._groups_of(table, key)), coded=table != "jobs")
+        groups = list(self._groups_of(table, key))
+        return read_table(self._out, table, key, groups, columns=columns, coded=table != "jobs", keep=keep)
 
     def _groups_of(self, table: str, key: Key) -> dict[int, int]:
         if table not in self._groups:
@@ -97,7 +145,7 @@ class Recorded:
 
     def jobs(self, policy: str, repeat: int) -> RunTables:
         """Return only the table of jobs for one policy and repeat."""
-        return select(self._jobs, self._run.nodes, policy, repeat, self._run.isolated_s, self._window)
+        return self._select(self._jobs, (policy, repeat))
 
     def end_s(self, policy: str, repeat: int) -> float:
         """Return the latest time in the tables of one policy and repeat, in seconds since the run's start."""
@@ -111,5 +159,8 @@ class Recorded:
             return self._held[key].tables[table][column]
         if table == "jobs":
             return self.jobs(*key).jobs[column]
-        groups = list(self._groups_of(table, key))
-        return read_table(self._out, table, key, groups, columns=[column], coded=True)[column]
+        return self._read(table, key, [column])[column]
+
+
+def _is_of(rows: pd.DataFrame, nodes: Sequence[str]) -> Any:
+    return rows["node"].isin(nodes).to_numpy(bool)

@@ -47,7 +47,10 @@ def make_parts(out: Path, run: RunFile, recorded: Recorded, *, with_report: bool
     steps: dict[Key, list[Step]] = {}
     for piece in pieces:
         key = (piece.policy, piece.repeat)
-        steps[key] = [partial(_measures, run, recorded, key), partial(_timeline, piece, run, recorded)]
+        steps[key] = [
+            partial(_measures, run, recorded, key),
+            partial(timeline.write_piece, piece, run, recorded),
+        ]
         if frame is not None and key in shown:
             steps[key].append(partial(_drawn, frame, run, recorded, key))
     try:
@@ -84,10 +87,6 @@ def _measures(run: RunFile, recorded: Recorded, key: Key) -> summary.Measures:
     record = run.run(*key)
     assert record is not None
     return summary.measures(run, recorded, record)
-
-
-def _timeline(piece: timeline.Piece, run: RunFile, recorded: Recorded) -> None:
-    timeline.write_piece(piece, run, recorded.measured(piece.policy, piece.repeat))
 
 
 def _drawn(frame: report_data.Frame, run: RunFile, recorded: Recorded, key: Key) -> tuple[Any, Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from shutil import copyfileobj
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from schedbed.deploy.results.measures.waits import first_assignments
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NAME = "timeline.json"
 HEARTBEATS_A_NODE_MAX = 4000
@@ -87,11 +90,11 @@ def pieces(out_dir: Path | str, run: RunFile, recorded: Recorded) -> list[Piece]
     return made
 
 
-def write_piece(piece: Piece, run: RunFile, mine: RunTables) -> None:
-    """Write the events of one policy in one repeat, whose tables are `mine`, to the file of the piece."""
+def write_piece(piece: Piece, run: RunFile, recorded: Recorded) -> None:
+    """Write the events of one policy in one repeat to the file of the piece."""
     encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
     with piece.path.open("w", encoding="utf-8") as out:
-        made, between = _events(piece, run, mine), "\n"
+        made, between = _events(piece, run, recorded), "\n"
         while some := list(islice(made, EVENTS_A_LINE)):
             out.write(between + encode(some)[1:-1])
             between = ",\n"
@@ -113,18 +116,20 @@ def join(out_dir: Path | str, written: Sequence[Piece]) -> Path:
     return path
 
 
-def _events(piece: Piece, run: RunFile, mine: RunTables) -> Iterator[Event]:
+def _events(piece: Piece, run: RunFile, recorded: Recorded) -> Iterator[Event]:
     """Yield the events of one policy in one repeat. Times are microseconds since the start of the run."""
+    key = (piece.policy, piece.repeat)
     yield from _process(piece.number, f"{piece.title}: cluster")
-    yield from _queue(mine, piece.number)
+    yield from _queue(recorded.measured(*key), piece.number)
+    drawn = recorded.of_nodes(*key, piece.drawn)
     pids = {name: number for number, name in enumerate(piece.drawn, piece.number + 1)}
-    yield from _decisions(mine, piece.number, pids)
+    yield from _decisions(drawn, piece.number, pids)
     racks = {str(node["node"]): node["rack"] for node in run.nodes}
     for node, number in pids.items():
         yield from _process(number, f"{piece.title}: {node} (rack {racks[node]})")
-    yield from _slices(mine, pids)
-    yield from _counters(mine, pids)
-    yield from _faults(mine, pids)
+    yield from _slices(drawn.attempts, recorded.end_s(*key), pids)
+    yield from _counters(drawn, pids)
+    yield from _faults(drawn, pids)
 
 
 def _process(pid: int, name: str) -> Iterator[Event]:
@@ -160,13 +165,12 @@ def _queue(mine: RunTables, pid: int) -> Iterator[Event]:
 
 
 def _decisions(mine: RunTables, pid: int, pids: Mapping[str, int]) -> Iterator[Event]:
-    """Yield an instant event for each answer of the policy about one of the nodes in `pids`.
+    """Yield an instant event for each answer of the policy in `mine`, which is about the nodes in `pids`.
 
     `pid` is the trace's number for the process that represents the cluster. If there are very many skips,
     only every n-th skip is included.
     """
     data = mine.tables["decisions"]
-    data = data[data["node"].isin(list(pids))].reset_index(drop=True)
     skips = np.flatnonzero((data["answer"] == "skip").to_numpy())
     step = len(skips) // SKIPS_MAX + 1
     dropped = np.setdiff1d(skips, skips[::step])
@@ -183,14 +187,11 @@ def _decisions(mine: RunTables, pid: int, pids: Mapping[str, int]) -> Iterator[E
         yield {"ph": "i", "s": "t", "name": name, "ts": _micros(row["t"]), "pid": pid, "tid": 1, "args": args}
 
 
-def _slices(mine: RunTables, pids: Mapping[str, int]) -> Iterator[Event]:
-    drawn = mine.attempts[mine.attempts["node"].isin(list(pids))]
-    lanes = assign_lanes(drawn, mine.end_s)[[*NEEDED, *ARGS]]
+def _slices(attempts: pd.DataFrame, end_s: float, pids: Mapping[str, int]) -> Iterator[Event]:
+    lanes = assign_lanes(attempts, end_s)[[*NEEDED, *ARGS]]
     named: set[tuple[int, int]] = set()
     for row in row_values(lanes):
-        pid = pids.get(row["node"])
-        if pid is None:
-            continue
+        pid = pids[row["node"]]
         tid = int(row["lane"]) + (1 if row["kind"] == "map" else 1001)
         if (pid, tid) not in named:
             named.add((pid, tid))
@@ -214,9 +215,7 @@ def _attempt(row: Mapping[str, Any], pid: int, tid: int) -> Iterator[Event]:
 
 def _counters(mine: RunTables, pids: Mapping[str, int]) -> Iterator[Event]:
     for node, heartbeats in mine.heartbeats.groupby("node", sort=True):
-        pid = pids.get(str(node))
-        if pid is None:
-            continue
+        pid = pids[str(node)]
         step = len(heartbeats) // HEARTBEATS_A_NODE_MAX + 1
         few = heartbeats.iloc[::step].fillna(0.0)
         for t, cpu, disk, net in zip(

@@ -20,12 +20,12 @@ AT_ONCE = 2  # Added to the codes of skips, 1 and 2, if they last no time. 0 is 
 
 
 def needed(decisions: pd.DataFrame, drawn: Collection[str]) -> np.ndarray:
-    """Return a boolean array that is false for decisions that repeat the job's previous decision.
+    """Return a boolean array that is true for the decisions that metrics and the timeline need.
 
     `decisions` are consecutive rows of one run. A skip repeats the previous decision about the same job and
     kind of tasks if that was a skip as well, and both or none were for data. The time from the first of
-    several such skips to the end of the last one is the same without those between. All decisions about the
-    nodes in `drawn` are needed.
+    several such skips to the end of the last one is the same without those between. Launches are not needed,
+    since the attempts say when they were. All decisions about the nodes in `drawn` are needed.
     """
     reasons, jobs = Coded.of(decisions["reason"]), Coded.of(decisions["job"])
     for_data = np.array([name.startswith(WAITS_FOR_DATA) for name in reasons.names], bool)
@@ -37,7 +37,7 @@ def needed(decisions: pd.DataFrame, drawn: Collection[str]) -> np.ndarray:
     said[is_skip[order] & _ends_at_once(about, said, t)] += AT_ONCE
     repeats = np.zeros(len(decisions), bool)
     repeats[order[1:]] = (about[1:] == about[:-1]) & (said[1:] == said[:-1])
-    return ~(repeats & is_skip) | decisions["node"].isin(drawn).to_numpy(bool)
+    return (is_skip & ~repeats) | decisions["node"].isin(drawn).to_numpy(bool)
 
 
 def _ends_at_once(about: np.ndarray, said: np.ndarray, t: np.ndarray) -> np.ndarray:

@@ -7,9 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from schedbed.deploy.results import html_report
 from schedbed.deploy.results.measures.row_values import row_values
 from schedbed.deploy.results.metrics import select
-from schedbed.deploy.results.recorded import VIEWED, Recorded
+from schedbed.deploy.results.recorded import MEASURED, VIEWED, Recorded
+from schedbed.deploy.results.runfile import RunFile
+from schedbed.scheduler.coded_columns import plain_texts
 from schedbed.scheduler.history import groups_by_run, read_table, read_tables
 from schedbed.tasks.errors import BadInput
 from tests.harness.fake_run import FakeRun
@@ -80,3 +83,23 @@ def test_only_groups_of_rows_that_have_rows_of_the_run_are_read(
     rows = read_table(tmp_path, "attempts", ("fair", 1), list(places["fair", 1]))
     assert len(rows) and rows.equals(read_table(tmp_path, "attempts", ("fair", 1)))
     assert read_table(tmp_path, "attempts", ("fair", 0), list(places["fifo", 1])).empty
+
+
+def test_of_very_many_decisions_the_results_are_made_from_what_they_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("all", "few"):
+        (tmp_path / folder).mkdir()
+        FakeRun(maps=30, repeats=2, policies=("fifo", "fair")).write(tmp_path / folder)
+        html_report.rebuild(tmp_path / folder, with_plots=False)
+        monkeypatch.setattr("schedbed.deploy.results.recorded.MANY_GROUPS", 0)
+    run = RunFile.load(tmp_path / "few")
+    recorded = Recorded(tmp_path / "few", run)
+    mine, whole = recorded.measured("fair", 1), Recorded(tmp_path / "all", run).tables("fair", 1)
+    assert set(mine.attempts) == {"policy", "repeat", *MEASURED["attempts"]} < set(whole.attempts)
+    for table in ("attempts", "heartbeats", "decisions"):
+        rows = recorded.of_nodes("fair", 1, ["n1", "n3"]).tables[table]
+        wanted = whole.tables[table][whole.tables[table]["node"].isin(["n1", "n3"])]
+        assert plain_texts(rows).equals(plain_texts(wanted.reset_index(drop=True))) and len(rows), table
+    for name in ("summary.json", "timeline.json", "report.html"):
+        assert (tmp_path / "few" / name).read_bytes() == (tmp_path / "all" / name).read_bytes(), name

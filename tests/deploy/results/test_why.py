@@ -93,7 +93,14 @@ def runs(small: Path) -> Runs:
         }
     )
     attempts = pd.DataFrame(
-        {"job": ["job_1", "job_1"], "assigned": [0.0, 0.0], "start": [0.0, 0.0], "end": [6.0, 5.0]}
+        {
+            "job": "job_1",
+            "kind": "map",
+            "state": "succeeded",
+            "assigned": 0.0,
+            "start": 0.0,
+            "end": [6.0, 5.0],
+        }
     )
     tables = {**made["fifo"].tables, "jobs": jobs, "attempts": attempts}
     made["fifo"] = replace(made["fifo"], tables=tables)
