@@ -28,7 +28,8 @@ class RunParts:
     """The parts of the result files of all runs.
 
     `measures` are those of each record, in the order of `summary.in_order`. `data` is the result of
-    `report_data.build`, and `facts` are those of each policy's first repeat. Both are empty without a report.
+    `report_data.build`, and `facts` are those of each policy's first repeat, if there are several policies.
+    Both are empty without a report.
     """
 
     measures: list[summary.Measures]
@@ -64,7 +65,7 @@ def make_parts(out: Path, run: RunFile, recorded: Recorded, *, with_report: bool
     return RunParts(
         measures=[made[record.policy, record.repeat][0] for record in summary.in_order(run)],
         data={} if frame is None else report_data.joined(frame, [data for data, _ in drawn]),
-        facts={key[0]: RunFacts(**facts) for key, (_, facts) in zip(shown, drawn, strict=True)},
+        facts={key[0]: RunFacts(**facts) for key, (_, facts) in zip(shown, drawn, strict=True) if facts},
     )
 
 
@@ -90,6 +91,6 @@ def _measures(run: RunFile, recorded: Recorded, key: Key) -> summary.Measures:
 
 
 def _drawn(frame: report_data.Frame, run: RunFile, recorded: Recorded, key: Key) -> tuple[Any, Any]:
-    """Return the data of a policy's plots, and the facts about its run for the explanation."""
+    """Return the data of a policy's plots, and the facts about its run that explain differences, if any."""
     data = report_data.of_policy(frame, run, recorded, *key)
-    return data, asdict(RunFacts.of(recorded.tables(*key)))
+    return data, asdict(RunFacts.of(recorded.tables(*key))) if frame.policies > 1 else {}
