@@ -78,6 +78,8 @@ class _CompiledRun:
                 raise Stuck(f"at {now_s:.3f} s nothing is left to happen, but jobs wait")
             if outcome != GOES_ON:
                 break
+        for node, timers in zip(self._simulation.nodes, self._state.nodes["timers"].tolist(), strict=True):
+            node.timers = timers
         del self._state, self._said, self._splits  # The rows that are left may take as much memory.
         self._simulation.close()
 
@@ -230,5 +232,3 @@ class _CompiledRun:
         submitted = self._state.stages[: 2 * int(num.next_job)]
         known.launches = int((submitted["total"] - submitted["unstarted"]).sum())
         known.events = known.launches + known.ends + known.jobs + int(num.next_job)
-        for node, timers in zip(simulation.nodes, self._state.nodes["timers"].tolist(), strict=True):
-            node.timers = timers
