@@ -12,15 +12,17 @@ of the working time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TypeVar
 
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import Cost, Priority
 from schedbed.tasks.traces.trace import Host, Trace, TraceJob, TraceTask
 from schedbed.tasks.units import format_bytes
+from schedbed.tasks.values import value
 
 T = TypeVar("T")
+_Tasks = tuple[tuple[Cost, ...], tuple[Cost, ...], tuple[tuple[Host, ...], ...]]
 
 _START_S = 1.0  # Base CPU time of each SWIM task.
 _WORK_SHARE_MIN = 0.1
@@ -46,13 +48,14 @@ class Assume:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SyntheticJob:
     """A job of a trace, converted to synthetic tasks with costs.
 
     `hosts` contains, for each map, the traced hosts that held its input.
     """
 
+    _: KW_ONLY
     name: str
     user: str
     queue: str
@@ -104,15 +107,23 @@ def synthesize(
 
 
 def synthetic_jobs(jobs: Iterable[TraceJob], assume: Assume) -> Iterator[SyntheticJob]:
-    """Yield the given jobs of a trace as synthetic jobs, one at a time."""
+    """Yield the given jobs of a trace as synthetic jobs, one at a time.
+
+    Jobs without recorded tasks share their costs if they have the same numbers of bytes.
+    """
+    supposed: dict[tuple[int, int, int], _Tasks] = {}
     for number, job in enumerate(jobs):
-        yield _job(number, job, assume)
+        key = (job.input_bytes, job.shuffle_bytes, job.output_bytes)
+        tasks = None if job.maps else supposed.get(key)
+        if tasks is None:
+            tasks = _tasks(job, assume)
+            if not job.maps:
+                supposed[key] = tasks
+        yield _job(number, job, tasks, assume)
 
 
-def _job(number: int, job: TraceJob, assume: Assume) -> SyntheticJob:
-    maps, reduces = _recorded(job, assume) if job.maps else _supposed(job, assume)
-    share = min(assume.share, _limit_share(job, assume))
-    map_places, reduce_places = _kept(len(maps), share), _kept(len(reduces), share)
+def _job(number: int, job: TraceJob, tasks: _Tasks, assume: Assume) -> SyntheticJob:
+    maps, reduces, hosts = tasks
     return SyntheticJob(
         name=job.name,
         user=_user(number, job, assume),
@@ -120,11 +131,23 @@ def _job(number: int, job: TraceJob, assume: Assume) -> SyntheticJob:
         priority=job.priority,
         submit_s=job.submit_s,
         deadline_s=job.deadline_s,
-        maps=_limited(_chosen(maps, map_places), assume),
-        reduces=_limited(_shrunk(reduces, reduce_places, len(map_places) / len(maps)), assume),
-        hosts=tuple([task.hosts for task in _chosen(job.maps, map_places)]) if job.maps else (),
+        maps=maps,
+        reduces=reduces,
+        hosts=hosts,
         input_path=job.input_path,
         requested_s=job.requested_s,
+    )
+
+
+def _tasks(job: TraceJob, assume: Assume) -> _Tasks:
+    """Return the costs of a job's maps and of its reduces, and the hosts of its maps, after shrinking."""
+    maps, reduces = _recorded(job, assume) if job.maps else _supposed(job, assume)
+    share = min(assume.share, _limit_share(job, assume))
+    map_places, reduce_places = _kept(len(maps), share), _kept(len(reduces), share)
+    return (
+        _limited(_chosen(maps, map_places), assume),
+        _limited(_shrunk(reduces, reduce_places, len(map_places) / len(maps)), assume),
+        tuple([task.hosts for task in _chosen(job.maps, map_places)]) if job.maps else (),
     )
 
 
