@@ -10,6 +10,7 @@ from schedbed.deploy.private_files import stay_private
 from schedbed.deploy.results import plots, stats, summary
 from schedbed.deploy.results.fidelity import doubts
 from schedbed.deploy.results.measures.changed_stretch import stretch_facts
+from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.waits import SIZES
 from schedbed.deploy.results.page import report_data, report_tables, templates, why
 from schedbed.deploy.results.page.bands import NODES_ALONE, Bands
@@ -110,7 +111,7 @@ def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], parts: Ru
         sizes=report_tables.sizes(policies),
         fidelity=report_tables.fidelity(policies),
         jobs=report_tables.jobs(shown),
-        jobs_count=len({job for mine in shown for job in mine.jobs["job"]}),
+        jobs_count=len({job for mine in shown for job in texts_of(mine.jobs["job"])}),
         footer=_footer(run),
     )
 
