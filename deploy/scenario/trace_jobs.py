@@ -10,13 +10,18 @@ from schedbed.deploy.scenario.cluster import topology_hosts
 from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.jobs import REQUESTED, TASKS_MAX, check_fits, demand
 from schedbed.deploy.scenario.models import Phase, Workload
+from schedbed.scheduler.simulate.compiled.code_cache import is_cached
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost, NodeId
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.topology import map_hosts, replica_nodes
 from schedbed.tasks.traces.trace import Host, Trace
-from schedbed.tasks.workloads.from_trace import Assume, SyntheticJob, select, synthesize
+from schedbed.tasks.workloads.from_trace import DEALT, Assume, SyntheticJob, select, synthesize
 from schedbed.tasks.workloads.planned import PlannedJob, cut
+
+MANY_JOBS = 50_000
+"""The number of jobs from which users are drawn by compiled code, if it need not be compiled. Below, to load
+the compiler would take longer."""
 
 Planned = tuple[tuple[PlannedJob, ...], tuple[str, ...]]
 
@@ -37,7 +42,8 @@ def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
             ("workload", "select"), f"none of the {len(trace.jobs)} jobs of the trace is in it"
         )
         return (), ()
-    made, warnings = synthesize(trace, jobs, assumptions(workload, inputs))
+    assume = assumptions(workload, inputs)
+    made, warnings = synthesize(trace, jobs, assume, _dealt(len(jobs), assume))
     if sum(len(job.maps) + len(job.reduces) for job in made) > TASKS_MAX:
         inputs.complaints.add(("workload", "select"), f"more than {TASKS_MAX:,} tasks, select fewer jobs")
         return (), ()
@@ -55,6 +61,17 @@ def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
     ]
     check_fits(planned[0], ("workload", "trace"), inputs)
     return tuple(planned), tuple(warnings)
+
+
+def _dealt(count: int, assume: Assume) -> Sequence[int]:
+    """Return the random numbers of the users of `count` jobs, or none if these are not drawn together."""
+    if count < MANY_JOBS or not is_cached():
+        return ()
+    from schedbed.scheduler.simulate.loading.many_draws import TOO_MANY, numbers_below
+
+    if assume.user_count >= TOO_MANY:
+        return ()
+    return numbers_below(assume.user_count, assume.seed, DEALT, count)
 
 
 def assumptions(workload: Workload, inputs: JobInputs) -> Assume:

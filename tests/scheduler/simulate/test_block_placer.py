@@ -25,7 +25,7 @@ from schedbed.scheduler.simulate.compiled.placing import block_placer  # noqa: E
 from schedbed.scheduler.simulate.compiled.placing.block_nodes import EXACT, most_bytes_of  # noqa: E402
 from schedbed.scheduler.simulate.compiled.placing.block_placer import BlockPlacer  # noqa: E402
 from schedbed.scheduler.simulate.compiled.placing.twisters import MOST_DRAWS, first_draws  # noqa: E402
-from schedbed.scheduler.simulate.loading import input_placer  # noqa: E402
+from schedbed.scheduler.simulate.loading import input_placer, many_draws  # noqa: E402
 from schedbed.scheduler.simulate.loading.input_placer import InputPlacer  # noqa: E402
 from schedbed.scheduler.simulate.plain_files import PlainFiles, WrittenFiles  # noqa: E402
 from schedbed.scheduler.simulate.row_frames import as_frame  # noqa: E402
@@ -216,3 +216,11 @@ def namenode_files(nodes: int, seed: int = 5) -> PlainFiles:
     for i in range(nodes):
         names.register(0.0, f"n{i}", f"r{i % 3}", "", [])
     return PlainFiles(names, seed)
+
+
+@pytest.mark.parametrize("draws", [1, many_draws.DRAWS])
+@pytest.mark.parametrize("most", [1, 2, 5, 17, 32, 1000, (1 << 26) - 1])
+def test_whole_numbers_are_those_of_chance(most: int, draws: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many_draws, "DRAWS", draws)
+    found = many_draws.numbers_below(most, 7, "trace user", 300)
+    assert found == [chance(7, "trace user", number).randrange(most) for number in range(300)]
