@@ -16,6 +16,7 @@ from schedbed.deploy import hostwatch
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.no_collections import no_collections
 from schedbed.deploy.options import RunOptions, no_interrupts
+from schedbed.deploy.recorded_form import recorded_form
 from schedbed.deploy.results.html_report import rebuild
 from schedbed.deploy.results.learn import learn
 from schedbed.deploy.results.record_check import failures
@@ -101,7 +102,9 @@ def run_scenario(
             record.save(folder)
         finally:
             if record.runs:
-                record = finish(folder, report=options.report, plots=options.plots, beside=beside)
+                record = finish(
+                    folder, record.as_loaded(), report=options.report, plots=options.plots, beside=beside
+                )
             else:  # No run has started.
                 (folder / NAME).unlink()
     _tell_what_differed(record)
@@ -184,17 +187,17 @@ def _tell_what_differed(record: RunFile) -> None:
 
 
 def finish(
-    folder: Path, *, report: bool = True, plots: bool = False, beside: Beside | None = None
+    folder: Path, record: RunFile, *, report: bool = True, plots: bool = False, beside: Beside | None = None
 ) -> RunFile:
     """Make the result files from the measurements of a run, and print the comparison of the policies.
 
-    Return the run's record.
+    Return the run's record, completed with the facts about the tables. `record` is the record as it was saved.
 
     `report` and `plots` are whether to make report.html and the plots. `beside` is a function that adds
     policies to the summary before the comparison is printed, or None.
     """
     with no_interrupts():
-        record = rebuild(folder, with_report=report, with_plots=plots)
+        rebuild(folder, record, with_report=report, with_plots=plots)
     made = load(folder)
     show(made if beside is None else beside(made), Console())
     for part in record.left_out:
@@ -234,9 +237,9 @@ def runs_on(machines: str) -> MakeRuns:
 
 def _run_file(scenario: ResolvedScenario, options: RunOptions, started: datetime) -> RunFile:
     with no_collections():
-        resolved = scenario.to_json()
-    return RunFile(
-        scenario=resolved,
+        values, text = recorded_form(scenario)
+    record = RunFile(
+        scenario=values,
         policies=[choice.spec for choice in scenario.policies],
         repeats=scenario.repeats,
         seed=scenario.seed,
@@ -246,6 +249,8 @@ def _run_file(scenario: ResolvedScenario, options: RunOptions, started: datetime
         host=hostwatch.describe_host(),
         wall_start=started.isoformat(timespec="seconds"),
     )
+    record.keep_text(text)
+    return record
 
 
 @contextmanager

@@ -27,13 +27,13 @@ def reseed(generator: random.Random, seed: int, *names: object) -> None:
     generator.seed(_key(seed, names))
 
 
-def keys_of(seed: int, names: tuple[object, ...], each: Iterable[str], last: object) -> list[bytes]:
-    """Return the keys of the generators `chance(seed, *names, name, last)` for each `name`, as bytes.
+def keys_of(seed: int, names: tuple[object, ...], each: Iterable[str], *last: object) -> list[bytes]:
+    """Return the keys of the generators `chance(seed, *names, name, *last)` for each `name`, as bytes.
 
     A key is the number with which such a generator is seeded, its highest byte first. Compiled code computes
     the random numbers from the keys of many generators.
     """
-    begin, end = f"{_key(seed, names)}/", f"/{last}"
+    begin, end = f"{_key(seed, names)}/", "".join(f"/{name}" for name in last)
     texts = [f"{begin}{name}{end}".encode() for name in each]
     return [text + sha512(text).digest() for text in texts]
 

@@ -10,6 +10,7 @@ from schedbed.deploy.private_files import stay_private
 from schedbed.deploy.results import plots, stats, summary
 from schedbed.deploy.results.fidelity import doubts
 from schedbed.deploy.results.measures.changed_stretch import stretch_facts
+from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.waits import SIZES
 from schedbed.deploy.results.page import report_data, report_tables, templates, why
 from schedbed.deploy.results.page.bands import NODES_ALONE, Bands
@@ -22,15 +23,22 @@ NAME = "report.html"
 SCRIPTS = ("base.js", "why.js", "lanes.js", "bands.js", "charts.js")
 
 
-def rebuild(out_dir: Path | str, *, with_report: bool = True, with_plots: bool = True) -> RunFile:
+def rebuild(
+    out_dir: Path | str,
+    run: RunFile | None = None,
+    *,
+    with_report: bool = True,
+    with_plots: bool = True,
+) -> RunFile:
     """Make summary.json, timeline.json, report.html and the plots in the folder of a run.
 
     This also works for a run that was cut short. report.html is made only if `with_report` is true, and the
-    plots only if `with_plots` is true as well. Return the run's record, which names the damaged part files that
-    were left out. Raises BadInput if the folder contains no run, or if its tables have changed.
+    plots only if `with_plots` is true as well. `run` is the run's record if the caller has just saved it, or
+    None to read it. Return the record, which names the damaged part files that were left out. Raises BadInput
+    if the folder contains no run, or if its tables have changed.
     """
     out = Path(out_dir)
-    run = RunFile.load(out)
+    run = RunFile.load(out) if run is None else run
     merge_parts(out, run)
     recorded = Recorded(out, run)
     parts = make_parts(out, run, recorded, with_report=with_report)
@@ -103,7 +111,7 @@ def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], parts: Ru
         sizes=report_tables.sizes(policies),
         fidelity=report_tables.fidelity(policies),
         jobs=report_tables.jobs(shown),
-        jobs_count=len({job for mine in shown for job in mine.jobs["job"]}),
+        jobs_count=len({job for mine in shown for job in texts_of(mine.jobs["job"])}),
         footer=_footer(run),
     )
 

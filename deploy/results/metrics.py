@@ -15,6 +15,7 @@ import numpy as np
 from schedbed.deploy.results.measures import waits
 from schedbed.deploy.results.measures.coded import Coded, order_by, places_of
 from schedbed.deploy.results.measures.job_time import job_time
+from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.series import Intervals, active_users, share_ratios
 from schedbed.deploy.results.measures.wait_causes import task_causes
 from schedbed.deploy.results.measures.window import Window
@@ -288,7 +289,7 @@ def fairness(run: RunTables) -> dict[str, Any]:
 
 def user_intervals(run: RunTables) -> Intervals:
     """Return the time intervals in which attempts ran, grouped by user."""
-    users = dict(zip(run.jobs["job"], run.jobs["user"], strict=True))
+    users = dict(zip(texts_of(run.jobs["job"]), texts_of(run.jobs["user"]), strict=True))
     return Intervals.of(run.attempts, Coded.mapped(run.attempts["job"], users), run.end_s)
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.runfile import RunFile, RunRecord, TableRecord
 from schedbed.scheduler.history import COLUMNS, PARTS, read_table
 from schedbed.scheduler.part_merge import merge
@@ -73,7 +74,7 @@ def failures(folder: Path | str, run: RunFile) -> list[str]:
             found.append(f"{record.policy}: {record.note or record.state}")
         elif record.state == "succeeded":
             mine = jobs[(jobs["policy"] == record.policy) & (jobs["repeat"] == record.repeat)]
-            states = dict(zip(mine["job"], mine["state"], strict=True))
+            states = dict(zip(texts_of(mine["job"]), texts_of(mine["state"]), strict=True))
             found += [f"{record.policy}: {line}" for line in _unlike_plan(run, record, states)]
     found += [f"damaged and left out: {part}" for part in run.left_out]
     return found

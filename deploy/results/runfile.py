@@ -10,9 +10,12 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from schedbed.deploy.no_collections import no_collections
 from schedbed.tasks.errors import BadInput
 
 NAME = "run.json"
+SCENARIO, NEXT = "scenario", "policies"
+"""The first two keys of run.json."""
 BYTES_MAX = 2**30
 _SEAL = b',\n"seal": "'
 """The last key is the sha256 of the text before its line, which detects a cut or edited file."""
@@ -83,26 +86,43 @@ class RunFile:
     tables: dict[str, TableRecord] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     runs: list[RunRecord] = field(default_factory=list)
-    _scenario_text: tuple[Any, str] = field(default=(None, ""), init=False, repr=False, compare=False)
+    _begin: _Begin | None = field(default=None, init=False, repr=False, compare=False)
+
+    def keep_text(self, text: str) -> None:
+        """Let `save` write `text` for the scenario as it is now, which is its form as JSON in one line."""
+        self._begin = _Begin.of(self.scenario, text)
 
     def save(self, out_dir: Path | str) -> None:
         """Write the content to `out_dir`/run.json, one key per line. The file is replaced atomically."""
         path = Path(out_dir) / NAME
         tmp = path.with_name(f".{NAME}.tmp")
-        plain = {name: getattr(self, name) for name in _KEYS}
-        plain["tables"] = {name: asdict(table) for name, table in self.tables.items()}
-        plain["runs"] = [asdict(run) for run in self.runs]
-        texts = {key: json.dumps(value, default=str) for key, value in plain.items() if key != "scenario"}
-        if self._scenario_text[0] is not self.scenario:  # It is large, and the same at each save.
-            self._scenario_text = self.scenario, json.dumps(self.scenario, default=str)
-        texts["scenario"] = self._scenario_text[1]
-        text = "{\n" + ",\n".join(f'"{key}": {texts[key]}' for key in plain)
-        content = text.encode()
+        if self._begin is None or self._begin.scenario is not self.scenario:
+            self._begin = _Begin.of(self.scenario, json.dumps(self.scenario, default=str))
+        rest = self._rest().encode()
+        seal = self._begin.digest.copy()
+        seal.update(rest)
         with tmp.open("wb") as out:
-            out.write(content + _SEAL + hashlib.sha256(content).hexdigest().encode() + b'"\n}\n')
+            out.write(self._begin.content)
+            out.write(rest + _SEAL + seal.hexdigest().encode() + b'"\n}\n')
             out.flush()
             os.fsync(out.fileno())
         tmp.replace(path)
+
+    def _rest(self) -> str:
+        """Return the text of run.json after the scenario and before the checksum."""
+        plain = {name: getattr(self, name) for name in _KEYS if name != SCENARIO}
+        plain["tables"] = {name: asdict(table) for name, table in self.tables.items()}
+        plain["runs"] = [asdict(run) for run in self.runs]
+        return "".join(f',\n"{key}": {json.dumps(value, default=str)}' for key, value in plain.items())
+
+    def as_loaded(self) -> RunFile:
+        """Return the record as `load` would read it after `save`, except that the scenario is this record's.
+
+        The scenario, which is large, must be plain JSON values already.
+        """
+        made = _of_json({SCENARIO: self.scenario} | json.loads(f"{{{self._rest().removeprefix(',')}}}"))
+        made._begin = self._begin
+        return made
 
     @staticmethod
     def load(out_dir: Path | str) -> RunFile:
@@ -119,7 +139,8 @@ class RunFile:
             if path.stat().st_size > BYTES_MAX:
                 raise ValueError(f"larger than {BYTES_MAX} bytes")
             content = path.read_bytes()
-            made = _of_json(json.loads(content))
+            with no_collections():
+                made = _of_json(json.loads(content))
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise BadInput(f"{path}: not a run's description ({type(error).__name__}: {error})") from error
         text, seal, rest = content.rpartition(_SEAL)
@@ -127,6 +148,7 @@ class RunFile:
             raise BadInput(f"{path}: has no checksum, expected a run of this version of schedbed")
         if rest != hashlib.sha256(text).hexdigest().encode() + b'"\n}\n':
             raise BadInput(f"{path}: was changed after it was written, expected the content of its checksum")
+        made._begin = _Begin.read(made.scenario, text)
         return made
 
     def run(self, policy: str, repeat: int) -> RunRecord | None:
@@ -144,6 +166,37 @@ class RunFile:
         if self.machines == "sim":
             return 1.0
         return float(self.scenario.get("cluster", {}).get("stretch", 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Begin:
+    """The first part of run.json, up to the end of the scenario, which is large and the same at each save.
+
+    `digest` is the checksum of `content` so far.
+    """
+
+    scenario: Any
+    content: bytes
+    digest: Any
+
+    @staticmethod
+    def of(scenario: Any, text: str) -> _Begin:
+        """Return the part for a scenario and its text as JSON."""
+        content = f'{{\n"{SCENARIO}": {text}'.encode()
+        return _Begin(scenario, content, hashlib.sha256(content))
+
+    @staticmethod
+    def read(scenario: Any, content: bytes) -> _Begin | None:
+        """Return the part for a scenario that was read from `content`, the text of run.json.
+
+        Return None if the text has other lines than those that `RunFile.save` writes.
+        """
+        start, end = f'{{\n"{SCENARIO}": '.encode(), f',\n"{NEXT}": '.encode()
+        line = content.find(b"\n", len(start))
+        if not content.startswith(start) or not content.startswith(end, line - 1):
+            return None
+        found = content[: line - 1]
+        return _Begin(scenario, found, hashlib.sha256(found))
 
 
 _KEYS = tuple(each.name for each in fields(RunFile) if each.init)

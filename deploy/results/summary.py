@@ -12,6 +12,7 @@ from schedbed.deploy.results.fidelity import assess, doubt_stretch, doubt_unfini
 from schedbed.deploy.results.host_fidelity import assess_hosts, combine_hosts
 from schedbed.deploy.results.measures.approximate_rates import approximate_rates
 from schedbed.deploy.results.measures.changed_stretch import changed_stretch
+from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile, RunRecord
@@ -121,7 +122,7 @@ def fidelity_of(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dic
     `record` is the entry of this repeat in run.json, and `mine` contains its tables.
     """
     judged = doubt_stretch(_judged(run, record, mine), record.stretches)
-    return doubt_unfinished(judged, run.jobs, set(mine.jobs["job"]))
+    return doubt_unfinished(judged, run.jobs, set(texts_of(mine.jobs["job"])))
 
 
 def _judged(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from schedbed.deploy.scenario.draw_models import Generated
 from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.jobs import TASKS_MAX, check_fits
-from schedbed.deploy.scenario.trace_jobs import Planned, assumptions, plan_synthetic
+from schedbed.deploy.scenario.trace_jobs import Planned, SyntheticPlanner, assumptions
 from schedbed.scheduler.models.aria_bounds import allocate, curve
 from schedbed.scheduler.models.job_profile import JobProfile, Times
 from schedbed.tasks.errors import BadInput
@@ -30,6 +30,7 @@ from schedbed.tasks.workloads.drawn import (
     with_deadlines,
 )
 from schedbed.tasks.workloads.from_trace import SyntheticJob, synthesize
+from schedbed.tasks.workloads.planned import PlannedJob
 
 
 def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
@@ -52,9 +53,9 @@ def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
         inputs.complaints.add(("workload", "generate"), f"more than {TASKS_MAX:,} tasks, ask for less")
         return (), ()
     paths: dict[int, str | None] = {}
-    planned = []
+    planner, planned = SyntheticPlanner(inputs), list[PlannedJob]()
     for number, (job, file) in enumerate(zip(made, files, strict=True), start=1):
-        planned.append(plan_synthetic(f"job_{number:04d}", job, inputs, shared=paths.get(file)))
+        planned.append(planner.plan(f"job_{number:04d}", job, shared=paths.get(file)))
         paths.setdefault(file, planned[-1].input)
     check_fits(planned[0], ("workload", "generate"), inputs)
     return tuple(planned), tuple(warnings)

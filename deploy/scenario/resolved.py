@@ -131,7 +131,7 @@ class ResolvedScenario:
             for key in [key for key in SUFFERING if not node[key]]:
                 del node[key]
         rest["policies"] = [{"spec": choice.spec, "given": choice.given} for choice in self.policies]
-        jobs, inputs = [_job_json(job) for job in self.jobs], [_input_json(file) for file in self.inputs]
+        jobs, inputs = [job_json(job) for job in self.jobs], [input_json(file) for file in self.inputs]
         return {"format": FORMAT, **rest, "jobs": jobs, "inputs": inputs, "given": self.given}
 
     @staticmethod
@@ -165,7 +165,8 @@ def _unpacked(raw: Sequence[Any], made: Callable[[Any], T]) -> Iterator[T]:
         yield from repeat(made(value), count)
 
 
-def _job_json(job: PlannedJob) -> dict[str, Any]:
+def job_json(job: PlannedJob) -> dict[str, Any]:
+    """Return a planned job as plain JSON values."""
     made = dict(zip(JOB_FIELDS, attrgetter(*JOB_FIELDS)(job), strict=True))
     made |= {key: _demand_json(made[key]) for key in ("map_demand", "reduce_demand")}
     made["params"] = dict(job.params)
@@ -182,7 +183,8 @@ def _to_dict_of(kind: type) -> Callable[[Any], dict[str, Any]]:
 _cost_json, _demand_json = _to_dict_of(Cost), _to_dict_of(Demand)
 
 
-def _input_json(file: InputFile) -> dict[str, Any]:
+def input_json(file: InputFile) -> dict[str, Any]:
+    """Return an input file as plain JSON values."""
     made = dict(zip(INPUT_FIELDS, attrgetter(*INPUT_FIELDS)(file), strict=True))
     return made | {"blocks": packed(file.blocks, int)}
 

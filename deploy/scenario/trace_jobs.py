@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from schedbed.deploy.scenario.cluster import topology_hosts
 from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.jobs import REQUESTED, TASKS_MAX, check_fits, demand
 from schedbed.deploy.scenario.models import Phase, Workload
+from schedbed.scheduler.simulate.compiled.code_cache import is_cached
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost, NodeId
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.topology import map_hosts, replica_nodes
 from schedbed.tasks.traces.trace import Host, Trace
-from schedbed.tasks.workloads.from_trace import Assume, SyntheticJob, select, synthesize
+from schedbed.tasks.workloads.from_trace import DEALT, Assume, SyntheticJob, select, synthesize
 from schedbed.tasks.workloads.planned import PlannedJob, cut
+
+MANY_JOBS = 50_000
+"""The number of jobs from which users are drawn by compiled code, if it need not be compiled. Below, to load
+the compiler would take longer."""
 
 Planned = tuple[tuple[PlannedJob, ...], tuple[str, ...]]
 
@@ -36,24 +42,36 @@ def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
             ("workload", "select"), f"none of the {len(trace.jobs)} jobs of the trace is in it"
         )
         return (), ()
-    made, warnings = synthesize(trace, jobs, assumptions(workload, inputs))
+    assume = assumptions(workload, inputs)
+    made, warnings = synthesize(trace, jobs, assume, _dealt(len(jobs), assume))
     if sum(len(job.maps) + len(job.reduces) for job in made) > TASKS_MAX:
         inputs.complaints.add(("workload", "select"), f"more than {TASKS_MAX:,} tasks, select fewer jobs")
         return (), ()
     mapped = _mapped(trace, inputs)
     shared = share_inputs(made, inputs, workload.block or inputs.scenario.blocks.size)
+    planner = SyntheticPlanner(inputs)
     planned = [
-        plan_synthetic(
+        planner.plan(
             f"job_{number:04d}",
             job,
-            inputs,
             preferred=_preferred(job, mapped, inputs),
-            shared=shared.get(job.input_path) if any(cost.read_bytes for cost in job.maps) else None,
+            shared=shared.get(job.input_path) if shared and _reads(job) else None,
         )
         for number, job in enumerate(made, start=1)
     ]
     check_fits(planned[0], ("workload", "trace"), inputs)
     return tuple(planned), tuple(warnings)
+
+
+def _dealt(count: int, assume: Assume) -> Sequence[int]:
+    """Return the random numbers of the users of `count` jobs, or none if these are not drawn together."""
+    if count < MANY_JOBS or not is_cached():
+        return ()
+    from schedbed.scheduler.simulate.loading.many_draws import TOO_MANY, numbers_below
+
+    if assume.user_count >= TOO_MANY:
+        return ()
+    return numbers_below(assume.user_count, assume.seed, DEALT, count)
 
 
 def assumptions(workload: Workload, inputs: JobInputs) -> Assume:
@@ -109,43 +127,82 @@ def _mapped(trace: Trace, inputs: JobInputs) -> dict[Host, NodeId]:
     return mapped | dict(zip(own, nodes, strict=False))
 
 
-def plan_synthetic(
-    job: str,
-    made: SyntheticJob,
-    inputs: JobInputs,
-    *,
-    preferred: tuple[tuple[NodeId, ...], ...] | None = None,
-    shared: str | None = None,
-) -> PlannedJob:
-    """Return the synthetic job `made` as a planned job with the id `job` and with scaled costs.
-
-    Its maps read the input file `shared` or, if that is None, a new file. `preferred` lists, for each map,
-    the nodes that should hold its block of the new file.
+class SyntheticPlanner:
+    """Planning of synthetic jobs, with scaled costs. Jobs that share a tuple of costs also share the scaled
+    one.
     """
-    scale = inputs.scenario.scale
-    maps = _scaled_all(made.maps, scale)
-    filler = shared
-    if shared is None and any(cost.read_bytes for cost in maps):
-        blocks = tuple(max(1, cost.read_bytes) for cost in maps)
-        filler = inputs.filler(job, blocks, preferred)
-    return PlannedJob(
-        job=job,
-        name=made.name,
-        app="synthetic",
-        user=made.user,
-        queue=made.queue,
-        priority=made.priority,
-        submit_s=made.submit_s * scale,
-        deadline_s=None if made.deadline_s is None else (made.submit_s + made.deadline_s) * scale,
-        input=filler,
-        maps=len(maps),
-        reduces=len(made.reduces),
-        map_demand=demand(Phase(), inputs),
-        reduce_demand=demand(Phase(), inputs),
-        params={} if made.requested_s is None else {REQUESTED: made.requested_s * scale},
-        map_costs=maps,
-        reduce_costs=_scaled_all(made.reduces, scale),
-    )
+
+    def __init__(self, inputs: JobInputs) -> None:
+        self._inputs, self._scale = inputs, inputs.scenario.scale
+        self._demand = demand(Phase(), inputs)
+        # By the `id` of the costs as given, which are kept, so that no `id` is used again.
+        self._scaled: dict[int, _Scaled] = {}
+
+    def plan(
+        self,
+        job: str,
+        made: SyntheticJob,
+        *,
+        preferred: tuple[tuple[NodeId, ...], ...] | None = None,
+        shared: str | None = None,
+    ) -> PlannedJob:
+        """Return the synthetic job `made` as a planned job with the id `job` and with scaled costs.
+
+        Its maps read the input file `shared` or, if that is None, a new file. `preferred` lists, for each
+        map, the nodes that should hold its block of the new file.
+        """
+        maps, scale = self._scaled_all(made.maps), self._scale
+        filler = shared
+        if shared is None and maps.blocks:
+            filler = self._inputs.filler(job, maps.blocks, preferred)
+        return PlannedJob(
+            job=job,
+            name=made.name,
+            app="synthetic",
+            user=made.user,
+            queue=made.queue,
+            priority=made.priority,
+            submit_s=made.submit_s * scale,
+            deadline_s=None if made.deadline_s is None else (made.submit_s + made.deadline_s) * scale,
+            input=filler,
+            maps=len(maps.costs),
+            reduces=len(made.reduces),
+            map_demand=self._demand,
+            reduce_demand=self._demand,
+            params={} if made.requested_s is None else {REQUESTED: made.requested_s * scale},
+            map_costs=maps.costs,
+            reduce_costs=self._scaled_all(made.reduces).costs,
+        )
+
+    def _scaled_all(self, costs: tuple[Cost, ...]) -> _Scaled:
+        """Return the costs of tasks multiplied by the scenario's factor `scale`.
+
+        To save memory, tasks that share one cost object also share the scaled object.
+        """
+        found = self._scaled.get(id(costs))
+        if found is None:
+            keys = list(map(id, costs))
+            different = dict(zip(keys, costs, strict=True))
+            made = {key: _scaled(cost, self._scale) for key, cost in different.items()}
+            scaled = tuple([made[key] for key in keys])
+            reads = any(cost.read_bytes for cost in scaled)
+            blocks = tuple([max(1, cost.read_bytes) for cost in scaled]) if reads else ()
+            found = self._scaled[id(costs)] = _Scaled(costs, scaled, blocks)
+        return found
+
+
+class _Scaled(NamedTuple):
+    """Costs of tasks as given and multiplied by the scenario's factor `scale`, and the sizes of the blocks
+    that the tasks read, if any of them reads.
+    """
+
+    given: tuple[Cost, ...]
+    costs: tuple[Cost, ...]
+    blocks: tuple[int, ...]
+
+
+def _reads(job: SyntheticJob) -> bool:
+    return any(cost.read_bytes for cost in job.maps)
 
 
 def share_inputs(jobs: Sequence[SyntheticJob], inputs: JobInputs, block_bytes: int) -> dict[str | None, str]:
@@ -158,7 +215,7 @@ def share_inputs(jobs: Sequence[SyntheticJob], inputs: JobInputs, block_bytes: i
     """
     readers: dict[str, list[tuple[int, ...]]] = {}
     for job in jobs:
-        if job.input_path is not None and any(cost.read_bytes for cost in job.maps):
+        if job.input_path is not None and _reads(job):
             reads = tuple(round(cost.read_bytes * inputs.scenario.scale) for cost in job.maps)
             readers.setdefault(job.input_path, []).append(reads)
     found: dict[str | None, str] = {}
@@ -171,21 +228,6 @@ def share_inputs(jobs: Sequence[SyntheticJob], inputs: JobInputs, block_bytes: i
         blocks = tuple(max(1, read) for read in wanted[0]) if even else cut(length, block)
         found[path] = inputs.shared_filler(path, blocks)
     return found
-
-
-def _scaled_all(costs: Sequence[Cost], scale: float) -> tuple[Cost, ...]:
-    """Return the costs of tasks multiplied by `scale`.
-
-    To save memory, tasks that share one cost object also share the scaled object.
-    """
-    made: dict[int, Cost] = {}
-    found: list[Cost] = []
-    for cost in costs:
-        scaled = made.get(id(cost))
-        if scaled is None:
-            scaled = made[id(cost)] = _scaled(cost, scale)
-        found.append(scaled)
-    return tuple(found)
 
 
 def _scaled(cost: Cost, scale: float) -> Cost:

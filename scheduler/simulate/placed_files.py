@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, overload
-
-import numpy as np
 
 from schedbed.cluster.blocks.namespace import block_id
 from schedbed.tasks.specs import BlockRange, NodeId, Split
@@ -17,12 +14,13 @@ if TYPE_CHECKING:
     from schedbed.scheduler.simulate.compiled.arrays import Values
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PlacedFile:
     """An input file with the nodes of its blocks' replicas. There is no object for each block.
 
     `first` is the number of the first block, and `lengths` contains the sizes of the blocks in bytes. Block i
     is on the nodes `nodes[number]` for the numbers `holders[ends[i - 1]:ends[i]]`; `ends[-1]` counts as 0.
+    `offsets` are the positions of the blocks in the file, in bytes.
     """
 
     path: str
@@ -31,12 +29,7 @@ class PlacedFile:
     nodes: Sequence[NodeId]
     holders: Values
     ends: Values
-
-    @cached_property
-    def offsets(self) -> Values:
-        """Return the positions of the blocks in the file, in bytes."""
-        lengths = np.array(self.lengths, np.int64)
-        return np.cumsum(lengths) - lengths
+    offsets: Values
 
     def nodes_of(self, index: int) -> tuple[NodeId, ...]:
         """Return the nodes of the replicas of the block with the number `index` in the file."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, groupby, pairwise
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,7 +27,7 @@ from schedbed.tasks.specs import NodeId
 
 if TYPE_CHECKING:
     from schedbed.scheduler.simulate.compiled.arrays import Values
-    from schedbed.scheduler.simulate.compiled.placing.block_placer import BlockPlacer
+    from schedbed.scheduler.simulate.loading.input_placer import InputPlacer
 
 CAUSES = ("input", "write", "pipeline")
 """The causes of replicas of plain files, as recorded in the blocks table."""
@@ -75,7 +75,7 @@ class PlainFiles:
         self._first = 0  # Number of the first block.
         self._nodes: list[NodeId] = []  # By number: all nodes that ever held a replica.
         self._number_of: dict[NodeId, int] = {}
-        self._placer: BlockPlacer | None = None  # It has the loads of the nodes, if it is there.
+        self._placer: InputPlacer | None = None  # It has the loads of the nodes, if it is there.
         self._placed_numbers = np.zeros(0, np.int32)  # By the placer's number of a node.
 
     def __len__(self) -> int:
@@ -99,6 +99,7 @@ class PlainFiles:
             placed = place_file(self._names.loads, replication, blocks, lengths, seed=self._seed)
             copies = np.fromiter(map(len, placed), np.int32, len(placed))
             holders = np.array(self._numbers(placed), np.int32)
+        sizes = np.array(lengths, np.int64)
         file = PlacedFile(
             path=path,
             first=number,
@@ -106,9 +107,58 @@ class PlainFiles:
             nodes=self._nodes,
             holders=holders,
             ends=np.cumsum(copies, dtype=np.int32),
+            offsets=np.cumsum(sizes) - sizes,
         )
         self._add(path, 0.0, lengths, replication, copies, holders, is_input=True)
         return file
+
+    def add_inputs(self, files: Sequence[tuple[str, Sequence[int]]], replication: int) -> list[PlacedFile]:
+        """Add input files, given as their paths and the sizes of their blocks, as `add_input` does. Fast after
+        `place_many` for files of one block.
+        """
+        made: list[PlacedFile] = []
+        for is_single, group in groupby(files, key=lambda file: len(file[1]) == 1):
+            some = list(group)
+            lengths = np.array([each[0] for _, each in some] if is_single else [], np.int64)
+            if self._placer is not None and is_single and self._placer.takes(replication, int(lengths.sum())):
+                made += self._add_single(some, lengths, replication, self._placer)
+            else:
+                made += [self.add_input(path, each, replication) for path, each in some]
+        return made
+
+    def _add_single(
+        self,
+        inputs: Sequence[tuple[str, Sequence[int]]],
+        lengths: Values,
+        replication: int,
+        placer: InputPlacer,
+    ) -> list[PlacedFile]:
+        """Add input files of one block each, which have the sizes `lengths`, with nodes chosen by `placer`."""
+        first, files, count = self._next_block(), self._files, len(inputs)
+        numbers = np.arange(first, first + count)
+        chosen = placer.place_inputs(block_ids(numbers), lengths, replication)
+        holders: Values = self._placed_numbers[chosen]
+        files.paths.extend(path for path, _ in inputs)
+        files.made_s.extend([0.0] * count)
+        files.is_input.extend([True] * count)
+        files.replication.extend([replication] * count)
+        files.ends.extend((numbers - self._first + 1).tolist())
+        files.lengths.frombytes(lengths.tobytes())
+        files.copies.frombytes(np.full(count, replication, np.int32).tobytes())
+        files.holders.frombytes(holders.tobytes())
+        ends, offsets = np.full(1, replication, np.int32), np.zeros(1, np.int64)
+        return [
+            PlacedFile(
+                path=path,
+                first=number,
+                lengths=sizes,
+                nodes=self._nodes,
+                holders=nodes,
+                ends=ends,
+                offsets=offsets,
+            )
+            for number, (path, sizes), nodes in zip(numbers.tolist(), inputs, holders, strict=True)
+        ]
 
     def _numbers(self, places: Sequence[Sequence[NodeId]]) -> list[int]:
         """Return the numbers of the nodes of all replicas. A node that has none yet gets the next one."""
@@ -183,10 +233,10 @@ class PlainFiles:
 
     def place_many(self) -> None:
         """Choose nodes with compiled code from now on, until the next `tell`. This pays for many blocks."""
-        from schedbed.scheduler.simulate.compiled.placing.block_placer import BlockPlacer
+        from schedbed.scheduler.simulate.loading.input_placer import InputPlacer
 
         if self._placer is None:
-            self._placer = BlockPlacer(self._names.loads, self._seed)
+            self._placer = InputPlacer(self._names.loads, self._seed)
             self._placed_numbers = np.array(self._numbers([self._placer.names]), np.int32)
 
     def _drop_placer(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError
@@ -35,6 +36,8 @@ a block, but to make a split several times takes longer."""
 COMPILED_BLOCKS = 200_000
 """The number of blocks of inputs from which nodes are chosen by compiled code, if it need not be compiled.
 Below, to load the compiler would take longer."""
+COMPILED_FILES = 50_000
+"""The same number for input files, each of which needs a random generator of its own."""
 
 
 class Storage:
@@ -90,22 +93,29 @@ class Storage:
     def load(self, files: Sequence[InputFile]) -> None:
         """Place all input files on the registered nodes at time 0."""
         settings = self._cluster.blocks
-        if not self._restarts and sum(len(file.blocks) for file in files) >= COMPILED_BLOCKS and is_cached():
+        blocks = sum(len(file.blocks) for file in files)
+        are_many = blocks >= COMPILED_BLOCKS or len(files) >= COMPILED_FILES
+        if not self._restarts and are_many and is_cached():
             self._plain.place_many()
-        for file in files:
-            if settings.placement == "hdfs" and file.preferred is None and not self._restarts:
-                self._placed[file.path] = self._plain.add_input(file.path, file.blocks, settings.replication)
+        by_rule = settings.placement == "hdfs" and not self._restarts
+        for is_plain, group in groupby(files, key=lambda file: by_rule and file.preferred is None):
+            if is_plain:
+                placed = self._plain.add_inputs(
+                    [(file.path, file.blocks) for file in group], settings.replication
+                )
+                self._placed |= {file.path: file for file in placed}
                 continue
-            plan = self.names.plan_input(
-                0.0,
-                file.path,
-                file.blocks,
-                settings.replication,
-                placement=settings.placement,
-                preferred=file.preferred,
-                skew=settings.skew,
-            )
-            self.names.input_uploaded(0.0, file.path, plan)
+            for file in group:
+                plan = self.names.plan_input(
+                    0.0,
+                    file.path,
+                    file.blocks,
+                    settings.replication,
+                    placement=settings.placement,
+                    preferred=file.preferred,
+                    skew=settings.skew,
+                )
+                self.names.input_uploaded(0.0, file.path, plan)
         self._names.take_replica_changes()  # The splits of jobs contain the current locations already.
 
     def specs(self, jobs: Sequence[PlannedJob | JobSpec]) -> list[JobSpec]:

@@ -5,16 +5,17 @@ assumptions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from schedbed.tasks.specs import Priority
+from schedbed.tasks.values import value
 
 Host = tuple[str, str]
 """A traced host: its rack and its name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TraceTask:
     """A recorded task. Values that the trace does not contain are None.
 
@@ -22,6 +23,7 @@ class TraceTask:
     the duration of a reduce's shuffle after all maps of the job had ended.
     """
 
+    _: KW_ONLY
     input_bytes: int | None = None
     output_bytes: int | None = None
     duration_s: float | None = None
@@ -32,7 +34,7 @@ class TraceTask:
     failed_attempts: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TraceJob:
     """A recorded job.
 
@@ -40,6 +42,7 @@ class TraceJob:
     is empty.
     """
 
+    _: KW_ONLY
     name: str
     submit_s: float  # On the trace's clock; `select` makes times relative.
     user: str | None = None

@@ -12,18 +12,22 @@ of the working time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TypeVar
 
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import Cost, Priority
 from schedbed.tasks.traces.trace import Host, Trace, TraceJob, TraceTask
 from schedbed.tasks.units import format_bytes
+from schedbed.tasks.values import value
 
 T = TypeVar("T")
+_Tasks = tuple[tuple[Cost, ...], tuple[Cost, ...], tuple[tuple[Host, ...], ...]]
 
 _START_S = 1.0  # Base CPU time of each SWIM task.
 _WORK_SHARE_MIN = 0.1
+DEALT = "trace user"
+"""The name of the random generators with which jobs are divided among users, see `chance`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +49,20 @@ class Assume:
     users: int = 0
     seed: int = 0
 
+    @property
+    def user_count(self) -> int:
+        """Return the number of users among whom jobs without a user are divided."""
+        return self.users or 5
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@value
 class SyntheticJob:
     """A job of a trace, converted to synthetic tasks with costs.
 
     `hosts` contains, for each map, the traced hosts that held its input.
     """
 
+    _: KW_ONLY
     name: str
     user: str
     queue: str
@@ -93,38 +103,63 @@ def _submitted(job: TraceJob, submit_s: float) -> TraceJob:
 
 
 def synthesize(
-    trace: Trace, jobs: Sequence[TraceJob], assume: Assume
+    trace: Trace, jobs: Sequence[TraceJob], assume: Assume, dealt: Sequence[int] = ()
 ) -> tuple[list[SyntheticJob], list[str]]:
     """Return the given jobs of a trace as synthetic jobs, and one line of text for each assumption or
     reduction.
+
+    `dealt` has the random number of each job's user, from 0, if the caller has drawn them already.
     """
-    made = list(synthetic_jobs(jobs, assume))
+    made = list(synthetic_jobs(jobs, assume, dealt))
     tasks = sum(len(job.maps) + len(job.reduces) for job in made)
     return made, [*trace.warnings, *assumed(jobs, tasks, assume)]
 
 
-def synthetic_jobs(jobs: Iterable[TraceJob], assume: Assume) -> Iterator[SyntheticJob]:
-    """Yield the given jobs of a trace as synthetic jobs, one at a time."""
+def synthetic_jobs(
+    jobs: Iterable[TraceJob], assume: Assume, dealt: Sequence[int] = ()
+) -> Iterator[SyntheticJob]:
+    """Yield the given jobs of a trace as synthetic jobs, one at a time.
+
+    Jobs without recorded tasks share their costs if they have the same numbers of bytes. `dealt` is as in
+    `synthesize`.
+    """
+    supposed: dict[tuple[int, int, int], _Tasks] = {}
     for number, job in enumerate(jobs):
-        yield _job(number, job, assume)
+        key = (job.input_bytes, job.shuffle_bytes, job.output_bytes)
+        tasks = None if job.maps else supposed.get(key)
+        if tasks is None:
+            tasks = _tasks(job, assume)
+            if not job.maps:
+                supposed[key] = tasks
+        yield _job(job, _user(number, job, assume, dealt), tasks)
 
 
-def _job(number: int, job: TraceJob, assume: Assume) -> SyntheticJob:
-    maps, reduces = _recorded(job, assume) if job.maps else _supposed(job, assume)
-    share = min(assume.share, _limit_share(job, assume))
-    map_places, reduce_places = _kept(len(maps), share), _kept(len(reduces), share)
+def _job(job: TraceJob, user: str, tasks: _Tasks) -> SyntheticJob:
+    maps, reduces, hosts = tasks
     return SyntheticJob(
         name=job.name,
-        user=_user(number, job, assume),
+        user=user,
         queue=job.queue or "default",
         priority=job.priority,
         submit_s=job.submit_s,
         deadline_s=job.deadline_s,
-        maps=_limited(_chosen(maps, map_places), assume),
-        reduces=_limited(_shrunk(reduces, reduce_places, len(map_places) / len(maps)), assume),
-        hosts=tuple([task.hosts for task in _chosen(job.maps, map_places)]) if job.maps else (),
+        maps=maps,
+        reduces=reduces,
+        hosts=hosts,
         input_path=job.input_path,
         requested_s=job.requested_s,
+    )
+
+
+def _tasks(job: TraceJob, assume: Assume) -> _Tasks:
+    """Return the costs of a job's maps and of its reduces, and the hosts of its maps, after shrinking."""
+    maps, reduces = _recorded(job, assume) if job.maps else _supposed(job, assume)
+    share = min(assume.share, _limit_share(job, assume))
+    map_places, reduce_places = _kept(len(maps), share), _kept(len(reduces), share)
+    return (
+        _limited(_chosen(maps, map_places), assume),
+        _limited(_shrunk(reduces, reduce_places, len(map_places) / len(maps)), assume),
+        tuple([task.hosts for task in _chosen(job.maps, map_places)]) if job.maps else (),
     )
 
 
@@ -286,10 +321,11 @@ def _limited(costs: Sequence[Cost], assume: Assume) -> tuple[Cost, ...]:
     return tuple(_times(cost, factor, int(cost.read_bytes * factor)) for cost in costs)
 
 
-def _user(number: int, job: TraceJob, assume: Assume) -> str:
+def _user(number: int, job: TraceJob, assume: Assume, dealt: Sequence[int]) -> str:
     if job.user is not None and not assume.users:
         return job.user
-    return f"u{chance(assume.seed, 'trace user', number).randrange(assume.users or 5) + 1}"
+    drawn = dealt[number] if dealt else chance(assume.seed, DEALT, number).randrange(assume.user_count)
+    return f"u{drawn + 1}"
 
 
 def assumed(jobs: Sequence[TraceJob], tasks: int, assume: Assume) -> list[str]:
@@ -299,7 +335,7 @@ def assumed(jobs: Sequence[TraceJob], tasks: int, assume: Assume) -> list[str]:
     """
     lines = []
     if assume.users or any(job.user is None for job in jobs):
-        lines.append(f"assumed: jobs without a user (or all) dealt at random to {assume.users or 5} users")
+        lines.append(f"assumed: jobs without a user (or all) dealt at random to {assume.user_count} users")
     if any(not job.maps for job in jobs):
         lines.append(
             f"assumed: a map a block of {format_bytes(assume.block_bytes)}, a reduce for each "

@@ -8,18 +8,19 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, field, replace
 from typing import Any, Literal
 
 from schedbed.tasks.chance import chance
 from schedbed.tasks.own.program import PROGRAMS, files_of
 from schedbed.tasks.specs import BlockRange, Cost, Demand, JobSpec, NodeId, Priority, Split
+from schedbed.tasks.values import value
 
 Locate = Callable[[str], Sequence[BlockRange]]
 """A function from a block-store path to its blocks, in order, with the nodes that hold replicas."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class InputFile:
     """A file to upload to the block store before the run.
 
@@ -29,6 +30,7 @@ class InputFile:
     the nodes.
     """
 
+    _: KW_ONLY
     path: str  # Path in the block store, /in/...
     source: Literal["file", "generate", "filler"]
     blocks: tuple[int, ...]
@@ -48,7 +50,7 @@ class InputFile:
         return sum(self.blocks)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class PlannedJob:
     """A job before its input is stored on nodes. Fields that `JobSpec` also has have the same meaning.
 
@@ -57,6 +59,7 @@ class PlannedJob:
     file.
     """
 
+    _: KW_ONLY
     job: str
     name: str
     app: str

@@ -11,6 +11,7 @@ import numpy as np
 
 from schedbed.deploy.results.measures.coded import Coded, filled, places_of
 from schedbed.deploy.results.measures.passed_over import Area, PassedWaits, SkipWindows
+from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.series import Intervals, Steps, active_users
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def task_causes(
     cut = np.where(np.isnan(split), until, np.clip(split, since, until))
     found = {cause: np.zeros(len(first)) for cause in CAUSES}
     found["splitting"] = until - cut
-    users = dict(zip(jobs["job"], jobs["user"].astype(str), strict=True))
+    users = dict(zip(texts_of(jobs["job"]), texts_of(jobs["user"].astype(str)), strict=True))
     active = active_users(jobs, end_s)
     skips = decisions[decisions["answer"] == "skip"]
     owner = Coded.mapped(first["job"], users)

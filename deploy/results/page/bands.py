@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from schedbed.deploy.results.measures.coded import Coded
+from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.metrics import RunTables
 
@@ -90,7 +91,7 @@ def band_lanes(mine: RunTables, bands: Bands, end_s: float) -> dict[str, Any]:
 
 
 def _groupings(mine: RunTables) -> dict[str, Coded]:
-    users = dict(zip(mine.jobs["job"], mine.jobs["user"].astype(str), strict=True))
+    users = dict(zip(texts_of(mine.jobs["job"]), texts_of(mine.jobs["user"].astype(str)), strict=True))
     return {
         "job": Coded.of(mine.attempts["job"]),
         "user": Coded.mapped(mine.attempts["job"], users),

@@ -15,7 +15,7 @@ import numpy as np
 from schedbed.deploy.results.lanes import assign_lanes
 from schedbed.deploy.results.measures.coded import Coded
 from schedbed.deploy.results.measures.job_time import SPENT
-from schedbed.deploy.results.measures.row_values import row_values
+from schedbed.deploy.results.measures.row_values import row_values, texts_of
 from schedbed.deploy.results.measures.series import Intervals, active_users
 from schedbed.deploy.results.measures.waits import SIZES, job_waits
 from schedbed.deploy.results.metrics import RunTables, completion_times, slowdowns, user_intervals
@@ -276,7 +276,9 @@ def areas(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key in ("job", "user", "queue"):
         known = mine.jobs[mine.jobs[key].notna()]
-        group = Coded.mapped(mine.attempts["job"], dict(zip(known["job"], known[key], strict=True)))
+        group = Coded.mapped(
+            mine.attempts["job"], dict(zip(texts_of(known["job"]), texts_of(known[key]), strict=True))
+        )
         tasks = Intervals.of(mine.attempts, group, mine.end_s)
         names = tasks.groups()[:GROUPS_MAX]
         series = [tasks.binned(name, edges) for name in names]

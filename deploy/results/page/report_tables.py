@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedbed.deploy.results.comparison import Policies, best, differs_from_first
 from schedbed.deploy.results.measures.row_values import row_values
@@ -21,8 +21,8 @@ from schedbed.deploy.results.table import interval, notes
 from schedbed.tasks.specs import id_key
 from schedbed.tasks.units import format_rate
 
-if TYPE_CHECKING:
-    import pandas as pd
+Row = Mapping[str, Any]
+"""A row of the table of jobs."""
 
 ROWS_MAX = 200
 REASONS_SHOWN = 14
@@ -179,19 +179,19 @@ def deadlines(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
 
     It has at most `limit` rows.
     """
-    found = _by_job(shown, lambda job: job["deadline"] == job["deadline"])
+    found, count = _by_job(shown, limit, "deadline")
     rows = [
         TableRow(
             head=_job_name(first),
             cells=[_words(first["user"]), TableCell(text=seconds(first["deadline"])), *map(_margin, each)],
         )
-        for first, each in found[:limit]
+        for first, each in found
     ]
     heads = ["job", "user", "deadline [s]", *(mine.policy for mine in shown)]
-    return PageTable(heads=heads, rows=rows, text_columns=1, notes=_cut(len(found), limit, "jobs"))
+    return PageTable(heads=heads, rows=rows, text_columns=1, notes=_cut(count, limit, "jobs"))
 
 
-def _margin(job: Mapping[str, Any] | None) -> TableCell:
+def _margin(job: Row | None) -> TableCell:
     if job is None:
         return TableCell(text=NONE)
     if job["finish"] != job["finish"]:
@@ -211,7 +211,7 @@ def jobs(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
 
     It has at most `limit` rows.
     """
-    found = _by_job(shown, lambda job: True)
+    found, count = _by_job(shown, limit)
     heads = ["job", "user", "application", "maps", "reduces", "submitted [s]"]
     heads += [f"completion [s]: {mine.policy}" for mine in shown]
     rows = [
@@ -226,12 +226,12 @@ def jobs(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
                 *map(_completion, each),
             ],
         )
-        for first, each in found[:limit]
+        for first, each in found
     ]
-    return PageTable(heads=heads, rows=rows, text_columns=2, notes=_cut(len(found), limit, "jobs"))
+    return PageTable(heads=heads, rows=rows, text_columns=2, notes=_cut(count, limit, "jobs"))
 
 
-def _completion(job: Mapping[str, Any] | None) -> TableCell:
+def _completion(job: Row | None) -> TableCell:
     if job is None:
         return TableCell(text=NONE)
     if job["state"] != "succeeded" or job["finish"] != job["finish"]:
@@ -301,28 +301,33 @@ def _rate(value: float, unit: str) -> str:
 
 
 def _by_job(
-    shown: Sequence[RunTables], wanted: Any
-) -> list[tuple[Mapping[str, Any], list[Mapping[str, Any] | None]]]:
-    """Return the jobs whose row in the table of jobs satisfies the function `wanted`, in order of submission.
+    shown: Sequence[RunTables], limit: int, having: str | None = None
+) -> tuple[list[tuple[Row, Sequence[Row | None]]], int]:
+    """Return the first `limit` jobs in order of submission, and the number of all jobs.
 
-    Each job comes with a list of its rows, one for each run in `shown`. The row is None for a run without the
-    job.
+    With `having`, only jobs that have a value in this column of some table of jobs. Each job comes with a list
+    of its rows, one for each run in `shown`. The row is None for a run without the job.
     """
-    tables = [_records(mine.jobs) for mine in shown]
-    firsts: dict[str, Mapping[str, Any]] = {}
-    for table in tables:
-        for job, row in table.items():
-            if wanted(row):
-                firsts.setdefault(job, row)
-    ordered = sorted(firsts.values(), key=lambda row: (row["submit"], *id_key(row["job"])))
-    return [(first, [table.get(first["job"]) for table in tables]) for first in ordered]
+    import pandas as pd
+
+    if not shown:
+        return [], 0
+    all_rows = [mine.jobs for mine in shown]
+    wanted = all_rows if having is None else [rows[rows[having].notna()] for rows in all_rows]
+    known = pd.concat([rows[["job", "submit"]] for rows in wanted]).drop_duplicates("job")
+    early = known.nsmallest(limit, "submit", keep="all")
+    ordered = sorted(zip(early["submit"], early["job"], strict=True), key=lambda at: (at[0], *id_key(at[1])))
+    jobs = [job for _, job in ordered[:limit]]
+    tables = [{row["job"]: row for row in row_values(rows[rows["job"].isin(jobs)])} for rows in all_rows]
+    found: list[tuple[Row, Sequence[Row | None]]] = []
+    for job in jobs:
+        each = [table.get(job) for table in tables]
+        first = next(row for row in each if row and (having is None or row[having] == row[having]))
+        found.append((first, each))
+    return found, len(known)
 
 
-def _records(data: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
-    return {str(row["job"]): row for row in row_values(data)}
-
-
-def _job_name(row: Mapping[str, Any]) -> str:
+def _job_name(row: Row) -> str:
     return f"{row['name']} ({row['job']})"
 
 

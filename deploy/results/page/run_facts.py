@@ -12,6 +12,7 @@ import numpy as np
 
 from schedbed.deploy.results.measures.coded import Coded, filled
 from schedbed.deploy.results.measures.passed_over import WAITS_FOR_DATA
+from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.measures.waits import SIZES, size_of
 from schedbed.deploy.results.metrics import RunTables
@@ -95,7 +96,7 @@ def common_names(jobs: pd.DataFrame) -> dict[str, str]:
 
     The number is kept if more than half of the jobs would have the same name without it.
     """
-    full = dict(zip(jobs["job"], jobs["name"].astype(str), strict=True))
+    full = dict(zip(texts_of(jobs["job"]), texts_of(jobs["name"].astype(str)), strict=True))
     common = {job: re.sub(r"[-_ ]?\d+$", "", name) or name for job, name in full.items()}
     uses = Counter(common.values())
     return {job: name if 2 * uses[name] <= len(full) else full[job] for job, name in common.items()}

@@ -6,6 +6,8 @@ In published files with paths, each line ends with a tab, which results in an em
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
@@ -13,11 +15,14 @@ from schedbed.tasks.traces.text import first_line, lines
 from schedbed.tasks.traces.trace import Trace, TraceFormat, TraceJob
 
 _COLUMNS = ("job", "submit s", "inter-arrival s", "map input B", "shuffle B", "reduce output B")
+_TOO_LARGE = 1e18
 
 
 def read_swim(path: Path) -> Trace:
     """Return the jobs of a file in order of submission. Raises BadInput for a line that is not a job."""
-    jobs = [_job(line, f"{path}:{number}") for number, line in lines(path) if line.strip() and line[0] != "#"]
+    jobs = [
+        _job(line, path, number) for number, line in lines(path) if line and line[0] != "#" and line.strip()
+    ]
     if not jobs:
         raise BadInput(
             f"{path}: no job in it, expected lines of {len(_COLUMNS)} columns: {', '.join(_COLUMNS)}"
@@ -33,21 +38,23 @@ def read_swim(path: Path) -> Trace:
     return Trace(format="swim", jobs=tuple(ordered), warnings=tuple(warnings))
 
 
-def _job(line: str, where: str) -> TraceJob:
+def _job(line: str, path: Path, number: int) -> TraceJob:
+    """Return the job in the line `line` of the file `path`, whose number is `number`."""
     parts = _parts(line)
     if len(parts) not in (6, 8):
         raise BadInput(
-            f"{where}: {len(parts)} columns, expected 6 ({', '.join(_COLUMNS)}) or 8 (and two paths)"
+            f"{path}:{number}: {len(parts)} columns, expected 6 ({', '.join(_COLUMNS)}) or 8 (and two paths)"
         )
-    if not parts[0].strip():
-        raise BadInput(f"{where}: the job has no name")
-    values = [_number(text, name, where) for text, name in zip(parts[1:6], _COLUMNS[1:], strict=True)]
+    name = parts[0].strip()
+    if not name:
+        raise BadInput(f"{path}:{number}: the job has no name")
+    submit_s, _, read, shuffled, written = _numbers(parts, path, number)
     return TraceJob(
-        name=parts[0].strip()[:200],
-        submit_s=values[0],
-        input_bytes=round(values[2]),
-        shuffle_bytes=round(values[3]),
-        output_bytes=round(values[4]),
+        name=name[:200],
+        submit_s=submit_s,
+        input_bytes=round(read),
+        shuffle_bytes=round(shuffled),
+        output_bytes=round(written),
         input_path=_path(parts, 6),
         output_path=_path(parts, 7),
     )
@@ -64,12 +71,22 @@ def _path(parts: list[str], place: int) -> str | None:
     return (parts[place].strip()[:500] or None) if place < len(parts) else None
 
 
+def _numbers(parts: Sequence[str], path: Path, number: int) -> list[float]:
+    """Return the values of the columns after the first one. Raises BadInput if one is not a number."""
+    texts = parts[1:6]
+    with suppress(ValueError):
+        values = list(map(float, texts))
+        if all(0 <= value < _TOO_LARGE for value in values):
+            return values
+    return [_number(text, name, f"{path}:{number}") for text, name in zip(texts, _COLUMNS[1:], strict=True)]
+
+
 def _number(text: str, name: str, where: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 <= value < 1e18:  # The comparison is also false for NaN.
+    if not 0 <= value < _TOO_LARGE:  # The comparison is also false for NaN.
         raise BadInput(f"{where}: {name}: {text.strip()[:40]!r} is not a number of 0 or more")
     return value
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from schedbed.deploy.results import html_report, plots, summary
 from schedbed.deploy.results.measures.job_time import SPENT
+from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.page import node_use, offers, report_data, report_tables
 from schedbed.deploy.results.page.bands import BANDS_MAX, Bands
 from schedbed.deploy.results.recorded import Recorded
@@ -251,3 +253,32 @@ def test_a_hostile_name_makes_no_element_and_no_request_in_a_browser(tmp_path: P
         ],
     )
     assert bold == 2 and title == EVIL and EVIL in [text.replace(" (job_0001)", "") for text in legend]
+
+
+def test_the_tables_of_jobs_show_the_first_ones_under_each_policy() -> None:
+    """Jobs of all policies are in order of submission. A job that a policy lacks has an empty cell."""
+
+    def of_policy(policy: str, submits: dict[str, float], deadlines: dict[str, float]) -> RunTables:
+        ids = list(submits)
+        columns: dict[str, Any] = {"job": ids, "name": [f"{policy} {job}" for job in ids], "user": "u"}
+        columns |= {"app": "pi", "maps": 1, "reduces": 0, "submit": list(submits.values()), "finish": 9.0}
+        columns |= {"state": "succeeded", "deadline": [deadlines.get(job, np.nan) for job in ids]}
+        return RunTables(policy, 0, {"jobs": pd.DataFrame(columns, ids)}, ())
+
+    shown = [
+        of_policy("fifo", {"job_10": 5.0, "job_9": 5.0, "job_2": 0.0, "job_1": 5.0}, {"job_2": 6.0}),
+        of_policy("fair", {"job_11": 3.0, "job_1": 5.0, "job_2": 0.0}, {"job_1": 10.0, "job_2": 7.0}),
+    ]
+    table = report_tables.jobs(shown)
+    order = ["fifo job_2", "fair job_11", "fifo job_1", "fifo job_9", "fifo job_10"]
+    assert [row.head.partition(" (")[0] for row in table.rows] == order and not table.notes
+    assert [[cell.text for cell in row.cells[-2:]] for row in table.rows[1:3]] == [
+        ["–", "6.00"],
+        ["4.00"] * 2,
+    ]
+    few = report_tables.jobs(shown, limit=3)
+    assert few.rows == table.rows[:3] and few.notes == ("The first 3 of 5 jobs.",)
+    due = report_tables.deadlines(shown)
+    assert [row.head for row in due.rows] == ["fifo job_2 (job_2)", "fair job_1 (job_1)"]
+    assert [row.cells[1].text for row in due.rows] == ["6.00", "10.0"]
+    assert report_tables.jobs([]).rows == report_tables.deadlines(shown[:0]).rows == []

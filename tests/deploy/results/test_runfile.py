@@ -63,3 +63,48 @@ def test_foreign_files_are_bad_input(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(BadInput, match=r"run\.json: not a run's description"):
         RunFile.load(tmp_path)
+
+
+def test_what_is_loaded_is_saved_as_it_was(tmp_path: Path) -> None:
+    run = a_run()
+    run.save(tmp_path)
+    text = (tmp_path / "run.json").read_text()
+    again = RunFile.load(tmp_path)
+    again.save(tmp_path)
+    assert (tmp_path / "run.json").read_text() == text
+    again.scenario = {"name": "another"}
+    again.save(tmp_path)
+    assert RunFile.load(tmp_path).scenario == {"name": "another"}
+
+
+def test_a_file_with_other_lines_is_saved_in_its_own(tmp_path: Path) -> None:
+    """The lines of a scenario are kept as they were read only if they are those that `save` writes."""
+    run = a_run()
+    run.save(tmp_path)
+    path = tmp_path / "run.json"
+    text = path.read_text()
+    for old, new in ((',\n"policies"', ', "policies"'), ('{"name": "s",', '{"name": "s",\n')):
+        other = text.rpartition(',\n"seal"')[0].replace(old, new)
+        seal = hashlib.sha256(other.encode()).hexdigest()
+        path.write_text(f'{other},\n"seal": "{seal}"\n}}\n')
+        RunFile.load(tmp_path).save(tmp_path)
+        assert path.read_text() == text
+
+
+def test_a_record_that_was_not_read_is_as_the_one_that_was(tmp_path: Path) -> None:
+    run = a_run()
+    run.runs[0].findings = {"pools": {1: (2, 3)}}
+    run.save(tmp_path)
+    made = run.as_loaded()
+    assert made == RunFile.load(tmp_path) and made.runs[0].findings == {"pools": {"1": [2, 3]}}
+    text = (tmp_path / "run.json").read_text()
+    made.save(tmp_path)
+    assert (tmp_path / "run.json").read_text() == text
+
+
+def test_a_given_text_of_the_scenario_is_written(tmp_path: Path) -> None:
+    run = a_run()
+    run.scenario = {"name": "s", "jobs": range(2)}
+    run.keep_text('{"name": "s", "jobs": [0, 1]}')
+    run.save(tmp_path)
+    assert RunFile.load(tmp_path).scenario == {"name": "s", "jobs": [0, 1]}

@@ -25,6 +25,8 @@ from schedbed.scheduler.simulate.compiled.placing import block_placer  # noqa: E
 from schedbed.scheduler.simulate.compiled.placing.block_nodes import EXACT, most_bytes_of  # noqa: E402
 from schedbed.scheduler.simulate.compiled.placing.block_placer import BlockPlacer  # noqa: E402
 from schedbed.scheduler.simulate.compiled.placing.twisters import MOST_DRAWS, first_draws  # noqa: E402
+from schedbed.scheduler.simulate.loading import input_placer, many_draws  # noqa: E402
+from schedbed.scheduler.simulate.loading.input_placer import InputPlacer  # noqa: E402
 from schedbed.scheduler.simulate.plain_files import PlainFiles, WrittenFiles  # noqa: E402
 from schedbed.scheduler.simulate.row_frames import as_frame  # noqa: E402
 from schedbed.tasks.chance import Coin, chance, keys_of  # noqa: E402
@@ -104,10 +106,7 @@ def test_the_limit_of_a_load_is_rounded_as_in_python(total_bytes: int, nodes: in
 
 def drawn_files(seed: int, nodes: int, *, many: bool) -> PlainFiles:
     """Return files on `nodes` nodes, placed `many` at a time or one by one."""
-    names = NameNode(MemoryJournal(keeps_changes=False), seed=4, order=[f"n{i}" for i in range(nodes)])
-    for i in range(nodes):
-        names.register(0.0, f"n{i}", f"r{i % 3}", "", [])
-    files = PlainFiles(names, seed)
+    files = namenode_files(nodes, seed)
     if many:
         files.place_many()
     for number in range(6):
@@ -158,3 +157,70 @@ def compare_all() -> None:
 
 def test_the_compiled_functions_do_the_same() -> None:
     compare_compiled(__file__)
+
+
+def hold_single_against_python(seed: int) -> int:
+    """Place files of one block many at a time and one by one, and assert that nodes and loads are equal.
+
+    Return the number of files.
+    """
+    luck = chance(seed, "single")
+    index = drawn_index(luck)
+    known = NodeIndex(
+        [CandidateNode(node, index.racks[node], index.load_bytes[node]) for node in index.names]
+    )
+    count = luck.randint(1, min(5, len(index.names)))
+    lengths = [luck.choice((1, 7, 1 << 20, 1 << 44)) for _ in range(luck.randint(1, 40))]
+    blocks = [f"blk_{number:010d}" for number in range(len(lengths))]
+    placer = InputPlacer(index, seed)
+    chosen = placer.place_inputs(blocks, np.array(lengths, np.int64), count)
+    placer.put_back()
+    for block, length, places in zip(blocks, lengths, chosen.tolist(), strict=True):
+        assert [[placer.names[place] for place in places]] == place_file(
+            known, count, [block], [length], seed=seed
+        )
+    assert index.load_bytes == known.load_bytes and index.total_bytes == known.total_bytes
+    return len(lengths)
+
+
+@given(st.integers(0, 1 << 30))
+@settings(max_examples=150, deadline=None)
+def test_many_files_of_one_block_are_placed_as_one_by_one(seed: int) -> None:
+    assert hold_single_against_python(seed) > 0
+
+
+def test_they_are_when_they_are_placed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_placer, "BLOCKS_AT_ONCE", 3)
+    assert sum(map(hold_single_against_python, range(30))) > 100
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 40])
+@pytest.mark.parametrize("many", [False, True])
+def test_inputs_may_be_added_together(nodes: int, many: bool) -> None:
+    """Files of one block, of several and of none are placed as when each is added alone."""
+    inputs = [(f"/in/f{number}", (100 + number,) * (number % 7 and 1 + number % 2)) for number in range(60)]
+    alone, together = namenode_files(nodes), namenode_files(nodes)
+    if many:
+        together.place_many()
+    one = [alone.add_input(path, lengths, 3) for path, lengths in inputs]
+    other = together.add_inputs(inputs, 3)
+    assert [(file.path, file.ranges()) for file in one] == [(file.path, file.ranges()) for file in other]
+    assert len(alone) == len(together) and bool(len(alone)) == (nodes > 2)
+    for rows, others in zip(alone.columns(), together.columns(), strict=True):
+        assert plain_texts(as_frame("blocks", rows)).equals(plain_texts(as_frame("blocks", others)))
+
+
+def namenode_files(nodes: int, seed: int = 5) -> PlainFiles:
+    """Return an empty store of files on `nodes` nodes in three racks."""
+    names = NameNode(MemoryJournal(keeps_changes=False), seed=4, order=[f"n{i}" for i in range(nodes)])
+    for i in range(nodes):
+        names.register(0.0, f"n{i}", f"r{i % 3}", "", [])
+    return PlainFiles(names, seed)
+
+
+@pytest.mark.parametrize("draws", [1, many_draws.DRAWS])
+@pytest.mark.parametrize("most", [1, 2, 5, 17, 32, 1000, (1 << 26) - 1])
+def test_whole_numbers_are_those_of_chance(most: int, draws: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many_draws, "DRAWS", draws)
+    found = many_draws.numbers_below(most, 7, "trace user", 300)
+    assert found == [chance(7, "trace user", number).randrange(most) for number in range(300)]

@@ -1,0 +1,1 @@
+"""The loading of many input files into the simulated block store."""
