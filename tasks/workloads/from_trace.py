@@ -51,7 +51,7 @@ class Assume:
 
     @property
     def user_count(self) -> int:
-        """Return the number of users among whom jobs without a user are divided."""
+        """Return the number of users to whom jobs without a user are given."""
         return self.users or 5
 
 
