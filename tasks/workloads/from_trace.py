@@ -51,7 +51,7 @@ class Assume:
 
     @property
     def user_count(self) -> int:
-        """Return the number of users to whom jobs without a user are given."""
+        """Return how many users share the jobs without a user."""
         return self.users or 5
 
 
