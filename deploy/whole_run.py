@@ -102,9 +102,7 @@ def run_scenario(
             record.save(folder)
         finally:
             if record.runs:
-                record = finish(
-                    folder, record.as_loaded(), report=options.report, plots=options.plots, beside=beside
-                )
+                record = finish(folder, record, report=options.report, plots=options.plots, beside=beside)
             else:  # No run has started.
                 (folder / NAME).unlink()
     _tell_what_differed(record)
@@ -197,7 +195,7 @@ def finish(
     policies to the summary before the comparison is printed, or None.
     """
     with no_interrupts():
-        rebuild(folder, record, with_report=report, with_plots=plots)
+        record = rebuild(folder, record.as_loaded(), with_report=report, with_plots=plots)
     made = load(folder)
     show(made if beside is None else beside(made), Console())
     for part in record.left_out:

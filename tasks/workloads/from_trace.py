@@ -51,7 +51,7 @@ class Assume:
 
     @property
     def user_count(self) -> int:
-        """Return the number of users that the jobs without a user are divided among."""
+        """Return how many users share the jobs without a user."""
         return self.users or 5
 
 

@@ -17,9 +17,10 @@ SIZES = {"small": 10, "medium": 100, "large": math.inf}
 """The size classes of jobs, each with its largest number of maps and reduces."""
 
 
-def size_of(tasks: int) -> str:
-    """Return the size class (`small`, `medium` or `large`) of a job with `tasks` maps and reduces."""
-    return next(size for size, most in SIZES.items() if tasks <= most)
+def sizes_of(jobs: pd.DataFrame) -> list[str]:
+    """Return the size class (`small`, `medium` or `large`) of each row of a table of jobs."""
+    tasks = (jobs["maps"] + jobs["reduces"]).to_numpy(float)
+    return np.array(list(SIZES))[np.searchsorted(list(SIZES.values()), tasks)].tolist()
 
 
 def spread(times: np.ndarray) -> dict[str, float]:

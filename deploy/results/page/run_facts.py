@@ -14,7 +14,7 @@ from schedbed.deploy.results.measures.coded import Coded, filled
 from schedbed.deploy.results.measures.passed_over import WAITS_FOR_DATA
 from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.series import Intervals
-from schedbed.deploy.results.measures.waits import SIZES, size_of
+from schedbed.deploy.results.measures.waits import SIZES, sizes_of
 from schedbed.deploy.results.metrics import RunTables
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class RunFacts:
 
 def _size_shares(run: RunTables) -> dict[str, float]:
     jobs = run.counted.jobs
-    sizes = Counter(size_of(count) for count in (jobs["maps"] + jobs["reduces"]).tolist())
+    sizes = Counter(sizes_of(jobs))
     return {size: sizes[size] / len(jobs) for size in SIZES if size in sizes}
 
 
@@ -77,7 +77,7 @@ def held_slots(run: RunTables, sizes: list[str]) -> dict[str, dict[str, float]]:
     `GROUPS_MAX` names that occupied slots longest in the whole run are included.
     """
     jobs = run.jobs[run.jobs["start"].notna()]
-    size = np.array([size_of(count) for count in (jobs["maps"] + jobs["reduces"]).tolist()], str)
+    size = np.array(sizes_of(jobs), str)
     owners = Coded.mapped(run.attempts["job"], common_names(run.jobs))
     held = Intervals.of(run.attempts.assign(start=run.attempts["assigned"]), owners, run.end_s)
     areas = {name: held.running(name).integrator() for name in (None, *held.groups()[:GROUPS_MAX])}
@@ -97,6 +97,7 @@ def common_names(jobs: pd.DataFrame) -> dict[str, str]:
     The number is kept if more than half of the jobs would have the same name without it.
     """
     full = dict(zip(texts_of(jobs["job"]), texts_of(jobs["name"].astype(str)), strict=True))
-    common = {job: re.sub(r"[-_ ]?\d+$", "", name) or name for job, name in full.items()}
+    without = re.compile(r"[-_ ]?\d+$").sub
+    common = {job: without("", name) or name for job, name in full.items()}
     uses = Counter(common.values())
     return {job: name if 2 * uses[name] <= len(full) else full[job] for job, name in common.items()}

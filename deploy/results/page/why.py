@@ -15,7 +15,7 @@ import numpy as np
 
 from schedbed.deploy.results import stats
 from schedbed.deploy.results.comparison import LEVEL, Policies
-from schedbed.deploy.results.measures.waits import SIZES, size_of
+from schedbed.deploy.results.measures.waits import SIZES, sizes_of
 from schedbed.deploy.results.page import because
 from schedbed.deploy.results.page.because import Cause, Runs
 from schedbed.deploy.results.page.compared_pairs import (
@@ -323,7 +323,7 @@ def _in_both(mine: Mapping[int, pd.DataFrame], others: Mapping[int, pd.DataFrame
         if repeat in others:
             rows = mine[repeat].merge(others[repeat], on="job", suffixes=("", "_other"))
             rows = rows[(rows["state"] == "succeeded") & (rows["state_other"] == "succeeded")]
-            sizes = [size_of(count) for count in (rows["maps"] + rows["reduces"]).tolist()]
+            sizes = sizes_of(rows)
             mine_s, others_s = rows["finish"] - rows["submit"], rows["finish_other"] - rows["submit_other"]
             columns = {"job": rows["job"], "name": rows["name"], "size": sizes, "repeat": repeat}
             made.append(pd.DataFrame({**columns, "mine": mine_s, "others": others_s}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from schedbed.deploy.results import metrics
@@ -124,3 +125,9 @@ def test_the_rest_of_a_split_map_waits_for_splitting_from_the_split_on() -> None
     ]
     found = causes_of(parts)
     assert found["splitting"] == [0, 1.5] and found["offer"] == [1, 1]
+
+
+def test_the_class_of_a_job_is_by_its_maps_and_reduces() -> None:
+    jobs = pd.DataFrame({"maps": [0, 10, 10, 99, 100, 5000], "reduces": [0, 0, 1, 1, 1, 5000]})
+    assert waits.sizes_of(jobs) == ["small", "small", "medium", "medium", "large", "large"]
+    assert waits.sizes_of(jobs[:0]) == []
