@@ -9,6 +9,7 @@ process on a host without other work. A bare heapq loop runs in the same minute 
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -55,7 +56,7 @@ def scenario(nodes: int, tasks: int, jobs: int) -> str:
 
 
 def main() -> None:
-    """Measure the command once or more for each policy, and publish the figures."""
+    """Measure the command once or more for each policy, and publish a result file for each."""
     made = parser(__doc__)
     made.set_defaults(repeats=1)
     made.add_argument("--nodes", type=int, default=NODES)
@@ -63,7 +64,6 @@ def main() -> None:
     made.add_argument("--jobs", type=int, default=JOBS)
     made.add_argument("--policy", action="append")
     options = made.parse_args()
-    figures: list[Figure] = []
     size = f"{options.tasks:,} tasks in {options.jobs:,} jobs on {options.nodes:,} nodes"
     for policy in options.policy or ("fifo", FAIR_DELAY):
         heap = [bare_loop(1000, 1_000_000) / 1e6 for _ in range(3)]
@@ -76,17 +76,20 @@ def main() -> None:
                 shutil.rmtree(folder, ignore_errors=True)
                 Path(folder).mkdir()
             say(f"{policy}: {noted(took)}")
-        name = f"{size}, {policy}"
-        figures += [
+        figures = [
             Figure(
-                name=name, values=[each.wall_s for each in took], unit="s", high=MINUTES_S, note=noted(took)
+                name=size, values=[each.wall_s for each in took], unit="s", high=MINUTES_S, note=noted(took)
             ),
             Figure(
-                name=f"{name}: memory", values=[each.peak_gib for each in took], unit="GiB", high=MEMORY_GIB
+                name="the same: memory",
+                values=[each.peak_gib for each in took],
+                unit="GiB",
+                high=MEMORY_GIB,
             ),
-            Figure(name=f"bare heapq loop before: {policy}", values=heap, unit="M/s"),
+            Figure(name="bare heapq loop before it", values=heap, unit="M/s"),
         ]
-    publish("largest", "Simulator: the largest run as a whole command", figures, options.out)
+        title = f"Simulator: the largest run as a whole command, {policy}"
+        publish(f"largest_{re.sub(r'[^a-z]+', '_', policy)}", title, figures, options.out)
 
 
 if __name__ == "__main__":
