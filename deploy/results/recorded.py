@@ -31,23 +31,8 @@ HELD_ROWS = 200_000
 MANY_GROUPS = 64
 """The number of groups of decisions from which metrics and the timeline do without repeated ones."""
 MEASURED = {
-    "attempts": (
-        *(
-            "job",
-            "task",
-            "kind",
-            "split_of",
-            "locality",
-            "assigned",
-            "start",
-            "end",
-            "state",
-            "length",
-            "cpu_s",
-        ),
-        "shuffle_end",
-    ),
-    "heartbeats": ("t", "node", "cpu_util", "disk_util", "net_util", "memory_bytes", "service_s"),
+    "attempts": "job task kind split_of locality assigned start end state length cpu_s shuffle_end".split(),
+    "heartbeats": "t node cpu_util disk_util net_util memory_bytes service_s".split(),
 }
 """The columns that metrics need, of tables that have others as well."""
 
