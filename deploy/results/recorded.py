@@ -31,8 +31,21 @@ HELD_ROWS = 200_000
 MANY_GROUPS = 64
 """The number of groups of decisions from which metrics and the timeline do without repeated ones."""
 MEASURED = {
-    "attempts": "job task kind split_of locality assigned start end state length cpu_s shuffle_end".split(),
-    "heartbeats": "t node cpu_util disk_util net_util memory_bytes service_s".split(),
+    "attempts": [
+        "job",
+        "task",
+        "kind",
+        "split_of",
+        "locality",
+        "assigned",
+        "start",
+        "end",
+        "state",
+        "length",
+        "cpu_s",
+        "shuffle_end",
+    ],
+    "heartbeats": ["t", "node", "cpu_util", "disk_util", "net_util", "memory_bytes", "service_s"],
 }
 """The columns that metrics need, of tables that have others as well."""
 
