@@ -139,7 +139,8 @@ class SimRuns:
             if at_once > 1:
                 import fastparquet  # noqa: F401  # once, here, instead of in each process
 
-                long_first = sorted(runs, key=lambda run: -effort_of(run.choice, scenario))
+                efforts = {choice.spec: effort_of(choice, scenario) for choice in scenario.policies}
+                long_first = sorted(runs, key=lambda run: -efforts[run.choice.spec])
                 try:
                     self._run_apart(long_first, at_once, NEEDS_BYTES + NEEDS_A_TASK_BYTES * tasks)
                 finally:
