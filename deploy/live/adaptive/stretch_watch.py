@@ -32,12 +32,16 @@ LEAD_S = 0.15
 """Real seconds between writing a change and its effect, so that all processes have read it."""
 
 
-def told_changes(time_: EmulatedTime, others: Sequence[float], epoch_s: float) -> list[list[float]]:
+def told_changes(
+    time_: EmulatedTime, others: Sequence[float], epoch_s: float, end_s: float
+) -> list[list[float]]:
     """Return a list [t, stretch, cores] for each change of the stretch that `time_` has recorded.
 
     The stretch is the number of real seconds per emulated second. The first list has the time 0. `t` is in
     emulated seconds since the run's start `epoch_s`, a Unix time. `others` contains, for each change, the
-    number of cores that other programs used. This number, rounded, is `cores`.
+    number of cores that other programs used. This number, rounded, is `cores`. Changes are recorded `LEAD_S`
+    before they take effect; one that would be after the run's end, `end_s` emulated seconds after its start,
+    is left out.
     """
     start_s = time_.emulated_s(epoch_s)
     rows = [
@@ -45,7 +49,7 @@ def told_changes(time_: EmulatedTime, others: Sequence[float], epoch_s: float) -
         for (real_s, stretch), cores in zip(time_.changes, others, strict=True)
     ]
     before = sum(1 for row in rows if row[0] == 0)
-    return rows[max(0, before - 1) :]
+    return [row for row in rows[max(0, before - 1) :] if row[0] <= end_s]
 
 
 class StretchWatch:
@@ -91,7 +95,7 @@ class StretchWatch:
         epoch_s, now_s = self._clock.epoch_s, self._clock.now_s()
         if not epoch_s or now_s <= 0:
             return {}
-        changes = told_changes(self._file.time, self._others, epoch_s)
+        changes = told_changes(self._file.time, self._others, epoch_s, now_s)
         return {
             "changes": changes,
             "largest": max(stretch for _, stretch, _ in changes),

@@ -217,6 +217,12 @@ def test_this_hosts_own_figures_can_be_read() -> None:
 
 def test_a_runs_changes_begin_with_the_stretch_at_its_start() -> None:
     time = EmulatedTime([(100.0, 1.0), (105.0, 2.0), (130.0, 4.0), (150.0, 1.0)])
-    told = told_changes(time, [0.0, 1.0, 1.5, 0.111], 110.0)
+    told = told_changes(time, [0.0, 1.0, 1.5, 0.111], 110.0, 15.0)
     assert told == [[0.0, 2.0, 1.0], [10.0, 4.0, 1.5], [15.0, 1.0, 0.11]]
-    assert told_changes(EmulatedTime([(100.0, 3.0)]), [0.0], 110.0) == [[0.0, 3.0, 0.0]]
+    assert told_changes(EmulatedTime([(100.0, 3.0)]), [0.0], 110.0, 0.001) == [[0.0, 3.0, 0.0]]
+
+
+def test_a_change_that_would_come_after_the_runs_end_is_not_told() -> None:
+    time = EmulatedTime([(100.0, 1.0), (105.0, 2.0), (130.0, 4.0), (150.0, 1.0)])
+    told = told_changes(time, [0.0, 1.0, 1.5, 0.111], 110.0, 14.99)
+    assert told == [[0.0, 2.0, 1.0], [10.0, 4.0, 1.5]]
