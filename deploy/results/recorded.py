@@ -28,7 +28,7 @@ HELD_ROWS = 200_000
 """The number of table rows kept in memory, so that views do not read the same tables again."""
 
 
-MANY_GROUPS = 64
+MANY_GROUPS = 32
 """The number of groups of decisions from which metrics and the timeline do without repeated ones."""
 MEASURED = {
     "attempts": [
