@@ -95,7 +95,7 @@ def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], parts: Ru
         doubts=doubts(fidelity),
         trust=_trust(fidelity),
         several_policies=len(policies) > 1,
-        why=why.explanation(figures, parts.facts.get, jobs),
+        why=why.explanation(figures, parts.facts, jobs),
         why_note=_why_note(run),
         comparison=report_tables.comparison(figures),
         comparison_note=_comparison_note(run),

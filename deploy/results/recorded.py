@@ -85,8 +85,7 @@ class Recorded:
         needed are in them, and only the columns `MEASURED` of attempts and heartbeats.
         """
         key = (policy, repeat)
-        groups = self._groups_of("decisions", key)
-        if len(groups) < MANY_GROUPS or key in self._held:
+        if len(self._groups_of("decisions", key)) < MANY_GROUPS or key in self._held:
             return self.tables(policy, repeat)
         if self._few is None or self._few[0] != key:
             self._few = None
@@ -95,7 +94,7 @@ class Recorded:
             }
             drawn = drawn_nodes([str(node["node"]) for node in self._run.nodes], len(read["attempts"]))
             keep = partial(needed, drawn=drawn)
-            read["decisions"] = read_table(self._out, "decisions", key, list(groups), coded=True, keep=keep)
+            read["decisions"] = self._read("decisions", key, keep=keep)
             self._few = key, self._select(read, key)
         return self._few[1]
 
@@ -105,14 +104,15 @@ class Recorded:
         If there are very many decisions, `nodes` must be those that are drawn.
         """
         key, mine = (policy, repeat), self.measured(policy, repeat)
-        is_whole = self._few is None or self._few[1] is not mine
-        read = {table: mine.tables[table] for table in VIEWED}
-        if not is_whole:
+        tables = dict(mine.tables)
+        if self._few is not None and self._few[1] is mine:  # Attempts and heartbeats lack columns.
             keep = partial(_is_of, nodes=nodes)
-            read |= {table: self._read(table, key, keep=keep) for table in MEASURED}
+            tables |= self._select(
+                {table: self._read(table, key, keep=keep) for table in MEASURED}, key
+            ).tables
         for table in ("attempts", "decisions", "heartbeats"):
-            read[table] = read[table][_is_of(read[table], nodes)].reset_index(drop=True)
-        return replace(mine, tables=read) if is_whole else self._select(read, key)
+            tables[table] = tables[table][_is_of(tables[table], nodes)].reset_index(drop=True)
+        return replace(mine, tables=tables)
 
     def _select(self, read: Mapping[str, pd.DataFrame], key: Key) -> RunTables:
         return select(read, self._run.nodes, *key, self._run.isolated_s, self._window)

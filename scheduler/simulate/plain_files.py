@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, chain, groupby, pairwise
+from itertools import accumulate, chain, groupby, pairwise, repeat
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -109,7 +109,7 @@ class PlainFiles:
             ends=np.cumsum(copies, dtype=np.int32),
             offsets=np.cumsum(sizes) - sizes,
         )
-        self._add(path, 0.0, lengths, replication, copies, holders, is_input=True)
+        self._add([path], [0.0], [len(sizes)], sizes, replication, copies, holders, is_input=True)
         return file
 
     def add_inputs(self, files: Sequence[tuple[str, Sequence[int]]], replication: int) -> list[PlacedFile]:
@@ -134,18 +134,12 @@ class PlainFiles:
         placer: InputPlacer,
     ) -> list[PlacedFile]:
         """Add input files of one block each, which have the sizes `lengths`, with nodes chosen by `placer`."""
-        first, files, count = self._next_block(), self._files, len(inputs)
+        first, count = self._next_block(), len(inputs)
         numbers = np.arange(first, first + count)
         chosen = placer.place_inputs(block_ids(numbers), lengths, replication)
         holders: Values = self._placed_numbers[chosen]
-        files.paths.extend(path for path, _ in inputs)
-        files.made_s.extend([0.0] * count)
-        files.is_input.extend([True] * count)
-        files.replication.extend([replication] * count)
-        files.ends.extend((numbers - self._first + 1).tolist())
-        files.lengths.frombytes(lengths.tobytes())
-        files.copies.frombytes(np.full(count, replication, np.int32).tobytes())
-        files.holders.frombytes(holders.tobytes())
+        paths, copies = [path for path, _ in inputs], np.full(count, replication, np.int32)
+        self._add(paths, [0.0] * count, [1] * count, lengths, replication, copies, holders, is_input=True)
         ends, offsets = np.full(1, replication, np.int32), np.zeros(1, np.int64)
         return [
             PlacedFile(
@@ -200,7 +194,8 @@ class PlainFiles:
             places.append(nodes)
         copies = np.fromiter(map(len, places), np.int32, len(places))
         holders = np.array(self._numbers(places), np.int32)
-        self._add(path, now_s, lengths, replication, copies, holders, is_input=False)
+        sizes = np.array(lengths, np.int64)
+        self._add([path], [now_s], [len(sizes)], sizes, replication, copies, holders, is_input=False)
 
     def add_outputs(self, outputs: WrittenFiles, replication: int) -> None:
         """Add output files, in order, as `add_output` does. Raises NoNodes if no node can hold a block.
@@ -214,7 +209,8 @@ class PlainFiles:
                 blocks, writer, name = lengths[low:high].tolist(), writers[file], placed_as[file]
                 self.add_output(made_s[file], paths[file], blocks, replication, writer=writer, placed_as=name)
             return
-        first, files, numbers = self._next_block(), self._files, counts.tolist()
+        self._next_block()
+        numbers = counts.tolist()
         names = (
             f"{name}:{index}"
             for name, count in zip(placed_as, numbers, strict=True)
@@ -222,14 +218,9 @@ class PlainFiles:
         )
         by_block = np.repeat(self._placer.numbers_of(writers), counts)
         chosen = self._placer.place_outputs(names, by_block, lengths, replication)
-        files.paths.extend(paths)
-        files.made_s.extend(made_s)
-        files.is_input.extend([False] * len(paths))
-        files.replication.extend([replication] * len(paths))
-        files.ends.extend((first - self._first + np.cumsum(counts)).tolist())
-        files.lengths.frombytes(lengths.tobytes())
-        files.copies.frombytes(np.full(len(chosen), replication, np.int32).tobytes())
-        files.holders.frombytes(self._placed_numbers[chosen.ravel()].tobytes())
+        copies: Values = np.full(len(chosen), replication, np.int32)
+        holders: Values = self._placed_numbers[chosen.ravel()]
+        self._add(paths, made_s, numbers, lengths, replication, copies, holders, is_input=False)
 
     def place_many(self) -> None:
         """Choose nodes with compiled code from now on, until the next `tell`. This pays for many blocks."""
@@ -253,24 +244,26 @@ class PlainFiles:
 
     def _add(
         self,
-        path: str,
-        now_s: float,
-        lengths: Sequence[int],
+        paths: Sequence[str],
+        made_s: Sequence[float],
+        counts: Sequence[int],
+        lengths: Values,
         replication: int,
         copies: Values,
         holders: Values,
         *,
         is_input: bool,
     ) -> None:
+        """Add files with `counts` blocks each. The arrays are about the blocks of all of them."""
         files = self._files
-        files.paths.append(path)
-        files.made_s.append(now_s)
-        files.is_input.append(is_input)
-        files.replication.append(replication)
-        files.lengths.extend(lengths)
+        files.ends.extend(map(add, accumulate(counts), repeat(len(files.lengths))))
+        files.paths.extend(paths)
+        files.made_s.extend(made_s)
+        files.is_input.extend([is_input] * len(paths))
+        files.replication.extend([replication] * len(paths))
+        files.lengths.frombytes(lengths.tobytes())
         files.copies.frombytes(copies.tobytes())
         files.holders.frombytes(holders.tobytes())
-        files.ends.append(len(files.lengths))
         if (copies != replication).any():
             self.tell()  # The NameNode has to order copies.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from schedbed.deploy.results.measures.coded import Coded
-from schedbed.deploy.results.measures.passed_over import WAITS_FOR_DATA
+from schedbed.deploy.results.measures.passed_over import waits_for_data
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,10 +27,9 @@ def needed(decisions: pd.DataFrame, drawn: Collection[str]) -> np.ndarray:
     several such skips to the end of the last one is the same without those between. Launches are not needed,
     since the attempts say when they were. All decisions about the nodes in `drawn` are needed.
     """
-    reasons, jobs = Coded.of(decisions["reason"]), Coded.of(decisions["job"])
-    for_data = np.array([name.startswith(WAITS_FOR_DATA) for name in reasons.names], bool)
+    jobs = Coded.of(decisions["job"])
     is_skip = (decisions["answer"] == "skip").to_numpy(bool)
-    said = np.where(is_skip, 1 + for_data[reasons.codes], 0)
+    said = np.where(is_skip, 1 + waits_for_data(decisions["reason"]), 0)
     about = 2 * jobs.codes + (decisions["kind"] == "reduce").to_numpy(bool)
     order = np.argsort(about, kind="stable")
     about, said, t = about[order], said[order], decisions["t"].to_numpy(float)[order]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from schedbed.deploy.results.measures.coded import Coded, filled, order_by, places_of
+from schedbed.deploy.results.measures.coded import Coded, order_by, places_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,9 +53,7 @@ class SkipWindows:
         end = np.where(firsts[job] + at < ends[job], given[np.minimum(firsts[job] + at, len(known))], np.inf)
         follows = np.append(job[1:] == job[:-1], False)[: len(job)]
         following = np.where(follows, np.append(start[1:], np.inf)[: len(start)], np.inf)
-        reasons = Coded.of(filled(skips["reason"]))
-        is_data = np.array([name.startswith(WAITS_FOR_DATA) for name in reasons.names], bool)
-        for_data = is_data[reasons.codes[order]] if len(order) else np.zeros(0, bool)
+        for_data = waits_for_data(skips["reason"])[order]
         return SkipWindows(jobs, job, start, np.minimum(end, following), for_data)
 
     def around(
@@ -124,6 +122,13 @@ class PassedWaits:
         )
         made[self.tasks] = until - since
         return made
+
+
+def waits_for_data(reasons: pd.Series) -> np.ndarray:
+    """Return a boolean array that is true for the reasons of skips for locality."""
+    coded = Coded.of(reasons)
+    is_for_data = np.array([name.startswith(WAITS_FOR_DATA) for name in coded.names], bool)
+    return is_for_data[coded.codes]
 
 
 def counted_before(

@@ -4,7 +4,7 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,8 +29,15 @@ class Steps:
 
         The delta `deltas[i]` occurs at `times[i]`. The times may be in any order.
         """
+        [made] = Steps.of_all(times, [deltas])
+        return made
+
+    @staticmethod
+    def of_all(times: np.ndarray, several: Sequence[np.ndarray]) -> list[Steps]:
+        """Return the functions of `of` for each of several arrays of deltas, which occur at the same times."""
         order = np.argsort(times, kind="stable")
-        return Steps(times[order], np.cumsum(deltas[order]))
+        ordered = times[order]
+        return [Steps(ordered, np.cumsum(deltas[order])) for deltas in several]
 
     def integral(self, at: np.ndarray) -> np.ndarray:
         """Return the area under the function up to each time in `at`."""

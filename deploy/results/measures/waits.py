@@ -19,8 +19,13 @@ SIZES = {"small": 10, "medium": 100, "large": math.inf}
 
 def sizes_of(jobs: pd.DataFrame) -> list[str]:
     """Return the size class (`small`, `medium` or `large`) of each row of a table of jobs."""
+    return np.array(list(SIZES))[_size_places(jobs)].tolist()
+
+
+def _size_places(jobs: pd.DataFrame) -> np.ndarray:
+    """Return the position in `SIZES` of the size class of each row of a table of jobs."""
     tasks = (jobs["maps"] + jobs["reduces"]).to_numpy(float)
-    return np.array(list(SIZES))[np.searchsorted(list(SIZES.values()), tasks)].tolist()
+    return np.searchsorted(np.array([*SIZES.values()]), tasks)
 
 
 def spread(times: np.ndarray) -> dict[str, float]:
@@ -62,8 +67,7 @@ def size_rows(jobs: pd.DataFrame) -> dict[str, np.ndarray]:
 
     Classes without jobs are left out.
     """
-    counts = (jobs["maps"] + jobs["reduces"]).to_numpy(float)
-    classes = np.searchsorted(np.array([*SIZES.values()]), counts)
+    classes = _size_places(jobs)
     rows = {size: np.flatnonzero(classes == place) for place, size in enumerate(SIZES)}
     return {size: mine for size, mine in rows.items() if len(mine)}
 

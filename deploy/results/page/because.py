@@ -7,7 +7,7 @@ method.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,8 +29,8 @@ REASONS: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 """Causes of a difference of completion times: the parts of `time_s` for each, and the sentence."""
 
-Runs = Callable[[str], RunFacts | None]
-"""A function that returns the facts about a policy's first repeat, or None if the policy was not started."""
+Runs = Mapping[str, RunFacts]
+"""The facts about each policy's first repeat. Policies that were not started are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ def of_slowdown(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
     """Return the cause of a difference of mean slowdowns between the two policies in `pair`.
 
     The cause names the size class of jobs that makes most of the difference. It also names the part of their
-    completion time that differs most between the policies. `runs` returns the facts about each policy.
+    completion time that differs most between the policies. `runs` contains the facts about each policy.
     """
     found = {
         size: (share, both)
@@ -127,7 +127,7 @@ def _parts(policies: Policies, pair: ComparedPair, runs: Runs) -> list[_TimePart
 
 
 def _sizes(pair: ComparedPair, runs: Runs) -> Mapping[str, float]:
-    first = runs(pair.loser)
+    first = runs.get(pair.loser)
     return {} if first is None else first.sizes
 
 
@@ -152,7 +152,7 @@ def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
     share of the slots that they occupied. The cause is empty if these shares add up to less than half. `runs`
     returns the facts about each policy.
     """
-    first = runs(pair.loser)
+    first = runs.get(pair.loser)
     held = {} if first is None else first.held.get(size, {})
     named = sorted(held, key=lambda name: -held[name])[:NAMED_MAX]
     named = named[: 1 + sum(np.cumsum([held[name] for name in named])[:-1] < HELD)]
@@ -196,7 +196,7 @@ def of_locality(pair: ComparedPair, runs: Runs) -> Cause:
     The evidence is the mean duration of maps under both policies, and how often the better policy skipped a
     job to wait for its data.
     """
-    told, first = _maps_ran(pair, runs), runs(pair.winner)
+    told, first = _maps_ran(pair, runs), runs.get(pair.winner)
     if first is not None and first.waits_for_data:
         told += f"; {pair.winner} passed a job over {first.waits_for_data:,} times to wait for its data"
     return Cause(evidence=told)
@@ -209,7 +209,7 @@ def _maps_ran(pair: ComparedPair, runs: Runs) -> str:
     """
     means: list[str] = []
     for name in (pair.winner, pair.loser):
-        first = runs(name)
+        first = runs.get(name)
         if first is None or first.map_s is None:
             return ""
         means.append(f"{seconds(first.map_s)} s under {name}")

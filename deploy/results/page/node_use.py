@@ -105,13 +105,8 @@ def _spread(
 
     A box extends from its `start` to its `end` and has the height of the value.
     """
-    times = np.concatenate([start, end])
-    order = np.argsort(times, kind="stable")
-    times = times[order]
-    return [
-        np.diff(Steps(times, np.cumsum(np.concatenate([value, -value])[order])).integral(edges))
-        for value in values
-    ]
+    deltas = [np.concatenate([value, -value]) for value in values]
+    return [np.diff(steps.integral(edges)) for steps in Steps.of_all(np.concatenate([start, end]), deltas)]
 
 
 def _silenced(faults: pd.DataFrame, node: str, edges: np.ndarray) -> np.ndarray:

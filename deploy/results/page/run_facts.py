@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from schedbed.deploy.results.measures.coded import Coded, filled
-from schedbed.deploy.results.measures.passed_over import WAITS_FOR_DATA
+from schedbed.deploy.results.measures.coded import Coded
+from schedbed.deploy.results.measures.passed_over import waits_for_data
 from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.measures.waits import SIZES, sizes_of
@@ -64,9 +64,7 @@ def _map_s(run: RunTables) -> float | None:
 
 def _waits_for_data(run: RunTables) -> int:
     data = run.tables["decisions"]
-    reasons = Coded.of(filled(data["reason"]))
-    waits = np.array([name.startswith(WAITS_FOR_DATA) for name in reasons.names], bool)
-    return int((waits[reasons.codes] & (data["answer"] == "skip").to_numpy(bool)).sum()) if len(data) else 0
+    return int((waits_for_data(data["reason"]) & (data["answer"] == "skip").to_numpy(bool)).sum())
 
 
 def held_slots(run: RunTables, sizes: list[str]) -> dict[str, dict[str, float]]:

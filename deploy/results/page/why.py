@@ -76,15 +76,14 @@ class Explanation:
 def explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explanation:
     """Return the explanation of a run's result, made from the content of summary.json.
 
-    `runs` returns the facts about a policy's first repeat, and `jobs` the tables of jobs of all repeats. Policies
+    `runs` contains the facts about each policy's first repeat, and `jobs` the tables of jobs of all repeats. Policies
     are named without their parameters if the names stay unique.
     """
     short = short_names(list(summary["policies"]))
-    long = {short[name]: name for name in short}
     named = {short[name]: policy for name, policy in summary["policies"].items()}
     return _explanation(
         {**summary, "policies": named},
-        lambda name: runs(long[name]),
+        {short[name]: facts for name, facts in runs.items()},
         {short[name]: tables for name, tables in jobs.items()},
     )
 

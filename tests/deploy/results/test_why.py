@@ -104,7 +104,7 @@ def runs(small: Path) -> Runs:
     )
     tables = {**made["fifo"].tables, "jobs": jobs, "attempts": attempts}
     made["fifo"] = replace(made["fifo"], tables=tables)
-    return {name: RunFacts.of(run) for name, run in made.items()}.get
+    return {name: RunFacts.of(run) for name, run in made.items()}
 
 
 def jobs_of(completions: dict[str, list[float]], repeats: int = 5) -> dict[str, dict[int, pd.DataFrame]]:
@@ -256,7 +256,7 @@ def test_every_policy_has_its_sentences_with_their_numbers(small: Path) -> None:
     recorded = Recorded(small, run)
     runs = {name: RunFacts.of(recorded.tables(name, 0)) for name in run.policies}
     jobs = {name: {r: recorded.jobs(name, r).counted.jobs for r in range(3)} for name in run.policies}
-    told = why.explanation(figures, runs.get, jobs)
+    told = why.explanation(figures, runs, jobs)
     for sentences in (told.sentences, *told.rest.values()):
         assert 1 <= len(sentences) <= 3 and all(each.evidence for each in sentences)
     assert set(told.rest) < {"fifo", "fair", "delay"}

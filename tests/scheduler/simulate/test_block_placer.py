@@ -43,16 +43,20 @@ def drawn_index(luck: Coin) -> NodeIndex:
     return NodeIndex([CandidateNode(f"n{i}", rack, load) for i, (rack, load) in enumerate(drawn)])
 
 
+def drawn_indexes(luck: Coin) -> tuple[NodeIndex, NodeIndex]:
+    """Return a random index of nodes, and an equal one."""
+    index = drawn_index(luck)
+    nodes = [CandidateNode(node, index.racks[node], index.load_bytes[node]) for node in index.names]
+    return index, NodeIndex(nodes)
+
+
 def hold_against_python(seed: int) -> tuple[int, int]:
     """Place some blocks of outputs and of an input in both ways, and assert that nodes and loads are equal.
 
     Return the numbers of blocks of both kinds that were placed.
     """
     luck = chance(seed, "test")
-    index = drawn_index(luck)
-    known = NodeIndex(
-        [CandidateNode(node, index.racks[node], index.load_bytes[node]) for node in index.names]
-    )
+    index, known = drawn_indexes(luck)
     count = luck.randint(1, min(5, len(index.names)))
     lengths = [luck.choice((1, 7, 1 << 20, 1 << 44)) for _ in range(luck.randint(1, 30))]
     writers = [luck.choice([*index.names, "a client"]) for _ in lengths]
@@ -165,10 +169,7 @@ def hold_single_against_python(seed: int) -> int:
     Return the number of files.
     """
     luck = chance(seed, "single")
-    index = drawn_index(luck)
-    known = NodeIndex(
-        [CandidateNode(node, index.racks[node], index.load_bytes[node]) for node in index.names]
-    )
+    index, known = drawn_indexes(luck)
     count = luck.randint(1, min(5, len(index.names)))
     lengths = [luck.choice((1, 7, 1 << 20, 1 << 44)) for _ in range(luck.randint(1, 40))]
     blocks = [f"blk_{number:010d}" for number in range(len(lengths))]
