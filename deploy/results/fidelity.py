@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedbed.deploy.results.measures.coded import Coded
-from schedbed.deploy.results.metrics import RESOURCES, UTIL_COLUMN, heartbeat_intervals
+from schedbed.deploy.results.measures.heartbeat_spans import HeartbeatSpans
+from schedbed.deploy.results.metrics import RESOURCES, UTIL_COLUMN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -270,17 +270,15 @@ def window_shares(heartbeats: pd.DataFrame, resources: Sequence[str]) -> dict[st
 
     Windows are left out if heartbeats cover less than half of them.
     """
-    import pandas as pd
-
-    covered = heartbeat_intervals(heartbeats)
-    areas = {each: heartbeats[UTIL_COLUMN[each]].fillna(0.0).to_numpy(float) * covered for each in resources}
-    window = (heartbeats["t"].to_numpy(float) / WINDOW_S).astype(int)
-    nodes, windows = Coded.of(heartbeats["node"]), int(window.max(initial=0)) + 1
-    table = pd.DataFrame({**areas, "covered": covered})
-    sums = table.groupby(nodes.codes * windows + window, sort=True).sum()
-    sums = sums[sums["covered"] > WINDOW_S / 2]
-    rows = Coded(sums.index.to_numpy() // windows, nodes.names).rows()
-    shares = {each: (sums[each] / sums["covered"]).to_numpy(float) for each in resources}
+    spans = HeartbeatSpans.of(heartbeats)
+    areas = [
+        heartbeats[UTIL_COLUMN[each]].fillna(0.0).to_numpy(float)[spans.order] * spans.covered
+        for each in resources
+    ]
+    nodes, (covered, *sums) = spans.sums(WINDOW_S, [spans.covered, *areas])
+    kept = np.flatnonzero(covered > WINDOW_S / 2)
+    rows = nodes[kept].rows()
+    shares = {each: area[kept] / covered[kept] for each, area in zip(resources, sums, strict=True)}
     return {each: {node: values[mine] for node, mine in rows.items()} for each, values in shares.items()}
 
 

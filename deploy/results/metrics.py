@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedbed.deploy.results.measures import waits
-from schedbed.deploy.results.measures.coded import Coded, order_by, places_of
+from schedbed.deploy.results.measures.coded import Coded, places_of
+from schedbed.deploy.results.measures.heartbeat_spans import HeartbeatSpans
 from schedbed.deploy.results.measures.job_time import job_time
 from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.series import Intervals, active_users, share_ratios
@@ -327,13 +328,7 @@ def heartbeat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
     """Return, for each heartbeat, the seconds since the node's previous heartbeat, or 0 for the node's first
     one.
     """
-    times, nodes = heartbeats["t"].to_numpy(float), Coded.of(heartbeats["node"]).codes
-    order = order_by(nodes, times)
-    gaps = np.zeros(len(times))
-    is_same = nodes[order[1:]] == nodes[order[:-1]]
-    follows, before = order[1:][is_same], order[:-1][is_same]
-    gaps[follows] = np.nan_to_num(times[follows] - times[before])
-    return np.clip(gaps, 0.0, None)
+    return HeartbeatSpans.of(heartbeats).in_rows()
 
 
 def concurrency(run: RunTables) -> float:

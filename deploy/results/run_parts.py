@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from schedbed.deploy.results import summary, timeline
+from schedbed.deploy.results import metrics, summary, timeline
 from schedbed.deploy.results.page import report_data
 from schedbed.deploy.results.page.run_facts import RunFacts
 from schedbed.deploy.results.recorded import VIEWED, Key, Recorded
@@ -45,15 +45,16 @@ def make_parts(out: Path, run: RunFile, recorded: Recorded, *, with_report: bool
     frame = report_data.frame(run, recorded) if with_report else None
     shown = report_data.first_runs(run) if with_report else []
     pieces = timeline.pieces(out, run, recorded)
-    steps: dict[Key, list[Step]] = {}
+    steps: dict[Key, dict[str, Step]] = {}
     for piece in pieces:
         key = (piece.policy, piece.repeat)
-        steps[key] = [
-            partial(_measures, run, recorded, key),
-            partial(timeline.write_piece, piece, run, recorded),
-        ]
+        steps[key] = {
+            "metrics": partial(_metrics, recorded, key),
+            "timeline": partial(timeline.write_piece, piece, run, recorded),
+        }
         if frame is not None and key in shown:
-            steps[key].append(partial(_drawn, frame, run, recorded, key))
+            steps[key]["drawn"] = partial(_drawn, frame, run, recorded, key)
+        steps[key]["fidelity"] = partial(_fidelity, run, recorded, key)
     try:
         made = _do_all(recorded, steps, cores_for(run))
         timeline.join(out, pieces)
@@ -61,33 +62,40 @@ def make_parts(out: Path, run: RunFile, recorded: Recorded, *, with_report: bool
         for piece in pieces:
             with suppress(FileNotFoundError):
                 piece.path.unlink()
-    drawn = [made[key][-1] for key in shown]
+    drawn = [made[key]["drawn"] for key in shown]
+    of_records = [made[record.policy, record.repeat] for record in summary.in_order(run)]
     return RunParts(
-        measures=[made[record.policy, record.repeat][0] for record in summary.in_order(run)],
+        measures=[(each["metrics"], each["fidelity"]) for each in of_records],
         data={} if frame is None else report_data.joined(frame, [data for data, _ in drawn]),
         facts={key[0]: RunFacts(**facts) for key, (_, facts) in zip(shown, drawn, strict=True) if facts},
     )
 
 
-def _do_all(recorded: Recorded, steps: Mapping[Key, list[Step]], cores: int) -> dict[Key, list[Any]]:
+def _do_all(
+    recorded: Recorded, steps: Mapping[Key, Mapping[str, Step]], cores: int
+) -> dict[Key, dict[str, Any]]:
     """Do the steps of each run, on several cores if `cores` is more than 1. Return the results of each run."""
     if cores > 1 and len(steps) == 1:
         [(key, mine)] = steps.items()
         recorded.measured(*key)  # All processes use these tables.
-        return {key: share(mine, cores)}
+        return {key: dict(zip(mine, share(list(mine.values()), cores), strict=True))}
     largest_first = sorted(steps, key=lambda key: -sum(recorded.count(table, *key) for table in VIEWED))
     works = [partial(_in_turn, steps[key]) for key in largest_first]
     return dict(zip(largest_first, share(works, cores), strict=True))
 
 
-def _in_turn(steps: list[Step]) -> list[Any]:
-    return [step() for step in steps]
+def _in_turn(steps: Mapping[str, Step]) -> dict[str, Any]:
+    return {name: step() for name, step in steps.items()}
 
 
-def _measures(run: RunFile, recorded: Recorded, key: Key) -> summary.Measures:
+def _metrics(recorded: Recorded, key: Key) -> dict[str, Any]:
+    return metrics.measure(recorded.measured(*key))
+
+
+def _fidelity(run: RunFile, recorded: Recorded, key: Key) -> dict[str, Any]:
     record = run.run(*key)
     assert record is not None
-    return summary.measures(run, recorded, record)
+    return summary.fidelity_of(run, record, recorded.measured(*key))
 
 
 def _drawn(frame: report_data.Frame, run: RunFile, recorded: Recorded, key: Key) -> tuple[Any, Any]:

@@ -14,7 +14,6 @@ from schedbed.deploy.results.measures.approximate_rates import approximate_rates
 from schedbed.deploy.results.measures.changed_stretch import changed_stretch
 from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.window import Window
-from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.tasks.errors import BadInput
 
@@ -28,12 +27,6 @@ Measures = tuple[dict[str, Any], dict[str, Any]]
 def in_order(run: RunFile) -> list[RunRecord]:
     """Return the records of a run in the order in which `build` takes their measures."""
     return sorted(run.runs, key=lambda record: record.repeat)
-
-
-def measures(run: RunFile, recorded: Recorded, record: RunRecord) -> Measures:
-    """Return the metrics and the fidelity of one policy in one repeat, computed from its tables."""
-    mine = recorded.measured(record.policy, record.repeat)
-    return metrics.measure(mine), fidelity_of(run, record, mine)
 
 
 def build(run: RunFile, of_records: Iterable[Measures]) -> dict[str, Any]:

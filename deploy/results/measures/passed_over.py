@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,34 +56,24 @@ class SkipWindows:
         for_data = waits_for_data(skips["reason"])[order]
         return SkipWindows(jobs, job, start, np.minimum(end, following), for_data)
 
-    def around(
-        self, place: np.ndarray, since: np.ndarray, until: np.ndarray, *, for_data: bool | None = None
-    ) -> PassedWaits:
+    def around(self, place: np.ndarray, since: np.ndarray, until: np.ndarray) -> PassedWaits:
         """Return the waits of tasks together with the time spans in which the tasks' jobs were skipped.
 
         `place` contains, for each task, the index of its job in the attribute `jobs`, or -1 if the job was
-        never skipped. `since` and `until` are the start and the end of each wait. If `for_data` is not None,
-        only the time spans with this value of the attribute `for_data` are used.
+        never skipped. `since` and `until` are the start and the end of each wait.
         """
         tasks = np.flatnonzero(place >= 0)
-        chosen = np.zeros(len(self.jobs), bool)
-        chosen[place[tasks]] = True
-        rows = np.flatnonzero(chosen[self.job])
-        if for_data is not None:
-            rows = rows[self.for_data[rows] == for_data]
-        job, start = self.job[rows], self.start[rows]
-        firsts, ends = _edges(job, len(self.jobs))
-        of = place[tasks]
+        of, times = place[tasks], (since[tasks], until[tasks])
+        begun = tuple(counted_before(self.job, self.start, of, t, inclusive=True) for t in times)
+        return PassedWaits(len(place), tasks, of, times, begun, self)
 
-        def at(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            count = counted_before(job, start, of, t, inclusive=True)
-            return count > 0, np.clip(firsts[of] + count - 1, 0, max(0, len(rows) - 1))
+    def __getitem__(self, rows: np.ndarray) -> SkipWindows:
+        """Return only the time spans in the given rows, which must be in ascending order."""
+        return SkipWindows(self.jobs, self.job[rows], self.start[rows], self.end[rows], self.for_data[rows])
 
-        spans = [(a, b) for a, b in zip(firsts.tolist(), ends.tolist(), strict=True) if b > a + 1]
-        lookups = (at(since[tasks]), at(until[tasks]))
-        return PassedWaits(
-            len(place), tasks, (since[tasks], until[tasks]), lookups, start, self.end[rows], spans
-        )
+    def edges(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the index of the first time span of each job, and the index after its last one."""
+        return _edges(self.job, len(self.jobs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +82,38 @@ class PassedWaits:
 
     count: int
     tasks: np.ndarray  # Indexes of tasks whose jobs were skipped.
+    of: np.ndarray  # The index of the job of each of these tasks in `windows.jobs`.
     times: tuple[np.ndarray, np.ndarray]  # The start and end of each wait.
-    lookups: tuple[tuple[np.ndarray, np.ndarray], ...]  # The last span begun by then, if any.
-    start: np.ndarray
-    end: np.ndarray
-    spans: list[tuple[int, int]]  # First and end index of each job's spans, if several.
+    begun: tuple[np.ndarray, ...]  # The number of the job's spans that have begun by then.
+    windows: SkipWindows
+
+    def of_tasks(self, chosen: np.ndarray) -> PassedWaits:
+        """Return only the waits of the tasks whose indexes are in the sorted array `chosen`.
+
+        In the result, the indexes of tasks are positions in `chosen`.
+        """
+        place = np.searchsorted(chosen, self.tasks)
+        rows = np.flatnonzero(np.append(chosen, -1)[place] == self.tasks)
+        of = self.of[rows]
+        firsts, ends = self.windows.edges()
+        jobs = np.flatnonzero(np.bincount(of, minlength=len(firsts)))
+        since, until = self.times
+        return PassedWaits(
+            len(chosen),
+            place[rows],
+            of,
+            (since[rows], until[rows]),
+            tuple(begun[rows] for begun in self.begun),
+            self.windows[_ranges(firsts[jobs], ends[jobs])],
+        )
+
+    def because(self, *, for_data: bool) -> PassedWaits:
+        """Return the same waits with only the time spans whose attribute `for_data` has this value."""
+        kept = self.windows.for_data == for_data
+        before = np.append(0, np.cumsum(kept))
+        firsts = self.windows.edges()[0][self.of]
+        begun = tuple(before[firsts + begun] - before[firsts] for begun in self.begun)
+        return replace(self, begun=begun, windows=self.windows[np.flatnonzero(kept)])
 
     def share(self, area: Area) -> np.ndarray:
         """Return, for each task, the integral of a function over the skipped parts of the task's wait.
@@ -105,20 +122,21 @@ class PassedWaits:
         function: `area(t)` is the integral of the function up to the time `t`. With `area(t) = t`, the
         results are the skipped seconds.
         """
-        made = np.zeros(self.count)
-        if not len(self.start):
+        made, start, end = np.zeros(self.count), self.windows.start, self.windows.end
+        if not len(start):
             return made
-        closed = np.where(
-            np.isinf(self.end), self.start, self.end
-        )  # An open span counts only up to the end of the wait.
-        began = area(self.start)
+        closed = np.where(np.isinf(end), start, end)  # An open span counts only up to the end of the wait.
+        began = area(start)
         gained = area(closed) - began
         before = np.zeros(len(gained))
-        for a, b in self.spans:
+        firsts, ends = self.windows.edges()
+        several = np.flatnonzero(ends > firsts + 1)
+        for a, b in zip(firsts[several].tolist(), ends[several].tolist(), strict=True):
             before[a + 1 : b] = np.cumsum(gained[a : b - 1])
+        lasts = [np.clip(firsts[self.of] + begun - 1, 0, len(start) - 1) for begun in self.begun]
         since, until = (
-            np.where(some, before[at] + (area(np.minimum(t, self.end[at])) - began[at]), 0.0)
-            for t, (some, at) in zip(self.times, self.lookups, strict=True)
+            np.where(begun > 0, before[at] + (area(np.minimum(t, end[at])) - began[at]), 0.0)
+            for t, begun, at in zip(self.times, self.begun, lasts, strict=True)
         )
         made[self.tasks] = until - since
         return made
@@ -155,3 +173,10 @@ def _edges(groups: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """
     ends = np.cumsum(np.bincount(groups, minlength=count))
     return np.append(0, ends)[:count], ends
+
+
+def _ranges(firsts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return the numbers from each first to before its end, one range after the other."""
+    lengths = ends - firsts
+    starts = np.cumsum(lengths) - lengths
+    return np.arange(int(lengths.sum())) + np.repeat(firsts - starts, lengths)

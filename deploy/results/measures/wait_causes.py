@@ -52,14 +52,13 @@ def task_causes(
         full_area = full.integrator()
         passed = SkipWindows.of(skips[skips["kind"] == kind], mine)
         place = places_of(passed.jobs, first["job"])
+        waits = passed.around(place[rows], since[rows], cut[rows])
         over_s = np.zeros(len(rows))
         for user, places in owner[rows].rows().items():
             at = rows[places]
             over = _with_a_fair_share(held.running(user), active, full, slots[kind]).integrator()
-            over_s[places] = _beside_skips(
-                over, since[at], cut[at], passed.around(place[at], since[at], cut[at])
-            )
-        parts = _of_tasks(since[rows], cut[rows], passed, place[rows], full_area, over_s)
+            over_s[places] = _beside_skips(over, since[at], cut[at], waits.of_tasks(places))
+        parts = _of_tasks(since[rows], cut[rows], waits, full_area, over_s)
         for cause, seconds in parts.items():
             found[cause][rows] = seconds
     return {cause: np.where(np.isnan(since), np.nan, seconds) for cause, seconds in found.items()}
@@ -81,22 +80,19 @@ def _splits(first: pd.DataFrame) -> np.ndarray:
 def _of_tasks(
     since: np.ndarray,
     until: np.ndarray,
-    passed: SkipWindows,
-    place: np.ndarray,
+    waits: PassedWaits,
     full: Area,
     over_s: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """Return a dictionary from cause to seconds for tasks which waited from `since` to `until`.
 
-    `passed` contains the time spans in which the policy skipped jobs, and `place` the index of each task's
-    job in `passed`. In these spans, the skip is the cause, even if no slot is free. `full` is a function that
-    returns the seconds without a free slot up to a time. `over_s` contains how many of these seconds the
-    task's user had at least a fair share of the slots, for each task.
+    `waits` contains the time spans in which the policy skipped the tasks' jobs. In these spans, the skip is
+    the cause, even if no slot is free. `full` is a function that returns the seconds without a free slot up
+    to a time. `over_s` contains how many of these seconds the task's user had at least a fair share of the
+    slots, for each task.
     """
-    data_s, held_s = (
-        passed.around(place, since, until, for_data=for_data).share(lambda t: t) for for_data in (True, False)
-    )
-    full_s = _beside_skips(full, since, until, passed.around(place, since, until))
+    data_s, held_s = (waits.because(for_data=for_data).share(lambda t: t) for for_data in (True, False))
+    full_s = _beside_skips(full, since, until, waits)
     rest_s = until - since - data_s - held_s - full_s
     return {
         "data": np.clip(data_s, 0.0, None),

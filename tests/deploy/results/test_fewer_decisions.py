@@ -45,7 +45,7 @@ def test_the_waits_of_tasks_keep_their_causes(seed: int) -> None:
             windows = SkipWindows.of(table[table["answer"] == "skip"], attempts)
             for for_data in (True, False):
                 for place in range(len(windows.jobs)):
-                    waits = windows.around(np.full(40, place), since, until, for_data=for_data)
+                    waits = windows.around(np.full(40, place), since, until).because(for_data=for_data)
                     shares.append((windows.jobs[place], for_data, waits.share(lambda at: at)))
         half = len(shares) // 2
         for (name, data, one), (other_name, other_data, other) in zip(

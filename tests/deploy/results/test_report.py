@@ -18,6 +18,7 @@ from schedbed.deploy.results.lanes import assign_lanes
 from schedbed.deploy.results.measures import waits
 from schedbed.deploy.results.page import report_tables
 from schedbed.deploy.results.recorded import Recorded
+from schedbed.deploy.results.run_parts import make_parts
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.scheduler.history import read_table, read_tables
 from schedbed.tasks.errors import BadInput
@@ -295,8 +296,8 @@ def test_no_figure_of_the_table_is_broken_on_a_narrow_terminal(folder: Path, wid
 
 def test_doubts_follow_the_table(tmp_path: Path) -> None:
     run = FakeRun(maps=10, host_load=1.0).write(tmp_path)
-    measured = [summary.measures(run, Recorded(tmp_path, run), record) for record in summary.in_order(run)]
-    text = table.plain(summary.write(tmp_path, run, measured))
+    parts = make_parts(tmp_path, run, Recorded(tmp_path, run), with_report=False)
+    text = table.plain(summary.write(tmp_path, run, parts.measures))
     assert "NO" in text and "not trusted: The host's CPU was saturated" in text
 
 

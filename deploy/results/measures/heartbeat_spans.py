@@ -1,0 +1,79 @@
+"""The time that each heartbeat of a node covers, and sums over the heartbeats of a node in a time window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from schedbed.deploy.results.measures.coded import Coded, order_by
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatSpans:
+    """The heartbeats of all nodes, sorted by node and time. Each covers the time since the previous one.
+
+    `order` contains the rows of the heartbeats in this order. The other arrays are in this order as well.
+    `covered` is in seconds, and 0 for the first heartbeat of a node.
+    """
+
+    order: np.ndarray
+    nodes: Coded
+    t: np.ndarray
+    covered: np.ndarray
+
+    @staticmethod
+    def of(heartbeats: pd.DataFrame) -> HeartbeatSpans:
+        """Return the sorted heartbeats of a table."""
+        times, nodes = heartbeats["t"].to_numpy(float), Coded.of(heartbeats["node"])
+        order = order_by(nodes.codes, times)
+        nodes, times = nodes[order], times[order]
+        gaps = np.nan_to_num(np.diff(times, prepend=times[:1]))
+        is_same = np.append(False, nodes.codes[1:] == nodes.codes[:-1])[: len(times)]
+        return HeartbeatSpans(order, nodes, times, np.clip(np.where(is_same, gaps, 0.0), 0.0, None))
+
+    def in_rows(self) -> np.ndarray:
+        """Return the covered seconds in the order of the table's rows."""
+        made = np.empty(len(self.order))
+        made[self.order] = self.covered
+        return made
+
+    def sums(self, window_s: float, values: Sequence[np.ndarray]) -> tuple[Coded, list[np.ndarray]]:
+        """Return the sum of each of `values` over the heartbeats of a node in each time window.
+
+        The windows are `window_s` seconds long. `values` are in the order of this object. The result is the
+        node of each sum, sorted by node and window, and the sums. Windows without heartbeats are left out.
+        """
+        window = (self.t / window_s).astype(int)
+        is_first = np.append(True, np.diff(self.nodes.codes) != 0) | np.append(True, np.diff(window) != 0)
+        firsts = np.flatnonzero(is_first[: len(window)])
+        return self.nodes[firsts], _sums(values, firsts)
+
+
+def _sums(several: Sequence[np.ndarray], firsts: np.ndarray) -> list[np.ndarray]:
+    """Return the sums of each array of values, from each first index to the next one.
+
+    Rounding errors are compensated (Kahan summation). All sums of an array are computed side by side.
+    """
+    rows = len(several[0])
+    sizes = np.diff(firsts, append=rows)
+    largest_first = np.argsort(-sizes, kind="stable")
+    starts = firsts[largest_first]
+    counts = [int((sizes > place).sum()) for place in range(int(sizes.max(initial=0)))]
+    made: list[np.ndarray] = []
+    for values in several:
+        total, lost = np.zeros(len(firsts)), np.zeros(len(firsts))
+        for place, count in enumerate(counts):
+            value = values[starts[:count] + place] - lost[:count]
+            new = total[:count] + value
+            lost[:count] = new - total[:count] - value
+            total[:count] = new
+        in_order = np.empty(len(firsts))
+        in_order[largest_first] = total
+        made.append(in_order)
+    return made
