@@ -98,7 +98,7 @@ def run_scenario(
         try:
             runs.run_all(folder, record, watch)
             if options.slowdowns:
-                record.isolated_s = isolated(scenario)
+                record.isolated_s = isolated(scenario, options)
             record.save(folder)
         finally:
             if record.runs:
@@ -127,15 +127,16 @@ def check_no_framework(scenario: ResolvedScenario) -> None:
         )
 
 
-def isolated(scenario: ResolvedScenario) -> dict[str, float]:
+def isolated(scenario: ResolvedScenario, options: RunOptions) -> dict[str, float]:
     """Simulate each job alone on the cluster. Return a dictionary from job id to the seconds that the job
     takes.
 
-    The simulator is imported in this function, since a live run needs it for nothing else.
+    The simulator is imported in this function, since a live run needs it for nothing else. After a live run,
+    jobs are simulated one after the other, since a process with threads must not fork.
     """
     from schedbed.deploy.simulated.isolated import isolated_times
 
-    return isolated_times(scenario)
+    return isolated_times(scenario, options.jobs if options.machines == "sim" else 1)
 
 
 def _tell_what_is_known(scenario: ResolvedScenario) -> None:

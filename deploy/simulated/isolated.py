@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.deploy.results.shared_work import share
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.simulated.job_ends import JobEnds
 from schedbed.deploy.simulated.simulated_runs import setup_of
@@ -17,11 +20,15 @@ from schedbed.tasks.workloads.planned import PlannedJob
 
 TASKS_MAX = 20_000
 """The most tasks of all different jobs. With more, no job is simulated: a mean over some would be misleading."""
+MANY_TASKS = 1_000
+"""The least number of tasks for which processes are forked."""
 ALONE = PolicyChoice(spec="fifo", given="fifo")
 
 
-def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
+def isolated_times(scenario: ResolvedScenario, at_once: int = 1) -> dict[str, float]:
     """Return the duration in s of each job, from submission to end, when it runs alone under FIFO.
+
+    At most `at_once` jobs are simulated at a time, in forked processes.
 
     The result is a dictionary from job id to duration. Faults are not injected. Jobs are left out if the
     costs of their applications would have to be measured first. Equal jobs are simulated once. If that would
@@ -36,12 +43,11 @@ def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
             same.append(job)
             if tasks > TASKS_MAX:
                 return {}
-    found: dict[str, float] = {}
-    for jobs in shapes.values():
-        seconds = _alone_s(scenario, jobs[0])
-        if seconds is not None:
-            found |= {job.job: seconds for job in jobs}
-    return found
+    firsts = [jobs[0] for jobs in shapes.values()]
+    dealt = [firsts[number::at_once] for number in range(at_once if tasks >= MANY_TASKS else 1)]
+    parts = share([partial(_each_alone_s, scenario, jobs) for jobs in dealt if jobs], at_once)
+    times = {job: seconds for part in parts for job, seconds in part.items()}
+    return {job.job: times[jobs[0].job] for jobs in shapes.values() if jobs[0].job in times for job in jobs}
 
 
 def _shape(job: PlannedJob) -> tuple[Any, ...]:
@@ -51,6 +57,12 @@ def _shape(job: PlannedJob) -> tuple[Any, ...]:
     """
     plain = (job.app, job.priority, job.input, job.maps, job.reduces, repr(dict(job.params)))
     return (*plain, job.map_demand, job.reduce_demand, job.map_costs, job.reduce_costs)
+
+
+def _each_alone_s(scenario: ResolvedScenario, jobs: Sequence[PlannedJob]) -> dict[str, float]:
+    """Return the seconds that each of the jobs takes alone. Jobs that cannot end are left out."""
+    times = {job.job: _alone_s(scenario, job) for job in jobs}
+    return {job: seconds for job, seconds in times.items() if seconds is not None}
 
 
 def _alone_s(scenario: ResolvedScenario, job: PlannedJob) -> float | None:

@@ -67,3 +67,17 @@ def test_it_is_at_least_1_and_unknown_where_the_time_alone_is() -> None:
     assert slowdown(jobs, {"a": 1.0, "b": 4.0, "c": 1.0})["mean"] == 1.5
     assert slowdown(jobs, {"a": 1.0})["mean"] == 2.0
     assert np.isnan(slowdown(jobs, {})["mean"])
+
+
+def test_several_jobs_at_a_time_take_what_each_takes_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = scenario(LARGE, SMALL | {"submit": "1s"}, SMALL | {"maps": 3}, SMALL | {"submit": "2s"})
+    one_by_one = isolated_times(jobs)
+    assert len(set(one_by_one.values())) > 1
+    monkeypatch.setattr(isolated, "MANY_TASKS", 1)
+    found: list[int] = []
+    shared = isolated.share
+    monkeypatch.setattr(
+        isolated, "share", lambda works, at_once: found.append(len(works)) or shared(works, at_once)
+    )
+    assert list(isolated_times(jobs, 2).items()) == list(one_by_one.items())
+    assert found == [2]
