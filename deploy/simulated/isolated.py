@@ -44,8 +44,9 @@ def isolated_times(scenario: ResolvedScenario, at_once: int = 1) -> dict[str, fl
             if tasks > TASKS_MAX:
                 return {}
     firsts = [jobs[0] for jobs in shapes.values()]
-    dealt = [firsts[number::at_once] for number in range(at_once if tasks >= MANY_TASKS else 1)]
-    parts = share([partial(_each_alone_s, scenario, jobs) for jobs in dealt if jobs], at_once)
+    shares = min(at_once, len(firsts)) if tasks >= MANY_TASKS else 1
+    works = [partial(_each_alone_s, scenario, firsts[number::shares]) for number in range(shares)]
+    parts = share(works, at_once)
     times = {job: seconds for part in parts for job, seconds in part.items()}
     return {job.job: times[jobs[0].job] for jobs in shapes.values() if jobs[0].job in times for job in jobs}
 

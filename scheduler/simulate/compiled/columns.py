@@ -116,12 +116,11 @@ def _tenths(values: Values) -> Values:
     return np.where(half_way, values, tenths / 10)
 
 
-def decisions(state: State, said: Labels, low: int, high: int) -> dict[str, Column]:
-    """Return the columns of the decisions table by name, for the rows `low` to `high` (exclusive).
+def decisions(rows: Values, said: Labels) -> dict[str, Column]:
+    """Return the columns of the decisions table by name, for rows of the loop's table.
 
     `said` converts numbers to ids and texts.
     """
-    rows = state.decision_rows[low:high]
     return {
         "t": rows["t"],
         "node": Text(rows["node"], said.nodes),
@@ -133,13 +132,12 @@ def decisions(state: State, said: Labels, low: int, high: int) -> dict[str, Colu
     }
 
 
-def heartbeats(state: State, said: Labels, decision_s: float, count: int) -> dict[str, Column]:
-    """Return the columns of the heartbeats table by name, for the first `count` rows.
+def heartbeats(rows: Values, said: Labels, decision_s: float) -> dict[str, Column]:
+    """Return the columns of the heartbeats table by name, for rows of the loop's table.
 
     `said` converts numbers to ids. `decision_s` is the JobTracker's service time of each heartbeat in
     seconds.
     """
-    rows = state.heartbeat_rows[:count]
     return {
         "t": rows["t"],
         "node": Text(rows["node"], said.nodes),
@@ -149,7 +147,7 @@ def heartbeats(state: State, said: Labels, decision_s: float, count: int) -> dic
         "disk_util": rows["disk"],
         "net_util": rows["net"],
         "memory_bytes": rows["memory"],
-        "service_s": np.full(count, decision_s),
+        "service_s": np.full(len(rows), decision_s),
     }
 
 

@@ -38,14 +38,15 @@ def twin_of(*originals: str) -> Callable[[F], F]:
 def entry(function: F) -> F:
     """Return the function as machine code that Python code can call.
 
-    The machine code is cached on disk, together with the compiled functions that the function calls.
+    Other threads run while it does. The machine code is cached on disk, together with the compiled functions
+    that the function calls.
     """
     before: str = CONFIG.CACHE_DIR
     folder = cache_folder()
     if folder is None:
-        return cast(F, numba.njit(function))
+        return cast(F, NJIT(nogil=True)(function))
     CONFIG.CACHE_DIR = str(folder)
     try:
-        return cast(F, numba.njit(cache=True)(function))
+        return cast(F, NJIT(cache=True, nogil=True)(function))
     finally:
         CONFIG.CACHE_DIR = before

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial
+
 import numpy as np
 
 from schedbed.cluster.virtual.fluid.max_min import Solved
 from schedbed.cluster.virtual.node_model import AttemptPlan, TaskCost
 from schedbed.cluster.virtual.plan_arithmetic import block_lengths
+from schedbed.scheduler.core.rows import JobRow
 from schedbed.scheduler.simulate.compiled import columns, covers
 from schedbed.scheduler.simulate.compiled import state as names
 from schedbed.scheduler.simulate.compiled.arrays import Values
@@ -15,9 +19,10 @@ from schedbed.scheduler.simulate.compiled.columns import Labels
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown
 from schedbed.scheduler.simulate.compiled.loop import GOES_ON, NEEDS_BLOCK, NEEDS_ROOM, STUCK, run_loop
 from schedbed.scheduler.simulate.compiled.placing.block_placer import compile_placing
+from schedbed.scheduler.simulate.compiled.row_thread import RowThread
 from schedbed.scheduler.simulate.compiled.state import State
 from schedbed.scheduler.simulate.compiled.tables import ROWS, make_state
-from schedbed.scheduler.simulate.row_frames import put_columns
+from schedbed.scheduler.simulate.row_frames import Column, put_columns
 from schedbed.scheduler.simulate.setup import Stuck
 from schedbed.scheduler.simulate.simulation import OnProgress, Simulation
 from schedbed.tasks.specs import TaskKind, task_id
@@ -54,9 +59,21 @@ class _CompiledRun:
         self._plans: dict[int, AttemptPlan] = {}
 
     def run(self, on_progress: OnProgress | None) -> None:
-        """Run the simulation to its end. Raises Stuck if jobs wait and no event is left."""
+        """Run the simulation to its end. Raises Stuck if jobs wait and no event is left.
+
+        A thread writes the rows, which takes about as long as the loop.
+        """
         for node in self._simulation.nodes:
             node.up = True
+        with RowThread() as thread:
+            self._loop(thread, on_progress)
+            thread.finish()
+        for node, timers in zip(self._simulation.nodes, self._state.nodes["timers"].tolist(), strict=True):
+            node.timers = timers
+        del self._state, self._said, self._splits  # The rows that are left may take as much memory.
+        self._simulation.close()
+
+    def _loop(self, thread: RowThread, on_progress: OnProgress | None) -> None:
         while True:
             outcome = run_loop(self._state, self._slack)
             if not is_cached():
@@ -69,7 +86,7 @@ class _CompiledRun:
             if outcome == NEEDS_ROOM:
                 self._state = grown(self._state)
                 continue
-            self._hand_on(every=outcome != GOES_ON)
+            self._hand_on(thread, every=outcome != GOES_ON)
             self._tell()
             if on_progress is not None:
                 on_progress(self._simulation)
@@ -77,11 +94,7 @@ class _CompiledRun:
                 now_s = self._simulation.now_s
                 raise Stuck(f"at {now_s:.3f} s nothing is left to happen, but jobs wait")
             if outcome != GOES_ON:
-                break
-        for node, timers in zip(self._simulation.nodes, self._state.nodes["timers"].tolist(), strict=True):
-            node.timers = timers
-        del self._state, self._said, self._splits  # The rows that are left may take as much memory.
-        self._simulation.close()
+                return
 
     def _store_files(self) -> None:
         """Apply the recorded changes of output files at the simulated NameNode."""
@@ -190,23 +203,27 @@ class _CompiledRun:
             block_bytes=blocks.size_bytes,
         )
 
-    def _hand_on(self, *, every: bool) -> None:
-        """Write new rows of decisions, heartbeats, attempts and jobs to the output tables.
+    def _hand_on(self, thread: RowThread, *, every: bool) -> None:
+        """Let the thread write new rows of decisions, heartbeats, attempts and jobs to the output tables.
 
         Without `every`, only whole groups of `ROWS` rows are written, so that the receiver need not join the
-        rows of several pauses.
+        rows of several pauses. Decisions and heartbeats are copied, since the loop writes over them. Records
+        of tasks and jobs that have ended do not change.
         """
-        state, said, num, rows = self._state, self._said, self._state.num, self._simulation.rows
+        state, said, num = self._state, self._said, self._state.num
         decided, heartbeats = int(num.n_decisions), int(num.n_heartbeats)
         count = decided if every else decided - decided % ROWS
         if count:
-            put_columns(rows, "decisions", columns.decisions(state, said, 0, count))
+            self._put(
+                thread, "decisions", partial(columns.decisions, state.decision_rows[:count].copy(), said)
+            )
             state.decision_rows[: decided - count] = state.decision_rows[count:decided]
             num.n_decisions = decided - count
         count = heartbeats if every else heartbeats - heartbeats % ROWS
         if count:
             decision_s = self._simulation.setup.timing.decision_s
-            put_columns(rows, "heartbeats", columns.heartbeats(state, said, decision_s, count))
+            beats = state.heartbeat_rows[:count].copy()
+            self._put(thread, "heartbeats", partial(columns.heartbeats, beats, said, decision_s))
             state.heartbeat_rows[: heartbeats - count] = state.heartbeat_rows[count:heartbeats]
             num.n_heartbeats = heartbeats - count
         ended = int(num.n_attempts)
@@ -214,12 +231,21 @@ class _CompiledRun:
             ended -= (ended - self._attempts) % ROWS
         for low in range(self._attempts, ended, ROWS):
             which = state.attempt_rows[low : min(ended, low + ROWS)]
-            put_columns(rows, "attempts", columns.attempts(state, said, self._splits, which))
+            self._put(thread, "attempts", partial(columns.attempts, state, said, self._splits, which))
         self._attempts = ended
         over = state.job_rows[self._jobs : int(num.n_jobs)]
-        for row in columns.job_rows(state, self._simulation.jobs, over, self._splits[1]) if len(over) else ():
-            rows.job(row)
+        if len(over):
+            made = columns.job_rows(state, self._simulation.jobs, over, self._splits[1])
+            thread.do(partial(self._put_jobs, made))
         self._jobs = int(num.n_jobs)
+
+    def _put_jobs(self, made: Iterable[JobRow]) -> None:
+        for row in made:
+            self._simulation.rows.job(row)
+
+    def _put(self, thread: RowThread, table: str, made: Callable[[], dict[str, Column]]) -> None:
+        rows = self._simulation.rows
+        thread.do(lambda: put_columns(rows, table, made()))
 
     def _tell(self) -> None:
         """Update the `Simulation` object's time and statistics from the arrays."""

@@ -72,7 +72,7 @@ def test_it_is_at_least_1_and_unknown_where_the_time_alone_is() -> None:
 def test_several_jobs_at_a_time_take_what_each_takes_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = scenario(LARGE, SMALL | {"submit": "1s"}, SMALL | {"maps": 3}, SMALL | {"submit": "2s"})
     one_by_one = isolated_times(jobs)
-    assert len(set(one_by_one.values())) > 1
+    assert len(set(one_by_one.values())) > 1 and isolated_times(jobs, 2) == one_by_one
     monkeypatch.setattr(isolated, "MANY_TASKS", 1)
     found: list[int] = []
     shared = isolated.share
