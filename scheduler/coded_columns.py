@@ -56,7 +56,7 @@ def joined(frames: Sequence[pd.DataFrame], *, in_order: bool = False) -> pd.Data
         else:
             plain = [column.astype("str") if is_coded(column) else column for column in columns]
             made[name] = pd.concat(plain, ignore_index=True)
-    return pd.DataFrame(made)
+    return pd.DataFrame(made, copy=False)
 
 
 def _joined_codes(columns: Sequence[pd.Series], *, in_order: bool) -> pd.Categorical:

@@ -243,12 +243,18 @@ def read_table(
     return typed(_from_file(out_dir, table, read), table, names)
 
 
-def groups_by_run(out_dir: Path | str, table: str) -> dict[tuple[str, int], dict[int, int]]:
+def groups_by_run(
+    out_dir: Path | str, table: str, only: tuple[str, int] | None = None
+) -> dict[tuple[str, int], dict[int, int]]:
     """Return the groups of rows of a merged table that have rows of each (policy, repeat).
 
-    Each such run is mapped to a dictionary from the group's number to the run's number of rows in it. Raises
+    Each such run is mapped to a dictionary from the group's number to the run's number of rows in it. `only`
+    is the only run in the table, if it is known that there are no others; the rows are then not read. Raises
     BadInput if the file is missing or damaged.
     """
+    if only is not None:
+        sizes = _from_file(out_dir, table, lambda file: [group.num_rows for group in file.row_groups])
+        return {only: dict(enumerate(map(int, sizes)))}
     found: dict[tuple[str, int], dict[int, int]] = {}
     for number, counts in enumerate(_from_file(out_dir, table, _runs_by_group)):
         for (policy, repeat), count in counts.items():
@@ -318,8 +324,8 @@ def _read(
     for number in range(len(file.row_groups)) if groups is None else groups:
         group = file[number]
         rows = _group_rows(group, names, coded=coded)
-        if run:
-            rows = rows[(rows["policy"] == run[0]) & (rows["repeat"] == run[1])]
+        if run and not (mine := (rows["policy"] == run[0]) & (rows["repeat"] == run[1])).all():
+            rows = rows[mine]
         if keep is not None:
             rows = rows[keep(rows)]
         if not coded:
@@ -343,7 +349,8 @@ def typed(data: pd.DataFrame, table: str, names: Sequence[str] | None = None) ->
 
     kinds = {"policy": STR, "repeat": INT, **COLUMNS[table]}
     wanted = kinds if names is None else names
-    return pd.DataFrame({name: _plain(data[name], kind) for name, kind in kinds.items() if name in wanted})
+    made = {name: _plain(data[name], kind) for name, kind in kinds.items() if name in wanted}
+    return pd.DataFrame(made, copy=False)
 
 
 def _plain(column: pd.Series, kind: str) -> pd.Series:

@@ -134,7 +134,8 @@ class Recorded:
 
     def _groups_of(self, table: str, key: Key) -> dict[int, int]:
         if table not in self._groups:
-            self._groups[table] = groups_by_run(self._out, table)
+            runs = [(record.policy, record.repeat) for record in self._run.runs]
+            self._groups[table] = groups_by_run(self._out, table, runs[0] if len(runs) == 1 else None)
         return self._groups[table].get(key, {})
 
     def count(self, table: str, policy: str, repeat: int) -> int:

@@ -182,7 +182,8 @@ def test_texts_stored_as_codes_are_the_same_texts(tmp_path: Path, monkeypatch: p
     assert plain_texts(codes).equals(plain)
     later = read_table(tmp_path / "coded", "faults", coded=True, keep=lambda data: data["t"] > 2.5)
     assert later["t"].tolist() == [row[0] for row in rows[3:]]
-    assert groups_by_run(tmp_path / "coded", "faults") == {("fifo", 0): {0: 8, 1: 8}}
+    for only in (None, ("fifo", 0)):
+        assert groups_by_run(tmp_path / "coded", "faults", only) == {("fifo", 0): {0: 8, 1: 8}}
 
 
 def test_whole_groups_of_a_large_run_are_copied_and_a_damaged_one_is_left_out(
