@@ -56,6 +56,8 @@ class Replication:
         self._timeout_s = timeout_s
         self.preferred: dict[str, tuple[NodeId, ...]] = {}  # Nodes preferred for a block while live.
         self._pending: dict[str, dict[NodeId, Copy]] = {}  # block -> target -> copy
+        self._sending: dict[NodeId, int] = {}  # Copies in progress by source.
+        self._receiving: dict[NodeId, int] = {}  # Copies in progress by target.
         self._sources: dict[NodeId, None] = {}  # All nodes with commands to send, and perhaps some more.
         self._expires_s = inf  # No planned copy takes too long before this time.
         self._changed = False  # Whether the replicas of a block with planned copies have changed.
@@ -151,7 +153,8 @@ class Replication:
 
     def block_unwanted(self, block: str, holders: list[NodeId]) -> None:
         """Order the nodes in `holders` to delete their replicas of a block that belongs to no file."""
-        self._pending.pop(block, None)
+        for target, copy in self._pending.pop(block, {}).items():
+            self._count_copy(copy.source, target, -1)
         self._tries.pop(block, None)
         self._leaving.pop(block, None)
         self.preferred.pop(block, None)
@@ -251,7 +254,7 @@ class Replication:
 
     def _end_copy(self, block: str, target: NodeId) -> None:
         copies = self._pending[block]
-        del copies[target]
+        self._count_copy(copies.pop(target).source, target, -1)
         if not copies:
             del self._pending[block]
         self.reconsider(block)
@@ -260,66 +263,61 @@ class Replication:
         """Plan copies, first for blocks with the fewest good replicas, then for those that waited longest."""
         if not self._level:
             return
-        sending, receiving = self._outstanding()
-        waiting = [block for good in sorted(self._under) for block in self._under[good]]
         refused = 0
-        for block in waiting:
-            if refused == REFUSED_LIMIT or all(sending.get(n, 0) >= self._limit for n in self.map.nodes):
+        for block in [block for good in sorted(self._under) for block in list(self._under[good])]:
+            if refused == REFUSED_LIMIT or all(map(self._sends_most, self.map.nodes)):
                 return
-            while block in self._level and self._plan_one(now_s, block, sending, receiving):
+            while block in self._level and self._plan_one(now_s, block):
                 pass
             refused += block in self._level
 
-    def _outstanding(self) -> tuple[dict[NodeId, int], dict[NodeId, int]]:
-        sending: dict[NodeId, int] = {}
-        receiving: dict[NodeId, int] = {}
-        for copies in self._pending.values():
-            for target, copy in copies.items():
-                sending[copy.source] = sending.get(copy.source, 0) + 1
-                receiving[target] = receiving.get(target, 0) + 1
-        return sending, receiving
+    def _count_copy(self, source: NodeId, target: NodeId, more: int) -> None:
+        """Add `more` to the numbers of copies in progress from `source` and to `target`."""
+        for counts, node in ((self._sending, source), (self._receiving, target)):
+            counts[node] = counts.get(node, 0) + more
+            if not counts[node]:
+                del counts[node]
 
-    def _plan_one(
-        self, now_s: float, block: str, sending: dict[NodeId, int], receiving: dict[NodeId, int]
-    ) -> bool:
+    def _sends_most(self, node: NodeId) -> bool:
+        return self._sending.get(node, 0) >= self._limit
+
+    def _plan_one(self, now_s: float, block: str) -> bool:
         """Plan a copy of a block if there are a source and a target node below their limit of copies.
 
-        `sending` and `receiving` are the numbers of copies in progress on each node. Return whether a copy
-        was planned.
+        Return whether a copy was planned.
         """
-        places = self._places(now_s, block)
-        if not places and self._leaving.get(block):
+        taken, nodes = self._taken(now_s, block), self.map.nodes
+        if len(nodes) == sum(node in nodes for node in taken):
+            if not self._leaving.get(block):
+                del self._under[self._level.pop(block)][block]
+                self._parked[block] = None
             return False
-        if not places:
-            del self._under[self._level.pop(block)][block]
-            self._parked[block] = None
+        sources = [node for node in self.map.blocks[block].good() if not self._sends_most(node)]
+        if not sources:
             return False
-        sources = [n for n in self.map.blocks[block].good() if sending.get(n, 0) < self._limit]
-        full = {n: None for n, copies in receiving.items() if copies >= self._limit}
-        targets = [n for n in places if n not in full] if full else places
-        if not sources or not targets:
+        receiving, limit = self._receiving, self._limit
+        taken |= {node: None for node, copies in receiving.items() if copies >= limit}
+        targets = [node for node in nodes if node not in taken]
+        if not targets:
             return False
-        source = min(sources, key=lambda n: (sending.get(n, 0), self._load_bytes(n), n))
+        source = min(sources, key=lambda n: (self._sending.get(n, 0), self._load_bytes(n), n))
         target = self._choose(block, targets)
         copy = self._pending.setdefault(block, {})[target] = Copy(source, now_s + self._timeout_s)
         self._sources[source] = None
         self._expires_s = min(self._expires_s, copy.until_s)
-        sending[source] = sending.get(source, 0) + 1
-        receiving[target] = receiving.get(target, 0) + 1
+        self._count_copy(source, target, 1)
         self.reconsider(block)
         return True
 
-    def _places(self, now_s: float, block: str) -> list[NodeId]:
-        """Return the live nodes that may receive a block.
+    def _taken(self, now_s: float, block: str) -> dict[NodeId, None]:
+        """Return the nodes that may not receive a block.
 
-        These nodes have no replica of the block, are not receiving one, and have no unfinished order to
-        delete one.
+        These nodes have a replica of the block, are receiving one, or have an unfinished order to delete one.
         """
         leaving = self._leaving.get(block, {})
         for node in [node for node, until_s in leaving.items() if until_s <= now_s]:
             del leaving[node]
-        taken = dict.fromkeys((*self.map.blocks[block].replicas, *self._pending.get(block, ()), *leaving))
-        return [node for node in self.map.nodes if node not in taken]
+        return dict.fromkeys((*self.map.blocks[block].replicas, *self._pending.get(block, ()), *leaving))
 
     def _choose(self, block: str, targets: list[NodeId]) -> NodeId:
         """Choose the node in `targets` that receives a copy of a block.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schedbed.cluster.messages import ForgetJob, MapOutput
 from schedbed.scheduler.core.avoidance import Avoidance
 from schedbed.scheduler.core.core_tables import CoreTables, count
@@ -11,7 +13,7 @@ from schedbed.scheduler.core.rows import job_row
 from schedbed.scheduler.core.states import AttemptState, JobState, TaskState, step
 from schedbed.scheduler.core.tallies import Tally
 from schedbed.tasks.parts import cut
-from schedbed.tasks.specs import JobSpec, NodeId, TaskKind, task_id
+from schedbed.tasks.specs import JobSpec, NodeId, Split, TaskKind, task_id
 
 ENDED_KEPT = 1000
 """The number of ended jobs kept for the live display."""
@@ -30,7 +32,8 @@ class JobTables(CoreTables):
         """
         if spec.job in self.used_ids:
             raise ValueError(f"job {spec.job} was submitted before")
-        if any(split.index != place for place, split in enumerate(spec.splits)):
+        splits = list(spec.splits)
+        if any(split.index != place for place, split in enumerate(splits)):
             raise ValueError(f"job {spec.job}: splits must be numbered from 0 without gaps")
         job = Job(spec, self.submissions, self.rack_by_node, Avoidance(self._node_failures))
         self.used_ids.add(spec.job)
@@ -39,7 +42,7 @@ class JobTables(CoreTables):
         for stage in (job.maps, job.reduces):
             stage.user = self._tally(self.users, spec.user, stage.kind)
             stage.queue = self._tally(self.queues, spec.queue, stage.kind)
-            self._make_tasks(stage)
+            self._make_tasks(stage, splits if stage is job.maps else [NO_SPLIT] * spec.reduces)
             count(stage, 0, stage.total)
         if self._on_submitted is not None:
             self._on_submitted(self, job)
@@ -55,10 +58,8 @@ class JobTables(CoreTables):
             tally = tallies[name, kind] = Tally(name)
         return tally
 
-    def _make_tasks(self, stage: Stage) -> None:
-        spec, kind = stage.job.spec, stage.kind
-        splits = spec.splits if kind is MAP else [NO_SPLIT] * spec.reduces
-        prefix = task_id(spec.job, kind, 0)[:-6]
+    def _make_tasks(self, stage: Stage, splits: Sequence[Split]) -> None:
+        prefix = task_id(stage.job.spec.job, stage.kind, 0)[:-6]
         stage.tasks = [
             Task(stage, index, f"{prefix}{index:06d}", split) for index, split in enumerate(splits)
         ]
