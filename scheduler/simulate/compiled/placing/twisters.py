@@ -8,6 +8,7 @@ with one instruction.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,7 @@ def _words(keys: Sequence[bytes], length: int) -> Values:
     return np.ascontiguousarray(found.view("<u4").astype(np.uint32).T)
 
 
+@cache
 def _start() -> Values:
     """Return the words that a generator has before its key is mixed in."""
     words = [19650218]
