@@ -89,17 +89,17 @@ class Plans:
         return found
 
     def _drawn(self, attempt: str, cost: TaskCost, factors: Sequence[float]) -> TaskCost:
-        return _times(cost, chance(self._seed, "cpu", self._repeat, attempt).choice(factors))
+        return times(cost, chance(self._seed, "cpu", self._repeat, attempt).choice(factors))
 
     def _slowed(self, attempt: str, cost: TaskCost) -> TaskCost:
         stragglers = self._stragglers
         reseed(self._luck, self._seed, "straggler", attempt)
         if self._luck.random() >= stragglers.share:
             return cost
-        return _times(cost, stragglers.factor)
+        return times(cost, stragglers.factor)
 
 
-def _times(cost: TaskCost, factor: float) -> TaskCost:
+def times(cost: TaskCost, factor: float) -> TaskCost:
     """Return the cost with its CPU times multiplied by `factor`.
 
     A recorded duration of the whole attempt is multiplied as well.

@@ -21,6 +21,7 @@ NOT_COMPILED = (
     "input_tables.py",
     "row_thread.py",
     "run_compiled.py",
+    "slow_attempts.py",
     "tables.py",
 )
 

@@ -11,7 +11,18 @@ from schedbed.scheduler.simulate.setup import Setup
 if TYPE_CHECKING:
     from schedbed.scheduler.simulate.simulation import Simulation
 
-KNOWN = ("cluster", "jobs", "policy", "costs", "files", "seed", "contention", "latencies", "timing")
+KNOWN = (
+    "cluster",
+    "jobs",
+    "policy",
+    "costs",
+    "files",
+    "seed",
+    "contention",
+    "latencies",
+    "timing",
+    "stragglers",
+)
 OF_NO_ACCOUNT = ("heartbeat_rows", "skip_rows", "sizes")
 """Fields of a Setup that any value of is supported.
 

@@ -32,7 +32,9 @@ from schedbed.scheduler.simulate.compiled.input_tables import (
     near_tables,
     racks_of_nodes,
 )
+from schedbed.scheduler.simulate.compiled.slow_attempts import slow_attempts
 from schedbed.scheduler.simulate.compiled.state import DUE_EVENT, JOIN_EVENT, SHIFT, Numbers, Seconds, State
+from schedbed.scheduler.simulate.launch_plans import times
 from schedbed.scheduler.simulate.placed_files import PlacedSplits
 from schedbed.tasks.specs import JobSpec
 
@@ -62,6 +64,14 @@ class Costs:
                 self._place[key] = len(self.kept)
                 self.kept.append(cost)
         return map(self._place.__getitem__, keys)
+
+    def slower(self, places: Values, factor: float) -> Values:
+        """Return the row numbers of the costs in the rows `places` with their CPU times multiplied by
+        `factor`. Adds rows for them.
+        """
+        rows, which = np.unique(places, return_inverse=True)
+        self.kept += [times(self.kept[row], factor) for row in rows.tolist()]
+        return len(self.kept) - len(rows) + which
 
     def table(self) -> Table[plain.CostEntry]:
         """Return all costs as a table with one record per cost."""
@@ -98,6 +108,10 @@ def make_state(simulation: Simulation) -> State:
     speeds = {node.spec.core_speed for node in nodes}
     if any(cost.core_speed is not None and speeds != {cost.core_speed} for cost in costs.kept):
         raise NotCovered("tasks take longer on some nodes than on others")
+    stragglers = simulation.setup.stragglers
+    if stragglers.share:
+        slow = slow_attempts(simulation.setup.seed, jobs, stragglers.share)
+        cost_of[slow] = costs.slower(cost_of[slow], stragglers.factor)
     contention = simulation.setup.contention
     if contention and (why := flow_arrays.why_not(simulation, costs.kept)):
         raise NotCovered(why)

@@ -26,7 +26,7 @@ from schedbed.deploy.simulated.simulated_runs import HistoryRows
 from schedbed.scheduler.history import History, read_tables
 from schedbed.scheduler.part_merge import merge
 from schedbed.scheduler.registry.registry import build_policy
-from schedbed.scheduler.simulate.setup import Setup, Timing
+from schedbed.scheduler.simulate.setup import Setup, Stragglers, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.chance import Coin, chance
 from schedbed.tasks.specs import Demand, JobSpec, Priority, Split
@@ -127,6 +127,7 @@ def story(seed: int, policy: Any) -> Setup:
         timing=NO_TIMING if still else Timing(begin_s=luck.choice((0.0, 0.1, 0.4))),
         heartbeat_rows=luck.random() < 0.9,
         skip_rows=luck.random() < 0.9,
+        stragglers=Stragglers(share=luck.choice((0.0, 0.3)), factor=luck.choice((2.0, 7.5))),
     )
 
 
