@@ -6,16 +6,12 @@ Each Ray task uses one core and simulates all cells of one workload and seed.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from pathlib import Path
 
-import schedbed
 from schedbed.deploy.arena.cell_batch import packed
 from schedbed.deploy.arena.cells import Cell, Row
+from schedbed.deploy.simulated.host_process import ask
 from schedbed.deploy.worker_fork import WorkBounds
 
 
@@ -50,20 +46,8 @@ def batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
 
 
 def run_apart(batch: str) -> list[Row]:
-    """Simulate a JSON batch of cells in a subprocess and return their rows.
+    """Simulate a JSON batch of cells in a new process and return their rows.
 
-    Raises RuntimeError if the subprocess fails.
+    Raises RuntimeError if the process fails.
     """
-    above = str(Path(schedbed.__file__).parent.parent)
-    done = subprocess.run(
-        [sys.executable, "-m", "schedbed.deploy.arena.cell_batch"],
-        input=batch,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": above},
-    )
-    if done.returncode:
-        said = done.stderr.strip().splitlines() or ["it said nothing"]
-        raise RuntimeError(f"its process ended with code {done.returncode}: {said[-1]}")
-    return json.loads(done.stdout)
+    return json.loads(ask("schedbed.deploy.arena.cell_batch", batch.encode()))

@@ -77,7 +77,7 @@ def arena(
     from schedbed.deploy.arena.arena_page import rank_agreement
     from schedbed.deploy.arena.contest import PAGE, Contest, hold
     from schedbed.deploy.arena.courses import choose
-    from schedbed.deploy.options import IN_CLEAR
+    from schedbed.deploy.options import IN_CLEAR_SIMULATED
     from schedbed.deploy.worker_fork import WorkBounds
     from schedbed.scheduler.registry.registry import POLICIES
 
@@ -96,7 +96,7 @@ def arena(
         live_seeds=(0 if quick or score else LIVE_SEEDS) if live is None else live,
     )
     if address is not None:
-        typer.echo(IN_CLEAR.removesuffix(", without --tls"), err=True)
+        typer.echo(IN_CLEAR_SIMULATED, err=True)
     if score:
         with tempfile.TemporaryDirectory(prefix="schedbed-arena-") as made:
             found = hold(contest, Path(made), lambda _: None)

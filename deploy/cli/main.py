@@ -68,7 +68,10 @@ RunPolicies = Annotated[
 ]
 RunAddress = Annotated[
     str | None,
-    typer.Option(metavar="ADDR|auto", help="Deal the nodes over the hosts of this running Ray cluster."),
+    typer.Option(
+        metavar="ADDR|auto",
+        help="Deal the nodes, or the simulations, over the hosts of this running Ray cluster.",
+    ),
 ]
 NoReport = Annotated[
     bool,
@@ -157,7 +160,7 @@ def run(
     )
     what = {"live": not no_live, "check": not no_check, "plots": plots, "keep_outputs": keep_outputs}
     what |= {"private": private, "web": web, "read_only": read_only, "report": not no_report}
-    what |= {"jobs": jobs_at_once(jobs, machines)}
+    what |= {"jobs": jobs if address is not None and machines == "sim" else jobs_at_once(jobs, machines)}
     run_scenario(resolved, replace(where, **what))
 
 
