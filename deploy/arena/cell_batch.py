@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -82,5 +82,11 @@ def _write_files(files: Mapping[str, Mapping[str, str]], folder: Path) -> dict[s
     return found
 
 
+def answers(requests: Iterator[bytes]) -> Generator[bytes]:
+    """Yield the rows of each requested batch as JSON."""
+    for request in requests:
+        yield json.dumps(run_packed(request.decode())).encode()
+
+
 if __name__ == "__main__":
-    serve(lambda request: json.dumps(run_packed(request.decode())).encode())
+    serve(answers)

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from schedbed.deploy.arena.cell_batch import packed
 from schedbed.deploy.arena.cells import Cell, Row
-from schedbed.deploy.simulated.host_process import ask
+from schedbed.deploy.simulated.host_process import HostProcess
 from schedbed.deploy.worker_fork import WorkBounds
 
 
@@ -50,4 +50,5 @@ def run_apart(batch: str) -> list[Row]:
 
     Raises RuntimeError if the process fails.
     """
-    return json.loads(ask("schedbed.deploy.arena.cell_batch", batch.encode()))
+    with HostProcess("schedbed.deploy.arena.cell_batch") as process:
+        return json.loads(process.ask(batch.encode()))

@@ -1,4 +1,4 @@
-"""Processes that simulate on a host of a Ray cluster: one request as input, one answer as output.
+"""Processes that simulate on a host of a Ray cluster. They answer requests, which are bytes, one at a time.
 
 Ray's workers must not fork, as simulations of users' policies do. A worker therefore starts another process,
 which ends together with the worker.
@@ -9,39 +9,78 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import struct
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import NoReturn
+import tempfile
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from functools import partial
+from typing import IO, NoReturn
 
 from schedbed.cluster.own_python import module_command, module_environment
 from schedbed.deploy.worker_fork import PR_SET_PDEATHSIG
 from schedbed.deploy.workspace import base_folder, sweep
 
 ENDED = 128 + signal.SIGTERM
+_LENGTH = struct.Struct("<Q")
 
 
-def ask(module: str, request: bytes) -> bytes:
-    """Run a module of schedbed that calls `serve` in a new process. Return its answer to the request.
+class HostProcess:
+    """A process that runs a module of schedbed, which must call `serve`. A context manager that ends it."""
 
-    Raises RuntimeError, with the last line of the process's error output, if the process fails.
-    """
-    done = subprocess.run(
-        [*module_command(module), str(os.getpid())],
-        input=request,
-        capture_output=True,
-        check=False,
-        env=module_environment(),
-    )
-    if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it printed nothing"]
-        raise RuntimeError(f"its process ended with code {done.returncode}: {lines[-1]}")
-    return done.stdout
+    def __init__(self, module: str) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [*module_command(module), str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=module_environment(),
+        )
+
+    def __enter__(self) -> HostProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, request: bytes) -> bytes:
+        """Send a request to the process and return its answer.
+
+        Raises RuntimeError, with the last line of the process's error output, if the process has failed.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            _write(self._process.stdin, request)
+            answer = _read(self._process.stdout)
+        except BrokenPipeError:
+            answer = None
+        if answer is None:
+            code = self.close()
+            raise RuntimeError(f"its process ended with code {code}: {self._last_line()}")
+        return answer
+
+    def close(self) -> int:
+        """End the process after its last answer, and return its exit code."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        for stream in (self._process.stdin, self._process.stdout):
+            try:
+                stream.close()
+            except BrokenPipeError:
+                continue
+        return self._process.wait()
+
+    def _last_line(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it printed nothing"
 
 
-def serve(answer: Callable[[bytes], bytes]) -> NoReturn:
-    """Read a request from standard input, write the result of `answer` to standard output, and exit.
+def serve(answers: Callable[[Iterator[bytes]], Generator[bytes]]) -> NoReturn:
+    """Write the answers to the requests from standard input to standard output, and exit.
 
+    The generator function `answers` receives the requests, and yields one answer after each.
     Other output goes to standard error. A forked process does this, since Ray kills the children of a worker
     in a way that leaves no time to remove temporary folders, but not their children. The forked process ends
     when its parent has ended, which ends when the worker has ended. The first argument of the command is the
@@ -50,6 +89,8 @@ def serve(answer: Callable[[bytes], bytes]) -> NoReturn:
     _end_with(int(sys.argv[1]))
     parent = os.getpid()
     if child := os.fork():
+        os.close(0)
+        os.close(1)
         _, status = os.waitpid(child, 0)
         os._exit(os.waitstatus_to_exitcode(status) % 256)
     os.setpgid(0, 0)
@@ -58,7 +99,9 @@ def serve(answer: Callable[[bytes], bytes]) -> NoReturn:
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)
         sweep(base_folder())
-        out.write(answer(sys.stdin.buffer.read()))
+        with closing(answers(iter(partial(_read, sys.stdin.buffer), None))) as found:
+            for answer in found:
+                _write(out, answer)
     sys.exit()
 
 
@@ -67,3 +110,19 @@ def _end_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         sys.exit(ENDED)
+
+
+def _write(stream: IO[bytes], data: bytes) -> None:
+    stream.write(_LENGTH.pack(len(data)))
+    stream.write(data)
+    stream.flush()
+
+
+def _read(stream: IO[bytes]) -> bytes | None:
+    """Return the next request or answer, or None if the stream has ended."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack(head)
+    data = stream.read(length)
+    return data if len(data) == length else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from schedbed.deploy.options import IN_CLEAR_SIMULATED
-from schedbed.deploy.simulated.host_process import ask
+from schedbed.deploy.simulated.host_process import HostProcess
 from schedbed.deploy.worker_fork import ERROR, RESULT, STOPPED, WorkEnd
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from schedbed.deploy.simulated.simulated_runs import SharedInputs
 
 PROGRAM = "schedbed.deploy.simulated.sent_runs"
+_PROCESSES: dict[bytes, HostProcess] = {}
+"""The process in which this worker of Ray simulates, by the hash of the inputs of its runs."""
 
 
 def simulate_on_hosts(
@@ -57,11 +60,20 @@ def simulate_on_hosts(
 
 
 def simulate_packed(asked: bytes, shared: bytes) -> bytes:
-    """Simulate one run in a new process on this host, and return its end and its part files as bytes.
+    """Simulate one run in another process of this host, and return its end and its part files as bytes.
 
-    `asked` says which run, and `shared` are its packed inputs. Raises RuntimeError if the process fails.
+    `asked` says which run, and `shared` are its packed inputs. Later calls in this process use the same other
+    process, which has read the inputs. Raises RuntimeError if the other process fails.
     """
-    return ask(PROGRAM, asked + b"\n" + shared)
+    key = hashlib.sha256(shared).digest()
+    try:
+        if key not in _PROCESSES:
+            _PROCESSES[key] = HostProcess(PROGRAM)
+            _PROCESSES[key].ask(shared)
+        return _PROCESSES[key].ask(asked)
+    except BaseException:
+        del _PROCESSES[key]
+        raise
 
 
 def _end(run: OneRun, found: bytes | Exception) -> None:

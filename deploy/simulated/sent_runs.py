@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -33,15 +33,13 @@ from schedbed.scheduler.registry.registry import reads_store
 from schedbed.tasks.specs import TaskKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from schedbed.deploy.display.progress import RunProgress
 
 STORE = "profiles.sqlite"
 
 
 def packed_inputs(inputs: SharedInputs, at_once: int) -> bytes:
-    """Return the inputs that all runs of a command share as bytes, for `simulate_here` on another host.
+    """Return the inputs that all runs of a command share as bytes, for `HostRuns` on another host.
 
     They include the users' policy files, and the profile store if a policy reads it. `at_once` is the number
     of runs that are simulated at a time on all hosts.
@@ -104,26 +102,32 @@ class _Nothing:
         """Ignore the end of a run."""
 
 
-def simulate_here(request: bytes) -> bytes:
-    """Simulate the run that `request` asks for in a temporary folder, and return `packed_end` of the run.
+class HostRuns:
+    """The runs of a command on another host, made from `packed_inputs`.
 
-    The request is the SPEC and the repeat as one line of JSON, followed by `packed_inputs`. Paths of this
-    host in the run's note are replaced by the policy's original path.
+    Policy files and the profile store are written into `folder`.
     """
-    asked, _, shared = request.partition(b"\n")
-    spec, repeat = json.loads(asked)
-    raw = json.loads(shared)
-    with _folder() as folder, redirect_stdout(io.StringIO()) as printed:
-        scenario = _scenario(raw, folder)
-        [choice] = [each for each in scenario.policies if each.spec == spec]
-        record = RunFile(scenario={}, policies=[spec], repeats=1, seed=scenario.seed, machines="sim")
-        run = OneRun(choice=choice, repeat=repeat, label=spec, place=(folder, record, _Nothing()))
-        _runs(raw["rest"], scenario).run_one(run, raw["rest"]["at_once"])
-        here = file_of(choice.given)
-        if here is not None:
-            [there] = [each for each in raw["scenario"]["policies"] if each["spec"] == spec]
-            run.ended.note = run.ended.note.replace(str(here), str(file_of(there["given"])))
-        return packed_end(run, folder, printed.getvalue())
+
+    def __init__(self, shared: bytes, folder: Path) -> None:
+        raw = json.loads(shared)
+        self._scenario = _scenario(raw, folder)
+        self._runs = _runs(raw["rest"], self._scenario)
+        self._at_once: int = raw["rest"]["at_once"]
+        self._files = {choice["spec"]: file_of(choice["given"]) for choice in raw["scenario"]["policies"]}
+
+    def simulate(self, spec: str, repeat: int) -> bytes:
+        """Simulate the run of a policy, given by its SPEC, in a repeat, and return `packed_end` of the run.
+
+        In the run's note, the path of the policy's file on this host is replaced by its original path.
+        """
+        [choice] = [each for each in self._scenario.policies if each.spec == spec]
+        record = RunFile(scenario={}, policies=[spec], repeats=1, seed=self._scenario.seed, machines="sim")
+        with _folder() as folder, redirect_stdout(io.StringIO()) as printed:
+            run = OneRun(choice=choice, repeat=repeat, label=spec, place=(folder, record, _Nothing()))
+            self._runs.run_one(run, self._at_once)
+            if self._files[spec] is not None:
+                run.ended.note = run.ended.note.replace(str(file_of(choice.given)), str(self._files[spec]))
+            return packed_end(run, folder, printed.getvalue())
 
 
 @contextmanager
@@ -183,5 +187,16 @@ def _runs(rest: Mapping[str, Any], scenario: ResolvedScenario) -> SimRuns:
     )
 
 
+def answers(requests: Iterator[bytes]) -> Generator[bytes]:
+    """Yield `packed_end` of each requested run. Before this, yield an empty answer to `packed_inputs`."""
+    import fastparquet  # noqa: F401  # once, here, instead of in each fork
+
+    with _folder() as folder:
+        runs = HostRuns(next(requests), folder)
+        yield b""
+        for request in requests:
+            yield runs.simulate(*json.loads(request))
+
+
 if __name__ == "__main__":
-    serve(simulate_here)
+    serve(answers)
