@@ -16,21 +16,27 @@ from schedbed.deploy.worker_fork import WorkBounds
 
 
 def run_on_hosts(
-    address: str, cells: Sequence[Cell], bounds: WorkBounds, done: Callable[[Cell, Row], None]
+    address: str,
+    cells: Sequence[Cell],
+    bounds: WorkBounds,
+    done: Callable[[Cell, Row], None],
+    at_once: int | None = None,
 ) -> None:
     """Simulate the cells on the hosts of the Ray cluster at `address`. Call `done` with each cell and its
     row.
 
-    The rows equal those of `run_cells`, which simulates on this host. Ray's workers receive schedbed's code
-    and users' policy files, but traces and applications must exist on each host at the same paths. A Ray task
-    whose host is lost runs again on another host. Raises BadInput if the Ray cluster cannot be joined.
+    At most `at_once` Ray tasks run at a time, by default as many as the cluster has cores. The rows equal
+    those of `run_cells`, which simulates on this host. Ray's workers receive schedbed's code and users'
+    policy files, but traces and applications must exist on each host at the same paths. A Ray task whose host
+    is lost runs again on another host. Raises BadInput if the Ray cluster cannot be joined.
     """
     from schedbed.deploy.live.ray_join import tasks_on_hosts
 
     apart = list(batches(cells))
     if not apart:
         return
-    for number, found in tasks_on_hosts(address, run_apart, [packed(batch, bounds) for batch in apart]):
+    asked = (packed(batch, bounds) for batch in apart)
+    for number, found in tasks_on_hosts(address, run_apart, asked, at_once=at_once):
         failed = isinstance(found, Exception)
         rows = [cell.row("failed", str(found)) for cell in apart[number]] if failed else found
         for cell, row in zip(apart[number], rows, strict=True):

@@ -21,6 +21,9 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault(
     "RAY_task_events_report_interval_ms", "0"
 )  # No task log, which costs CPU even when idle.
+os.environ.setdefault(
+    "RAY_task_oom_retries", "3"
+)  # Ray would repeat a task that needs too much memory forever.
 
 import ray.job_config
 from ray._private import services as ray_services
