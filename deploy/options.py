@@ -51,8 +51,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         if self.tls and self.machines == "sim":
             raise BadInput(
-                f"--tls: a simulation sends nothing but Ray's own calls, expected --machines {' or '.join(KINDS)} "
-                "beside it"
+                "--tls: a simulation sends nothing but Ray's own calls, expected Ray's RAY_USE_TLS instead"
             )
         if self.ports is not None and self.machines == "sim":
             raise BadInput(
