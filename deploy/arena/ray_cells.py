@@ -35,7 +35,10 @@ def run_on_hosts(
     apart = list(batches(cells))
     if not apart:
         return
-    asked = (packed(batch, bounds) for batch in apart)
+
+    def asked(_: int) -> Iterator[str]:
+        return (packed(batch, bounds) for batch in apart)
+
     for number, found in tasks_on_hosts(address, run_apart, asked, at_once=at_once):
         failed = isinstance(found, Exception)
         rows = [cell.row("failed", str(found)) for cell in apart[number]] if failed else found

@@ -86,7 +86,7 @@ def actors_on_hosts(address: str, actor: type) -> Iterator[dict[Host, Any]]:
 def tasks_on_hosts(
     address: str,
     function: Callable[..., Any],
-    arguments: Iterable[Any],
+    arguments: Callable[[int], Iterable[Any]],
     *,
     shared: Any = None,
     at_once: int | None = None,
@@ -95,11 +95,12 @@ def tasks_on_hosts(
     """Join the Ray cluster at `address` and call the function once for each argument, on one core of any
     host.
 
-    When a call ends, yield the index of its argument with the result or the exception. An argument is taken
-    from `arguments` when its call can start: at most `at_once` calls run at a time, by default as many as the
-    cluster has cores. If `shared` is given, each host receives it once, and each call gets it as its last
-    argument. `needs_bytes` is the expected memory of a call. If a host is lost, its calls are repeated on
-    another host. Raises BadInput if the cluster cannot be joined.
+    When a call ends, yield the index of its argument with the result or the exception. At most `at_once` calls
+    run at a time, by default as many as the cluster has cores. This number is passed to `arguments`, from
+    whose result each argument is taken when its call can start. If `shared` is given, each host receives this
+    object once, and each call gets it as its last argument. `needs_bytes` is the expected memory of a call.
+    If a host is lost, its calls are repeated on another host. Raises BadInput if the cluster cannot be
+    joined.
     """
     join_ray(address, f"schedbed-{secrets.token_hex(4)}")
     try:
@@ -108,7 +109,7 @@ def tasks_on_hosts(
         more = () if shared is None else (ray.put(shared),)
         most = at_once or max(1, int(ray.cluster_resources().get("CPU", 0.0)))
         waiting: dict[Any, int] = {}
-        left = enumerate(arguments)
+        left = enumerate(arguments(most))
         while True:
             for number, argument in islice(left, most - len(waiting)):
                 waiting[task.remote(argument, *more)] = number

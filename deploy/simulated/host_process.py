@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import IO, NoReturn
 
@@ -57,24 +57,28 @@ class HostProcess:
         except BrokenPipeError:
             answer = None
         if answer is None:
-            code = self.close()
-            raise RuntimeError(f"its process ended with code {code}: {self._last_line()}")
+            raise RuntimeError(self._failure())
         return answer
 
-    def close(self) -> int:
-        """End the process after its last answer, and return its exit code."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+    def close(self) -> None:
+        """End the process after its last answer."""
+        self._end()
+        self._errors.close()
+
+    def _end(self) -> int:
+        """Close the pipes to the process, wait for its end, and return its exit code."""
         for stream in (self._process.stdin, self._process.stdout):
-            try:
+            with suppress(BrokenPipeError):
+                assert stream is not None
                 stream.close()
-            except BrokenPipeError:
-                continue
         return self._process.wait()
 
-    def _last_line(self) -> str:
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it printed nothing"
+    def _failure(self) -> str:
+        code = self._end()
+        with self._errors:
+            self._errors.seek(0)
+            lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return f"its process ended with code {code}: {lines[-1] if lines else 'it printed nothing'}"
 
 
 def serve(answers: Callable[[Iterator[bytes]], Generator[bytes]]) -> NoReturn:

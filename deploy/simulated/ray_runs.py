@@ -35,20 +35,24 @@ def simulate_on_hosts(
     from schedbed.deploy.live.ray_join import tasks_on_hosts
     from schedbed.deploy.simulated.sent_runs import packed_inputs
 
-    shared = packed_inputs(inputs, at_once or len(runs))
     begun: dict[int, OneRun] = {}
 
-    def asked() -> Iterator[bytes]:
+    def asked(most: int) -> Iterator[bytes]:
         print(IN_CLEAR_SIMULATED, file=sys.stderr)
         for number, run in enumerate(runs):
             run.begin()
             begun[number] = run
-            yield json.dumps([run.choice.spec, run.repeat]).encode()
+            yield json.dumps([run.choice.spec, run.repeat, most]).encode()
 
     try:
         with closing(
             tasks_on_hosts(
-                address, simulate_packed, asked(), shared=shared, at_once=at_once, needs_bytes=needs_bytes
+                address,
+                simulate_packed,
+                asked,
+                shared=packed_inputs(inputs),
+                at_once=at_once,
+                needs_bytes=needs_bytes,
             )
         ) as ends:
             for number, found in ends:
@@ -71,7 +75,7 @@ def simulate_packed(asked: bytes, shared: bytes) -> bytes:
             _PROCESSES[key] = HostProcess(PROGRAM)
             _PROCESSES[key].ask(shared)
         return _PROCESSES[key].ask(asked)
-    except BaseException:
+    except RuntimeError:
         del _PROCESSES[key]
         raise
 

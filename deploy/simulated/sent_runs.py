@@ -38,11 +38,10 @@ if TYPE_CHECKING:
 STORE = "profiles.sqlite"
 
 
-def packed_inputs(inputs: SharedInputs, at_once: int) -> bytes:
+def packed_inputs(inputs: SharedInputs) -> bytes:
     """Return the inputs that all runs of a command share as bytes, for `HostRuns` on another host.
 
-    They include the users' policy files, and the profile store if a policy reads it. `at_once` is the number
-    of runs that are simulated at a time on all hosts.
+    They include the users' policy files, and the profile store if a policy reads it.
     """
     scenario = inputs.scenario
     _, text = recorded_form(replace(scenario, given={}))
@@ -51,7 +50,6 @@ def packed_inputs(inputs: SharedInputs, at_once: int) -> bytes:
         "latencies": asdict(inputs.latencies),
         "cpu_factors": [[*key, factors] for key, factors in inputs.cpu_factors.items()],
         "as_live": inputs.as_live,
-        "at_once": at_once,
         "files": {spec: contents_of(path) for spec, path in _files_of(scenario).items()},
         "store": _store_of(scenario),
     }
@@ -112,19 +110,19 @@ class HostRuns:
         raw = json.loads(shared)
         self._scenario = _scenario(raw, folder)
         self._runs = _runs(raw["rest"], self._scenario)
-        self._at_once: int = raw["rest"]["at_once"]
         self._files = {choice["spec"]: file_of(choice["given"]) for choice in raw["scenario"]["policies"]}
 
-    def simulate(self, spec: str, repeat: int) -> bytes:
+    def simulate(self, spec: str, repeat: int, at_once: int) -> bytes:
         """Simulate the run of a policy, given by its SPEC, in a repeat, and return `packed_end` of the run.
 
-        In the run's note, the path of the policy's file on this host is replaced by its original path.
+        `at_once` is the number of runs that are simulated at a time on all hosts. In the run's note, the path
+        of the policy's file on this host is replaced by its original path.
         """
         [choice] = [each for each in self._scenario.policies if each.spec == spec]
         record = RunFile(scenario={}, policies=[spec], repeats=1, seed=self._scenario.seed, machines="sim")
         with _folder() as folder, redirect_stdout(io.StringIO()) as printed:
             run = OneRun(choice=choice, repeat=repeat, label=spec, place=(folder, record, _Nothing()))
-            self._runs.run_one(run, self._at_once)
+            self._runs.run_one(run, at_once)
             if self._files[spec] is not None:
                 run.ended.note = run.ended.note.replace(str(file_of(choice.given)), str(self._files[spec]))
             return packed_end(run, folder, printed.getvalue())
