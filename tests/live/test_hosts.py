@@ -272,6 +272,11 @@ def simulate(lan: Lan, name: str, *options: str, **changes: object) -> tuple[sub
     return head.start(head.folder / f"{name}.log", *command, *options, **ENVIRONMENT), head.folder / name
 
 
+def simulators(host: LanHost) -> list[str]:
+    """Return the command lines of processes that simulate on the host for a worker of Ray."""
+    return [line for line in host.processes() if "sent_runs" in line]
+
+
 def files(out: Path) -> dict[str, bytes]:
     """Return the files of a run except run.json, which has the time of the run."""
     assert (out / "run.json").is_file()
@@ -302,7 +307,7 @@ def test_simulations_over_the_hosts_give_the_files_of_this_one(lan: Lan) -> None
 def test_an_interrupted_simulation_leaves_nothing_on_the_hosts(lan: Lan) -> None:
     process, out = simulate(lan, "stopped", "--address", "auto", "--repeats", "9", workload=LONG)
     for name in ("left", "right"):
-        eventually(lambda name=name: folders(lan.hosts[name]), f"{name} simulates nothing")
+        eventually(lambda name=name: simulators(lan.hosts[name]), f"{name} simulates nothing")
     for child in psutil.Process(process.pid).children():
         child.send_signal(signal.SIGINT)
     assert process.wait(DEADLINE_S) == 130, out.with_suffix(".log").read_text()
@@ -312,7 +317,7 @@ def test_an_interrupted_simulation_leaves_nothing_on_the_hosts(lan: Lan) -> None
 def test_simulations_of_a_lost_host_are_repeated(lan: Lan) -> None:
     process, out = simulate(lan, "sim-lost", "--address", "auto", "--repeats", "6", workload=LONG)
     lost = lan.hosts["left"]
-    eventually(lambda: folders(lost), "the host simulates nothing")
+    eventually(lambda: simulators(lost), "the host simulates nothing")
     lost.kill()
     finish(process, out)
     process, alone = simulate(lan, "sim-whole", "--repeats", "6", workload=LONG)
