@@ -6,7 +6,7 @@ import gc
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,6 +18,7 @@ from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.simulated.compile_ahead import LoopChoice, choose_loop, effort_of
 from schedbed.deploy.simulated.one_run import HistoryRows, OneRun, RowTarget, SentRows, SimulationEnd
+from schedbed.deploy.simulated.shared_inputs import SharedInputs
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.worker_fork import Send
 from schedbed.scheduler.guard.untouched import check_untouched
@@ -93,29 +94,6 @@ def _where(error: Exception) -> str:
     place = traceback.extract_tb(error.__traceback__)[-1]
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return f"{text} ({Path(place.filename).name}, line {place.lineno})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedInputs:
-    """The inputs that all simulated runs of one command share, as for `setup_of`."""
-
-    scenario: ResolvedScenario
-    costs: ScenarioCosts | RecordedCosts
-    latencies: Latencies
-    cpu_factors: CpuFactors
-    as_live: bool
-
-    def setup(self, choice: PolicyChoice, repeat: int) -> Setup:
-        """Return the setup with which the policy `choice` is simulated in the repeat number `repeat`."""
-        return setup_of(
-            self.scenario,
-            choice,
-            repeat,
-            self.costs,
-            self.latencies,
-            cpu_factors=self.cpu_factors,
-            as_live=self.as_live,
-        )
 
 
 class SimRuns:
@@ -207,7 +185,7 @@ class SimRuns:
         """
         options = self._options
         if options.address is not None:
-            from schedbed.deploy.simulated.ray_runs import simulate_on_hosts
+            from schedbed.deploy.simulated.ray_tasks import simulate_on_hosts
 
             simulate_on_hosts(options.address, runs, self._inputs, options.jobs, needs_bytes)
             return
@@ -269,7 +247,17 @@ class SimRuns:
         try:
             gc.collect()
             with no_collections():
-                simulation = Simulation(self._inputs.setup(choice, run.repeat), rows)
+                inputs = self._inputs
+                setup = setup_of(
+                    inputs.scenario,
+                    choice,
+                    run.repeat,
+                    inputs.costs,
+                    inputs.latencies,
+                    cpu_factors=inputs.cpu_factors,
+                    as_live=inputs.as_live,
+                )
+                simulation = Simulation(setup, rows)
                 self._run(simulation, show)
             missing = len(simulation.jobs) - simulation.statistics.jobs
             check_untouched(simulation.core, simulation.master.policy, missing)

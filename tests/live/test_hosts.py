@@ -274,7 +274,7 @@ def simulate(lan: Lan, name: str, *options: str, **changes: object) -> tuple[sub
 
 def simulators(host: LanHost) -> list[str]:
     """Return the command lines of processes that simulate on the host for a worker of Ray."""
-    return [line for line in host.processes() if "sent_runs" in line]
+    return [line for line in host.processes() if "host_runs" in line]
 
 
 def files(out: Path) -> dict[str, bytes]:

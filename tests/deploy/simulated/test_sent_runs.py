@@ -22,11 +22,13 @@ from schedbed.deploy.results.metrics import select
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import ResolvedScenario
-from schedbed.deploy.simulated import ray_runs
+from schedbed.deploy.simulated import ray_tasks
+from schedbed.deploy.simulated.host_runs import HostRuns
 from schedbed.deploy.simulated.one_run import OneRun
 from schedbed.deploy.simulated.recorded_costs import RecordedAmounts, RecordedCosts
-from schedbed.deploy.simulated.sent_runs import HostRuns, packed_inputs, take_end
-from schedbed.deploy.simulated.simulated_runs import SharedInputs, SimRuns
+from schedbed.deploy.simulated.sent_runs import packed_inputs, take_end
+from schedbed.deploy.simulated.shared_inputs import SharedInputs
+from schedbed.deploy.simulated.simulated_runs import SimRuns
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.workspace import PREFIX, base_folder
 from schedbed.scheduler.history import COLUMNS, read_tables
@@ -239,18 +241,18 @@ def test_a_policy_object_is_refused() -> None:
 def test_a_worker_keeps_its_process_until_one_fails(tmp_path: Path) -> None:
     shared = packed_inputs(inputs_of(resolve(SCENARIO)))
     asked = json.dumps(["fifo", 0, 1]).encode()
-    first = ray_runs.simulate_packed(asked, shared)
-    assert ray_runs.simulate_packed(asked, shared) == first
-    [process] = ray_runs._PROCESSES.values()
+    first = ray_tasks.simulate_packed(asked, shared)
+    assert ray_tasks.simulate_packed(asked, shared) == first
+    [process] = ray_tasks._PROCESSES.values()
     with pytest.raises(RuntimeError, match=r"^its process ended with code 1: ValueError: not enough values"):
-        ray_runs.simulate_packed(json.dumps(["nobody", 0, 1]).encode(), shared)
-    assert ray_runs._PROCESSES == {} and process._process.returncode == 1
+        ray_tasks.simulate_packed(json.dumps(["nobody", 0, 1]).encode(), shared)
+    assert ray_tasks._PROCESSES == {} and process._process.returncode == 1
 
 
 ASKER = """
 import json, sys
 from schedbed.deploy.simulated.host_process import HostProcess
-process = HostProcess("schedbed.deploy.simulated.sent_runs")
+process = HostProcess("schedbed.deploy.simulated.host_runs")
 process.ask(sys.stdin.buffer.read())
 print(process._process.pid, flush=True)
 process.ask(json.dumps(["fifo", 0, 1]).encode())

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from schedbed.deploy.options import IN_CLEAR_SIMULATED
 from schedbed.deploy.simulated.host_process import HostProcess
+from schedbed.deploy.simulated.sent_runs import packed_inputs, take_end
 from schedbed.deploy.worker_fork import ERROR, RESULT, STOPPED, WorkEnd
 
 if TYPE_CHECKING:
     from schedbed.deploy.simulated.one_run import OneRun
-    from schedbed.deploy.simulated.simulated_runs import SharedInputs
+    from schedbed.deploy.simulated.shared_inputs import SharedInputs
 
-PROGRAM = "schedbed.deploy.simulated.sent_runs"
+PROGRAM = "schedbed.deploy.simulated.host_runs"
 _PROCESSES: dict[bytes, HostProcess] = {}
 """The process in which this worker of Ray simulates, by the hash of the inputs of its runs."""
 
@@ -33,7 +34,6 @@ def simulate_on_hosts(
     without their rows. Raises BadInput if the cluster cannot be joined.
     """
     from schedbed.deploy.live.ray_join import tasks_on_hosts
-    from schedbed.deploy.simulated.sent_runs import packed_inputs
 
     begun: dict[int, OneRun] = {}
 
@@ -82,8 +82,6 @@ def simulate_packed(asked: bytes, shared: bytes) -> bytes:
 
 def _end(run: OneRun, found: bytes | Exception) -> None:
     """Close a run with the bytes that its host has sent, or with the exception of its Ray task."""
-    from schedbed.deploy.simulated.sent_runs import take_end
-
     if isinstance(found, Exception):
         lines = str(found).strip().splitlines() or [type(found).__name__]
         run.end(WorkEnd(ERROR, lines[0]))

@@ -14,7 +14,7 @@ from schedbed.deploy.live import ray_join
 from schedbed.deploy.options import IN_CLEAR_SIMULATED
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolve import resolve
-from schedbed.deploy.simulated.sent_runs import HostRuns
+from schedbed.deploy.simulated.host_runs import HostRuns
 from schedbed.deploy.whole_run import RunOptions, run_scenario
 from schedbed.tasks.errors import BadInput
 
