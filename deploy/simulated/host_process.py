@@ -15,7 +15,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
-from functools import partial
 from typing import IO, NoReturn
 
 from schedbed.cluster.own_python import module_command, module_environment
@@ -98,15 +97,27 @@ def serve(answers: Callable[[Iterator[bytes]], Generator[bytes]]) -> NoReturn:
         _, status = os.waitpid(child, 0)
         os._exit(os.waitstatus_to_exitcode(status) % 256)
     os.setpgid(0, 0)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ENDED))
+    signal.signal(signal.SIGTERM, _end_now)
     _end_with(parent)
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)
         sweep(base_folder())
-        with closing(answers(iter(partial(_read, sys.stdin.buffer), None))) as found:
+        with closing(answers(_requests())) as found:
             for answer in found:
                 _write(out, answer)
     sys.exit()
+
+
+def _requests() -> Iterator[bytes]:
+    while (request := _read(sys.stdin.buffer)) is not None:
+        yield request
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # It would interrupt the removal of temporary folders.
+
+
+def _end_now(number: int, _: object) -> NoReturn:
+    """Exit, and ignore further signals, which would interrupt the removal of temporary folders."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(ENDED)
 
 
 def _end_with(parent: int) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from schedbed.cluster.virtual.latencies import Latencies
@@ -44,11 +45,12 @@ class _Nothing:
 class HostRuns:
     """The runs of a command on another host, made from `packed_inputs`.
 
-    Policy files and the profile store are written into `folder`.
+    Policy files, the profile store and the files of a run are written into `folder`.
     """
 
     def __init__(self, shared: bytes, folder: Path) -> None:
         raw = json.loads(shared)
+        self._folder = folder
         self._scenario = _scenario(raw, folder)
         self._runs = _runs(raw["rest"], self._scenario)
         self._files = {choice["spec"]: file_of(choice["given"]) for choice in raw["scenario"]["policies"]}
@@ -61,7 +63,8 @@ class HostRuns:
         """
         [choice] = [each for each in self._scenario.policies if each.spec == spec]
         record = RunFile(scenario={}, policies=[spec], repeats=1, seed=self._scenario.seed, machines="sim")
-        with temporary_folder() as folder, redirect_stdout(io.StringIO()) as printed:
+        with TemporaryDirectory(dir=self._folder) as made, redirect_stdout(io.StringIO()) as printed:
+            folder = Path(made)
             run = OneRun(choice=choice, repeat=repeat, label=spec, place=(folder, record, _Nothing()))
             self._runs.run_one(run, at_once)
             if self._files[spec] is not None:

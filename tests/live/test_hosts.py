@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -268,6 +269,7 @@ def simulate(lan: Lan, name: str, *options: str, **changes: object) -> tuple[sub
     """Start a simulation named `name` on the head; return its process and the folder of its results."""
     head = lan.hosts["head"]
     write_scenario(head.folder, cluster=CLUSTER, **changes)
+    shutil.rmtree(head.folder / name, ignore_errors=True)  # of a first try
     command = [*CLI, "run", "/tmp/scenario.yaml", "--machines", "sim", "--out", f"/tmp/{name}", "--no-report"]
     return head.start(head.folder / f"{name}.log", *command, *options, **ENVIRONMENT), head.folder / name
 
