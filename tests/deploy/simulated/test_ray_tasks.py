@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from schedbed.deploy.cli.main import app
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live import ray_join
 from schedbed.deploy.options import IN_CLEAR_SIMULATED
@@ -90,6 +92,42 @@ def test_the_files_are_those_of_this_host(
     same = {name for name in names if (here / name).read_bytes() == (there / name).read_bytes()}
     assert same == names - {"run.json"}
     assert list(states(tmp_path)) == [(each.policy, each.repeat) for each in RunFile.load(here).runs]
+
+
+def test_replays_and_validations_are_those_of_this_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedbed.deploy.studies.validate.SIM_REPEATS", 2)
+    run_scenario(
+        resolve(SCENARIO, policies=POLICIES), RunOptions(out=tmp_path / "done", machines="sim", live=False)
+    )
+    (tmp_path / "small.yaml").write_text(json.dumps(SCENARIO))
+    commands = {
+        "whatif": ["whatif", str(tmp_path / "done"), "--policy", "fair", "--policy", "delay"],
+        "sim": [
+            "validate",
+            str(tmp_path / "small.yaml"),
+            "--policy",
+            "fifo",
+            "--against",
+            str(tmp_path / "done"),
+        ],
+    }
+    for name, command in commands.items():
+        (tmp_path / name).mkdir()
+        cluster = Cluster(tmp_path / name, lambda _, found: found)
+        monkeypatch.setattr(ray_join, "tasks_on_hosts", cluster)
+        codes = [
+            CliRunner().invoke(
+                app, [*command, "--no-live", "--out", str(tmp_path / f"{name}-{where}"), *more]
+            )
+            for where, more in (("here", ()), ("there", ("--address", "auto", "--jobs", "5")))
+        ]
+        assert codes[0].exit_code == codes[1].exit_code and cluster.at_once == [5]
+        here, there = (tmp_path / f"{name}-{where}" for where in ("here", "there"))
+        names = {str(path.relative_to(here)) for path in here.rglob("*.*") if path.suffix != ".html"}
+        differ = {each for each in names if (here / each).read_bytes() != (there / each).read_bytes()}
+        assert {Path(each).name for each in differ} == {"run.json"}
 
 
 def test_a_run_that_fails_on_its_host_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
