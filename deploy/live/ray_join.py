@@ -115,19 +115,24 @@ def tasks_on_hosts(
                 waiting[task.remote(argument, *more)] = number
             if not waiting:
                 return
-            for call in ray.wait(list(waiting), num_returns=1)[0]:
-                number = waiting.pop(call)
-                try:
-                    found = ray.get(call)
-                except RayTaskError as error:
-                    found = error.cause
-                except RayError as error:
-                    found = error
-                del call  # Ray frees the result.
-                yield number, found
+            [call], _ = ray.wait(list(waiting), num_returns=1)
+            number, found = waiting.pop(call), _result_of(call)
+            del call  # Ray frees the result.
+            yield number, found
+            del found
     finally:
         with no_interrupts():
             ray.shutdown()
+
+
+def _result_of(call: Any) -> Any:
+    """Return the result of an ended call, or the exception with which it ended."""
+    try:
+        return ray.get(call)
+    except RayTaskError as error:
+        return error.cause
+    except RayError as error:
+        return error
 
 
 def join_ray(address: str, namespace: str) -> None:
