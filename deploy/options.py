@@ -22,6 +22,8 @@ MACHINES = (*KINDS, "sim")
 
 IN_CLEAR = "note: --address: data and tokens cross the network between hosts in clear, without --tls"
 """Printed by a run over many hosts without TLS."""
+IN_CLEAR_SIMULATED = IN_CLEAR.removesuffix(", without --tls")
+"""Printed by simulations on many hosts, which `--tls` does not encrypt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +32,13 @@ class RunOptions:
 
     out: Path | None = None
     machines: str = "process"
-    address: str | None = None  # A running Ray cluster, whose hosts run the nodes.
+    address: str | None = None  # A running Ray cluster, whose hosts run the nodes or the simulations.
     keep_outputs: bool = False
     live: bool = True
     check: bool = True  # Whether to check outputs, if the application has a check.
     plots: bool = False  # Whether to draw plots next to the report, which takes seconds.
     report: bool = True  # Whether to write report.html, and the plots if asked for.
-    jobs: int = 1  # The number of simulations at a time.
+    jobs: int | None = None  # The number of simulations at a time; None for 1, or all cores at `address`.
     slowdowns: bool = True  # Whether to simulate each job alone, the base of slowdowns.
     tls: bool = False  # Whether to encrypt connections between hosts.
     ports: PortRange | None = None  # The ports for all TCP listeners; None for any port.
@@ -47,9 +49,9 @@ class RunOptions:
     private: bool = False  # Whether only this user may read the results.
 
     def __post_init__(self) -> None:
-        if self.address is not None and self.machines == "sim":
+        if self.tls and self.machines == "sim":
             raise BadInput(
-                f"--address: a simulation needs no hosts, expected --machines {' or '.join(KINDS)} beside it"
+                "--tls: a simulation sends nothing but Ray's own calls, expected Ray's RAY_USE_TLS instead"
             )
         if self.ports is not None and self.machines == "sim":
             raise BadInput(

@@ -1,18 +1,14 @@
 """A program that simulates a batch of cells on a host of a Ray cluster.
 
 A cell is the simulation of one policy on one workload with one seed. The program reads the batch as JSON from
-standard input and prints the result rows as JSON. It is a separate process because Ray's workers must not
-fork. It ends together with the worker that started it.
+standard input and prints the result rows as JSON.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
-import signal
-import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,21 +16,19 @@ from typing import Any
 from schedbed.deploy.arena.cell_processes import run_cells
 from schedbed.deploy.arena.cells import Cell, Row
 from schedbed.deploy.arena.courses import Course
-from schedbed.deploy.worker_fork import PR_SET_PDEATHSIG, WorkBounds
+from schedbed.deploy.simulated.host_process import serve
+from schedbed.deploy.simulated.sent_policies import contents_of, file_of, with_file, write_contents
+from schedbed.deploy.worker_fork import WorkBounds
 from schedbed.deploy.workspace import base_folder, owned
-from schedbed.scheduler.registry.user_file import is_policy_file
 
 
 def packed(cells: Sequence[Cell], bounds: WorkBounds) -> str:
     """Convert the cells and their limits to a JSON batch that another host can simulate.
 
-    The batch includes the text of users' policy files, since the other host may not have these files.
+    The batch includes users' policy files, since the other host may not have these files.
     """
-    files = {
-        cell.policy: Path(cell.policy.partition(":")[0]).read_text(encoding="utf-8")
-        for cell in cells
-        if is_policy_file(cell.policy)
-    }
+    paths = {cell.policy: file_of(cell.policy) for cell in cells}
+    files = {policy: contents_of(path) for policy, path in paths.items() if path is not None}
     said = [{"policy": cell.policy, "course": asdict(cell.course), "seed": cell.seed} for cell in cells]
     return json.dumps({"cells": said, "bounds": asdict(bounds), "files": files})
 
@@ -73,28 +67,26 @@ def _renamed(row: Row, here: str, there: str) -> Row:
     return row | {"policy": there, "note": note}
 
 
-def _write_files(files: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Write each policy file into its own folder below `folder`, and return the new names of the policies.
+def _write_files(files: Mapping[str, Mapping[str, str]], folder: Path) -> dict[str, str]:
+    """Write the files of each policy into its own folder below `folder`, and return the new names of the
+    policies.
 
-    `files` maps the original name of each policy, which begins with the path of its file, to the text of the
-    file. The result maps each original name to the name with the new path.
+    `files` maps the original name of each policy, which begins with the path of its file, to the content of
+    its files. The result maps each original name to the name with the new path.
     """
     found: dict[str, str] = {}
-    for number, (spec, text) in enumerate(files.items()):
-        name, _, rest = spec.partition(":")
-        path = folder / str(number) / Path(name).name
-        path.parent.mkdir()
-        path.write_text(text, encoding="utf-8")
-        found[spec] = f"{path}:{rest}"
+    for number, (spec, contents) in enumerate(files.items()):
+        path = folder / str(number) / Path(spec.partition(":")[0]).name
+        write_contents(contents, path.parent)
+        found[spec] = with_file(spec, path)
     return found
 
 
-def main() -> None:
-    """Read a batch of cells from standard input, simulate them, and print the rows as JSON."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    json.dump(run_packed(sys.stdin.read()), sys.stdout)
+def answers(requests: Iterator[bytes]) -> Generator[bytes]:
+    """Yield the rows of each requested batch as JSON."""
+    for request in requests:
+        yield json.dumps(run_packed(request.decode())).encode()
 
 
 if __name__ == "__main__":
-    main()
+    serve(answers)

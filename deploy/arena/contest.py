@@ -34,14 +34,15 @@ class Contest:
     `seeds`.
 
     The best policies then also run live with seeds 1 to `live_seeds`. Simulations run on the hosts of the Ray
-    cluster at `address`, or in `jobs` processes on this host if `address` is None. `bounds` limits the time
-    and memory of each simulation.
+    cluster at `address`, or in `jobs` processes on this host if `address` is None. On hosts, `jobs` limits
+    the number of Ray tasks at a time, and None stands for all cores. `bounds` limits the time and memory of
+    each simulation.
     """
 
     policies: tuple[str, ...]
     courses: tuple[Course, ...]
     seeds: int
-    jobs: int
+    jobs: int | None
     bounds: WorkBounds
     live_seeds: int = 0
     address: str | None = None
@@ -99,9 +100,9 @@ def _run_missing(contest: Contest, folder: Path, say: Say) -> list[Row]:
                 advance()
 
         if contest.address is None:
-            run_cells(missing, contest.jobs, contest.bounds, shared, done)
+            run_cells(missing, contest.jobs or 1, contest.bounds, shared, done)
         else:
-            run_on_hosts(contest.address, missing, contest.bounds, done)
+            run_on_hosts(contest.address, missing, contest.bounds, done, contest.jobs)
     return [kept[cell.key] for cell in cells]
 
 

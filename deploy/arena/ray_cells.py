@@ -6,35 +6,40 @@ Each Ray task uses one core and simulates all cells of one workload and seed.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from pathlib import Path
 
-import schedbed
 from schedbed.deploy.arena.cell_batch import packed
 from schedbed.deploy.arena.cells import Cell, Row
+from schedbed.deploy.simulated.host_process import HostProcess
 from schedbed.deploy.worker_fork import WorkBounds
 
 
 def run_on_hosts(
-    address: str, cells: Sequence[Cell], bounds: WorkBounds, done: Callable[[Cell, Row], None]
+    address: str,
+    cells: Sequence[Cell],
+    bounds: WorkBounds,
+    done: Callable[[Cell, Row], None],
+    at_once: int | None = None,
 ) -> None:
     """Simulate the cells on the hosts of the Ray cluster at `address`. Call `done` with each cell and its
     row.
 
-    The rows equal those of `run_cells`, which simulates on this host. Ray's workers receive schedbed's code
-    and users' policy files, but traces and applications must exist on each host at the same paths. A Ray task
-    whose host is lost runs again on another host. Raises BadInput if the Ray cluster cannot be joined.
+    At most `at_once` Ray tasks run at a time, by default as many as the cluster has cores. The rows equal
+    those of `run_cells`, which simulates on this host. Ray's workers receive schedbed's code and users'
+    policy files, but traces and applications must exist on each host at the same paths. A Ray task whose host
+    is lost runs again on another host. Raises BadInput if the Ray cluster cannot be joined.
     """
     from schedbed.deploy.live.ray_join import tasks_on_hosts
 
     apart = list(batches(cells))
     if not apart:
         return
-    for number, found in tasks_on_hosts(address, run_apart, [packed(batch, bounds) for batch in apart]):
+
+    def asked(_: int) -> Iterator[str]:
+        return (packed(batch, bounds) for batch in apart)
+
+    for number, found in tasks_on_hosts(address, run_apart, asked, at_once=at_once):
         failed = isinstance(found, Exception)
         rows = [cell.row("failed", str(found)) for cell in apart[number]] if failed else found
         for cell, row in zip(apart[number], rows, strict=True):
@@ -50,20 +55,9 @@ def batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
 
 
 def run_apart(batch: str) -> list[Row]:
-    """Simulate a JSON batch of cells in a subprocess and return their rows.
+    """Simulate a JSON batch of cells in a new process and return their rows.
 
-    Raises RuntimeError if the subprocess fails.
+    Raises RuntimeError if the process fails.
     """
-    above = str(Path(schedbed.__file__).parent.parent)
-    done = subprocess.run(
-        [sys.executable, "-m", "schedbed.deploy.arena.cell_batch"],
-        input=batch,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": above},
-    )
-    if done.returncode:
-        said = done.stderr.strip().splitlines() or ["it said nothing"]
-        raise RuntimeError(f"its process ended with code {done.returncode}: {said[-1]}")
-    return json.loads(done.stdout)
+    with HostProcess("schedbed.deploy.arena.cell_batch") as process:
+        return json.loads(process.ask(batch.encode()))

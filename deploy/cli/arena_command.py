@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from schedbed.deploy.cli.arguments import Jobs, jobs_at_once
+from schedbed.deploy.cli.arguments import Jobs, SimAddress, jobs_on_hosts
 from schedbed.tasks.errors import BadInput
 
 SEEDS, SEEDS_QUICK, SEEDS_SCORE = 10, 3, 1
@@ -41,10 +41,6 @@ Live = Annotated[
         help=f"Seeds of the leaders' live runs: {LIVE_SEEDS} by default, 0 with --quick and --score.",
     ),
 ]
-Address = Annotated[
-    str | None,
-    typer.Option(metavar="ADDR|auto", help="Simulate on the hosts of this Ray cluster: host:port, or auto."),
-]
 TimeLimit = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="The most that a cell may take.")]
 MemoryLimit = Annotated[int, typer.Option(min=256, metavar="MIB", help="The most memory of a cell.")]
 Out = Annotated[Path, typer.Option(help="The folder for the results; the same command goes on there.")]
@@ -65,7 +61,7 @@ def arena(
     seeds: Seeds = None,
     live: Live = None,
     jobs: Jobs = None,
-    address: Address = None,
+    address: SimAddress = None,
     time_limit: TimeLimit = TIME_S,
     memory_limit: MemoryLimit = MEMORY_MIB,
     out: Out = Path("arena"),
@@ -77,7 +73,7 @@ def arena(
     from schedbed.deploy.arena.arena_page import rank_agreement
     from schedbed.deploy.arena.contest import PAGE, Contest, hold
     from schedbed.deploy.arena.courses import choose
-    from schedbed.deploy.options import IN_CLEAR
+    from schedbed.deploy.options import IN_CLEAR_SIMULATED
     from schedbed.deploy.worker_fork import WorkBounds
     from schedbed.scheduler.registry.registry import POLICIES
 
@@ -90,13 +86,13 @@ def arena(
         policies=tuple(dict.fromkeys([*named, *own])),
         courses=tuple(choose(_listed(workloads), workload or (), quick=quick or score)),
         seeds=usual if seeds is None else seeds,
-        jobs=jobs_at_once(jobs),
+        jobs=jobs_on_hosts(jobs, address),
         bounds=WorkBounds(time_limit, memory_limit << 20),
         address=address,
         live_seeds=(0 if quick or score else LIVE_SEEDS) if live is None else live,
     )
     if address is not None:
-        typer.echo(IN_CLEAR.removesuffix(", without --tls"), err=True)
+        typer.echo(IN_CLEAR_SIMULATED, err=True)
     if score:
         with tempfile.TemporaryDirectory(prefix="schedbed-arena-") as made:
             found = hold(contest, Path(made), lambda _: None)

@@ -88,6 +88,14 @@ SetKey = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as cluster.node.core_speed=0.2."),
 ]
+SimAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="ADDR|auto",
+        help="Simulate on the hosts of this Ray cluster: host:port, or auto.",
+    ),
+]
 Jobs = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, help="Simulations at a time, as many as there are cores by default."),
@@ -110,6 +118,15 @@ def jobs_at_once(jobs: int | None, machines: str = "sim") -> int:
     from schedbed.deploy.side_by_side import all_cores
 
     return jobs or all_cores()
+
+
+def jobs_on_hosts(jobs: int | None, address: str | None, machines: str = "sim") -> int | None:
+    """Return the number of simulations to run in parallel, on the hosts of the Ray cluster at `address` if it
+    is given.
+
+    None stands for all cores of the Ray cluster. Raises BadInput if `jobs` is given for live runs.
+    """
+    return jobs if address is not None and machines == "sim" else jobs_at_once(jobs, machines)
 
 
 def show_warnings(warnings: tuple[str, ...]) -> None:

@@ -31,10 +31,12 @@ from schedbed.deploy.cli.arguments import (
     ReadOnly,
     Scenario,
     SetKey,
+    SimAddress,
     Tls,
     Web,
     WebHdfs,
     jobs_at_once,
+    jobs_on_hosts,
     show_warnings,
 )
 from schedbed.deploy.cli.endings import Commands
@@ -68,7 +70,10 @@ RunPolicies = Annotated[
 ]
 RunAddress = Annotated[
     str | None,
-    typer.Option(metavar="ADDR|auto", help="Deal the nodes over the hosts of this running Ray cluster."),
+    typer.Option(
+        metavar="ADDR|auto",
+        help="Deal the nodes, or the simulations, over the hosts of this running Ray cluster.",
+    ),
 ]
 NoReport = Annotated[
     bool,
@@ -157,7 +162,7 @@ def run(
     )
     what = {"live": not no_live, "check": not no_check, "plots": plots, "keep_outputs": keep_outputs}
     what |= {"private": private, "web": web, "read_only": read_only, "report": not no_report}
-    what |= {"jobs": jobs_at_once(jobs, machines)}
+    what |= {"jobs": jobs_on_hosts(jobs, address, machines)}
     run_scenario(resolved, replace(where, **what))
 
 
@@ -174,6 +179,7 @@ def whatif(
         str | None, typer.Option("--from", metavar="SPEC", help="The policy whose record gives the costs.")
     ] = None,
     jobs: Jobs = None,
+    address: SimAddress = None,
     out: Annotated[Path | None, typer.Option(help="The folder for what the replay writes.")] = None,
     private: Private = False,
     no_live: NoLive = False,
@@ -185,7 +191,8 @@ def whatif(
     from schedbed.deploy.options import RunOptions
     from schedbed.deploy.studies.whatif import whatif as replay
 
-    options = RunOptions(out=out, live=not no_live, private=private, jobs=jobs_at_once(jobs))
+    at_once = jobs_on_hosts(jobs, address)
+    options = RunOptions(out=out, live=not no_live, private=private, jobs=at_once, address=address)
     replay(folder, policy or (), options, nodes=nodes, recorded=from_, say=typer.echo)
 
 

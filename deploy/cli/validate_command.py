@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-from schedbed.deploy.cli.arguments import Jobs, NoLive, SetKey, complete_scenario, jobs_at_once, show_warnings
+from schedbed.deploy.cli.arguments import (
+    Jobs,
+    NoLive,
+    SetKey,
+    SimAddress,
+    complete_scenario,
+    jobs_at_once,
+    jobs_on_hosts,
+    show_warnings,
+)
 from schedbed.tasks.errors import BadInput
 
 SEED = 1
@@ -68,6 +77,7 @@ def validate(
     drawn: Count = None,
     seed: Seed = None,
     jobs: Jobs = None,
+    address: SimAddress = None,
     out: Out = None,
     no_live: NoLive = False,
 ) -> None:
@@ -75,6 +85,8 @@ def validate(
 
     Example: schedbed validate mixed --repeats 5 --phases
     """
+    if address is not None and against is None:
+        raise BadInput("--address: only simulations go to other hosts, expected --against DIR beside it")
     if drawn is not None:
         others = {"SCENARIO": scenario, "--policy": policy, "--set": set_, "--against": against}
         others |= {"--phases": phases, "--recorded": recorded, "--framework": framework}
@@ -86,6 +98,8 @@ def validate(
     if scenario is None:
         raise BadInput("validate: expected a SCENARIO, a trace with --recorded, or --drawn N")
     if recorded or framework is not None:
+        if address is not None:
+            raise BadInput("--address: does not go with --recorded, which simulates under one policy")
         from schedbed.deploy.cli.trace_commands import validate_trace
 
         validate_trace(
@@ -98,7 +112,8 @@ def validate(
 
     resolved = resolve(scenario, sets=set_ or (), policies=policy, repeats=repeats)
     show_warnings(resolved.warnings)
-    options = RunOptions(out=out, live=not no_live, jobs=jobs_at_once(jobs))
+    at_once = jobs_on_hosts(jobs, address)
+    options = RunOptions(out=out, live=not no_live, jobs=at_once, address=address)
     hold_against(resolved, options, live_folder=against, show_phases=phases, say=typer.echo)
 
 

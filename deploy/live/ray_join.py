@@ -9,8 +9,9 @@ import importlib
 import logging
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault(
     "RAY_task_events_report_interval_ms", "0"
 )  # No task log, which costs CPU even when idle.
+os.environ.setdefault(
+    "RAY_task_oom_retries", "3"
+)  # Ray would repeat a task that needs too much memory forever.
 
 import ray.job_config
 from ray._private import services as ray_services
@@ -34,6 +38,7 @@ from schedbed.deploy.live.cluster_gate import check_cluster, gcs_address, use_th
 from schedbed.deploy.live.hosts import Host, hosts_of
 from schedbed.deploy.live.lean_ray import results_while_ray_runs
 from schedbed.deploy.live.worker_imports import import_failure, use_own_path
+from schedbed.deploy.options import no_interrupts
 from schedbed.tasks.errors import BadInput
 
 _raylet: Any = importlib.import_module("ray._raylet")  # Ray gives no types for it.
@@ -79,29 +84,55 @@ def actors_on_hosts(address: str, actor: type) -> Iterator[dict[Host, Any]]:
 
 
 def tasks_on_hosts(
-    address: str, function: Callable[[Any], Any], arguments: Sequence[Any]
-) -> Iterator[tuple[int, Any]]:
+    address: str,
+    function: Callable[..., Any],
+    arguments: Callable[[int], Iterable[Any]],
+    *,
+    shared: Any = None,
+    at_once: int | None = None,
+    needs_bytes: int = 0,
+) -> Generator[tuple[int, Any]]:
     """Join the Ray cluster at `address` and call the function once for each argument, on one core of any
     host.
 
-    When a call ends, yield the index of its argument with the result or the exception. If a host is lost, its
-    calls are repeated on another host. Raises BadInput if the cluster cannot be joined.
+    When a call ends, yield the index of its argument with the result or the exception. At most `at_once` calls
+    run at a time, by default as many as the cluster has cores. This number is passed to `arguments`, from
+    whose result each argument is taken when its call can start. If `shared` is given, each host receives this
+    object once, and each call gets it as its last argument. `needs_bytes` is the expected memory of a call.
+    If a host is lost, its calls are repeated on another host. Raises BadInput if the cluster cannot be
+    joined.
     """
     join_ray(address, f"schedbed-{secrets.token_hex(4)}")
     try:
-        task = ray.remote(function).options(num_cpus=1)
-        waiting = {task.remote(argument): number for number, argument in enumerate(arguments)}
-        while waiting:
-            for call in ray.wait(list(waiting), num_returns=1)[0]:
-                number = waiting.pop(call)
-                try:
-                    yield number, ray.get(call)
-                except RayTaskError as error:
-                    yield number, error.cause
-                except RayError as error:
-                    yield number, error
+        largest = max(node["Resources"].get("memory", 0.0) for node in ray.nodes() if node["Alive"])
+        task: Any = ray.remote(function).options(num_cpus=1, memory=min(needs_bytes, int(largest)))
+        more = () if shared is None else (ray.put(shared),)
+        most = at_once or max(1, int(ray.cluster_resources().get("CPU", 0.0)))
+        waiting: dict[Any, int] = {}
+        left = enumerate(arguments(most))
+        while True:
+            for number, argument in islice(left, most - len(waiting)):
+                waiting[task.remote(argument, *more)] = number
+            if not waiting:
+                return
+            [call], _ = ray.wait(list(waiting), num_returns=1)
+            number, found = waiting.pop(call), _result_of(call)
+            del call  # Ray frees the result.
+            yield number, found
+            del found
     finally:
-        ray.shutdown()
+        with no_interrupts():
+            ray.shutdown()
+
+
+def _result_of(call: Any) -> Any:
+    """Return the result of an ended call, or the exception with which it ended."""
+    try:
+        return ray.get(call)
+    except RayTaskError as error:
+        return error.cause
+    except RayError as error:
+        return error
 
 
 def join_ray(address: str, namespace: str) -> None:

@@ -12,15 +12,13 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.simulated.measure_apps import measure_on, sample_of
 from schedbed.scheduler.profiles import ProfileStore, named_store
-from schedbed.tasks.appkit.cost_law import AppCosts, Law
+from schedbed.tasks.appkit.cost_law import AppCosts
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.own.child import Answer, answer_with, ask
 from schedbed.tasks.own.program import files_of
@@ -61,7 +59,7 @@ def _stored(scenario: ResolvedScenario, name: str) -> AppCosts | None:
     if scenario.profiles.store == "none":
         return None
     values = ProfileStore(named_store(scenario.profiles.store)).load(KIND, name)
-    return None if values is None else _law_of(values)
+    return None if values is None else AppCosts.from_json(values)
 
 
 def _measured(scenario: ResolvedScenario, job: PlannedJob, sample: bytes, name: str) -> AppCosts:
@@ -88,7 +86,7 @@ def _measured(scenario: ResolvedScenario, job: PlannedJob, sample: bytes, name: 
         # Without a folder to write in, costs are measured again the next time.
         with contextlib.suppress(OSError):
             ProfileStore(named_store(store)).save(KIND, name, values)
-    return _law_of(values)
+    return AppCosts.from_json(values)
 
 
 def _bytes_of(scenario: ResolvedScenario, path: str) -> bytes:
@@ -102,11 +100,6 @@ def _bytes_of(scenario: ResolvedScenario, path: str) -> bytes:
 
 def _text(data: bytes) -> str:
     return base64.b64encode(data).decode()
-
-
-def _law_of(values: Mapping[str, Any]) -> AppCosts:
-    laws = {name: Law(**values[name]) for name in ("map_output", "output")}
-    return AppCosts(**{**values, **laws})
 
 
 def _measure(request: Answer) -> Answer:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,40 @@ if TYPE_CHECKING:
 MEANS = ("cpu", "read", "output_bytes", "spill_bytes", "sort", "shuffle_bytes")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedAmounts:
+    """The amounts of work of the tasks in a recorded run, as plain JSON values.
+
+    `rows` has the amounts of each task, and `means` their means by job and kind. `fetched` has the bytes that
+    each reduce of a job fetched, and `worked_s` is the result of the function `worked_s`.
+    """
+
+    rows: Mapping[str, Mapping[str, Any]]
+    means: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    fetched: Mapping[str, Sequence[int]]
+    worked_s: Mapping[str, float]
+    core_speed: float
+
+    @classmethod
+    def of(cls, run: RunTables) -> RecordedAmounts:
+        """Return the amounts in the tables of a recorded run."""
+        speeds = {str(node["node"]): float(node["core_speed"]) for node in run.nodes}
+        good = _unsplit(_amounts(useful(run.attempts), speeds))
+        means: dict[str, dict[str, Any]] = {}
+        by_kind: dict[Any, Any] = good.groupby(["job", "kind"])[list(MEANS)].mean().to_dict("index")
+        for (job, kind), mean in by_kind.items():
+            means.setdefault(str(job), {})[str(kind)] = mean
+        reduces = good[good["kind"] == TaskKind.REDUCE]
+        fetched = reduces.sort_values("task").groupby("job")["shuffle_bytes"]
+        return cls(
+            rows={row["task"]: {name: row[name] for name in MEANS} for row in good.to_dict("records")},
+            means=means,
+            fetched={str(job): [int(amount) for amount in amounts] for job, amounts in fetched},
+            worked_s=worked_s(run.attempts),
+            core_speed=fmean(speeds.values()),
+        )
+
+
 class RecordedCosts:
     """A cost model with the costs that tasks had in a recorded run, from each task's last successful attempt.
 
@@ -30,19 +64,19 @@ class RecordedCosts:
     `fit`).
     """
 
-    def __init__(self, run: RunTables) -> None:
-        self.extra_s: dict[str, float] = {}
-        self._worked_s = worked_s(run.attempts)
-        speeds = {str(node["node"]): float(node["core_speed"]) for node in run.nodes}
-        self._core_speed = fmean(speeds.values())
-        good = _unsplit(_amounts(useful(run.attempts), speeds))
-        self._rows: dict[str, Mapping[Any, Any]] = {row["task"]: row for row in good.to_dict("records")}
-        means = good.groupby(["job", "kind"])[list(MEANS)].mean()
-        self._means: dict[Any, Mapping[Any, Any]] = {**means.to_dict("index")}
-        reduces = good[good["kind"] == TaskKind.REDUCE]
-        fetched = reduces.sort_values("task").groupby("job")["shuffle_bytes"]
-        self._fetched = {str(job): [int(amount) for amount in amounts] for job, amounts in fetched}
+    def __init__(self, amounts: RecordedAmounts, extra_s: Mapping[str, float] | None = None) -> None:
+        self.extra_s = dict(extra_s or {})
+        self._amounts = amounts
         self._shares: dict[tuple[str, int], tuple[int, ...]] = {}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the costs as JSON values, from which `from_json` makes equal costs."""
+        return {"amounts": asdict(self._amounts), "extra_s": self.extra_s}
+
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> RecordedCosts:
+        """Return the costs that `to_json` converted to the JSON values `raw`."""
+        return RecordedCosts(RecordedAmounts(**raw["amounts"]), raw["extra_s"])
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
         """Implement `CostModel.map_cost`: return the recorded cost of a map.
@@ -67,7 +101,8 @@ class RecordedCosts:
         what then remains.
         """
         row = self._row(job, TaskKind.REDUCE, index)
-        fetching_s = HANDLING.fetching_s(job.maps, row["shuffle_bytes"]) / self._core_speed
+        core_speed = self._amounts.core_speed
+        fetching_s = HANDLING.fetching_s(job.maps, row["shuffle_bytes"]) / core_speed
         left_s = max(0.0, row["cpu"] - fetching_s)
         sort_cpu_s = min(left_s, row["sort"])
         extra_s = self._extra_s(job, TaskKind.REDUCE, index)
@@ -76,7 +111,7 @@ class RecordedCosts:
             sort_cpu_s=sort_cpu_s,
             output_bytes=round(row["output_bytes"]),
         )
-        return fetching(cost, self._core_speed, min(1.0, row["cpu"] / fetching_s) if fetching_s else 0.0)
+        return fetching(cost, core_speed, min(1.0, row["cpu"] / fetching_s) if fetching_s else 0.0)
 
     def fit(self, replayed: pd.DataFrame) -> None:
         """Change `extra_s` so that tasks take as long in a simulation as they did in the recorded run.
@@ -85,19 +120,19 @@ class RecordedCosts:
         resources that the simulation does not model, above all on a busy host.
         """
         lasted_s = worked_s(replayed)
-        for task, recorded_s in self._worked_s.items():
+        for task, recorded_s in self._amounts.worked_s.items():
             if task in lasted_s:
                 self.extra_s[task] = self.extra_s.get(task, 0.0) + recorded_s - lasted_s[task]
 
     def _extra_s(self, job: JobSpec, kind: TaskKind, index: int) -> float:
         return self.extra_s.get(task_id(job.job, kind, index), 0.0) if self.extra_s else 0.0
 
-    def _row(self, job: JobSpec, kind: TaskKind, index: int) -> Mapping[Any, Any]:
-        row = self._rows.get(task_id(job.job, kind, index))
-        return row or self._means.get((job.job, str(kind))) or dict.fromkeys(MEANS, 0.0)
+    def _row(self, job: JobSpec, kind: TaskKind, index: int) -> Mapping[str, Any]:
+        row = self._amounts.rows.get(task_id(job.job, kind, index))
+        return row or self._amounts.means.get(job.job, {}).get(str(kind)) or dict.fromkeys(MEANS, 0.0)
 
     def _partitions(self, job: JobSpec, output: int) -> tuple[int, ...] | None:
-        weights = self._fetched.get(job.job, [])
+        weights = self._amounts.fetched.get(job.job, [])
         if len(weights) != job.reduces or len(set(weights)) < 2:
             return None
         found = self._shares.get((job.job, output))
@@ -182,7 +217,7 @@ def _unsplit(attempts: pd.DataFrame) -> pd.DataFrame:
     return whole.groupby(["job", "kind", "task"], as_index=False)[list(MEANS)].sum()
 
 
-def _shared(total: int, weights: list[int]) -> tuple[int, ...]:
+def _shared(total: int, weights: Sequence[int]) -> tuple[int, ...]:
     """Return `total` divided into whole numbers in proportion to the weights."""
     all_, done, edge = sum(weights), 0, 0
     parts: list[int] = []

@@ -18,6 +18,7 @@ from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.simulated.compile_ahead import LoopChoice, choose_loop, effort_of
 from schedbed.deploy.simulated.one_run import HistoryRows, OneRun, RowTarget, SentRows, SimulationEnd
+from schedbed.deploy.simulated.shared_inputs import SharedInputs
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.worker_fork import Send
 from schedbed.scheduler.guard.untouched import check_untouched
@@ -28,9 +29,12 @@ from schedbed.scheduler.simulate.setup import CostModel, CpuFactors, Setup, Stra
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.scheduler.sizes import make_sizes
 from schedbed.tasks.chance import chance
+from schedbed.tasks.errors import BadInput
 
 if TYPE_CHECKING:
     from schedbed.deploy.side_by_side import SideWork
+    from schedbed.deploy.simulated.recorded_costs import RecordedCosts
+    from schedbed.deploy.simulated.task_costs import ScenarioCosts
 
 BAD_JOBS_SHOWN = 20
 LIVE_TIMING = Timing(begin_s=0.012)
@@ -93,7 +97,10 @@ def _where(error: Exception) -> str:
 
 
 class SimRuns:
-    """All simulated runs of one command. They use one cost model, so that all policies run the same tasks."""
+    """All simulated runs of one command. They use one cost model, so that all policies run the same tasks.
+
+    Raises BadInput if the options ask for the hosts of a Ray cluster and a policy cannot be sent to them.
+    """
 
     SUBMITS: ClassVar[bool] = False
 
@@ -101,16 +108,22 @@ class SimRuns:
         self,
         scenario: ResolvedScenario,
         options: RunOptions,
-        costs: CostModel | None = None,
+        costs: ScenarioCosts | RecordedCosts | None = None,
         latencies: Latencies | None = None,
         *,
         cpu_factors: CpuFactors | None = None,
         as_live: bool = False,
     ) -> None:
-        self._scenario, self._options = scenario, options
-        self._costs = costs or costs_of(scenario)
-        self._latencies = latencies or Latencies()
-        self._cpu_factors, self._as_live = cpu_factors, as_live
+        if options.address is not None:
+            _check_sendable(scenario)
+        self._options = options
+        self._inputs = SharedInputs(
+            scenario=scenario,
+            costs=costs or costs_of(scenario),
+            latencies=latencies or Latencies(),
+            cpu_factors=cpu_factors or {},
+            as_live=as_live,
+        )
         self._loop = LoopChoice(False)
 
     def run_all(self, folder: Path, record: RunFile, watch: object = None) -> None:
@@ -118,14 +131,14 @@ class SimRuns:
 
         `folder` receives the results, and `record` a record of each run. If the options allow several runs at
         a time, each run is simulated in a separate process. A policy from a user's file always has a separate
-        process. The files written are the same in all cases. `watch` is ignored, since only live runs are
-        shown on the live page.
+        process. With the option `address`, the runs are simulated on the hosts of that Ray cluster. The files
+        written are the same in all cases. `watch` is ignored, since only live runs are shown on the live
+        page. Raises BadInput if the Ray cluster cannot be joined.
         """
-        scenario = self._scenario
+        scenario = self._inputs.scenario
         order = run_order(len(scenario.policies), scenario.repeats)
         tasks = sum(job.maps + job.reduces for job in scenario.jobs)
-        at_once = min(self._options.jobs, len(order))
-        self._loop = choose_loop(scenario, at_once)
+        at_once = min(self._options.jobs or 1, len(order))
         with make_progress(tasks, live=self._options.live) as progress:
             runs = [
                 OneRun(
@@ -136,21 +149,50 @@ class SimRuns:
                 )
                 for number, (repeat, index) in enumerate(order)
             ]
-            if at_once > 1:
-                import fastparquet  # noqa: F401  # once, here, instead of in each process
+            if at_once == 1 and self._options.address is None:
+                self._run_in_turn(runs)
+                return
+            efforts = {choice.spec: effort_of(choice, scenario) for choice in scenario.policies}
+            long_first = sorted(runs, key=lambda run: -efforts[run.choice.spec])
+            try:
+                self._run_at_once(long_first, at_once, NEEDS_BYTES + NEEDS_A_TASK_BYTES * tasks)
+            finally:
+                _sort_records(record, runs)
 
-                efforts = {choice.spec: effort_of(choice, scenario) for choice in scenario.policies}
-                long_first = sorted(runs, key=lambda run: -efforts[run.choice.spec])
-                try:
-                    self._run_apart(long_first, at_once, NEEDS_BYTES + NEEDS_A_TASK_BYTES * tasks)
-                finally:
-                    _sort_records(record, runs)
+    def run_one(self, run: OneRun, at_once: int) -> None:
+        """Simulate one run in a separate process.
+
+        `at_once` is the number of runs of the command that are simulated at a time, on all hosts. If other
+        runs would be slow too, the compiled loop is compiled first.
+        """
+        self._loop = choose_loop(self._inputs.scenario, at_once)
+        self._run_apart([run], 1)
+
+    def _run_in_turn(self, runs: Sequence[OneRun]) -> None:
+        self._loop = choose_loop(self._inputs.scenario, 1)
+        for run in runs:
+            if run.is_of_file:
+                self._run_apart([run], 1)
             else:
-                for run in runs:
-                    if run.is_of_file:
-                        self._run_apart([run], 1)
-                    else:
-                        self._simulate_here(run)
+                self._simulate_here(run)
+        self._loop.end()
+
+    def _run_at_once(self, runs: Sequence[OneRun], at_once: int, needs_bytes: int) -> None:
+        """Simulate the runs, each in a separate process on this host or on a host of the Ray cluster.
+
+        `at_once` is the number of processes of this host at a time. `needs_bytes` is the expected memory of
+        each.
+        """
+        options = self._options
+        if options.address is not None:
+            from schedbed.deploy.simulated.ray_tasks import simulate_on_hosts
+
+            simulate_on_hosts(options.address, runs, self._inputs, options.jobs, needs_bytes)
+            return
+        import fastparquet  # noqa: F401  # once, here, instead of in each process
+
+        self._loop = choose_loop(self._inputs.scenario, at_once)
+        self._run_apart(runs, at_once, needs_bytes)
         self._loop.end()
 
     def _simulate_here(self, run: OneRun) -> None:
@@ -205,14 +247,15 @@ class SimRuns:
         try:
             gc.collect()
             with no_collections():
+                inputs = self._inputs
                 setup = setup_of(
-                    self._scenario,
+                    inputs.scenario,
                     choice,
                     run.repeat,
-                    self._costs,
-                    self._latencies,
-                    cpu_factors=self._cpu_factors,
-                    as_live=self._as_live,
+                    inputs.costs,
+                    inputs.latencies,
+                    cpu_factors=inputs.cpu_factors,
+                    as_live=inputs.as_live,
                 )
                 simulation = Simulation(setup, rows)
                 self._run(simulation, show)
@@ -264,6 +307,14 @@ def _sort_records(record: RunFile, runs: Sequence[OneRun]) -> None:
     """Sort the records of the runs like `runs`, as if the runs had begun in this order."""
     place = {(run.choice.spec, run.repeat): place for place, run in enumerate(runs)}
     record.runs.sort(key=lambda each: place[each.policy, each.repeat])
+
+
+def _check_sendable(scenario: ResolvedScenario) -> None:
+    """Raise BadInput if a program passed a policy as a class or an object, which other hosts cannot load."""
+    for choice in scenario.policies:
+        if choice.make is not None:
+            why = "a class or object cannot be sent to other hosts, expected path/to/file.py:ClassName"
+            raise BadInput(f"--address: policy {choice.spec}: {why}")
 
 
 def _label(scenario: ResolvedScenario, index: int, repeat: int) -> str:

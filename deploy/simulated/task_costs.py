@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import mean
+from typing import Any
 
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.deploy.scenario.resolved import ResolvedScenario
@@ -137,6 +138,13 @@ class ScenarioCosts:
         self._shuffled: dict[str, int] = {}
         self._reduces: dict[str, TaskCost] = {}
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the cost laws as JSON values, for `laws_from_json`."""
+        jobs: dict[AppCosts, list[str]] = {}
+        for job, law in self._apps.items():
+            jobs.setdefault(law, []).append(job)
+        return {"laws": [[asdict(law), names] for law, names in jobs.items()]}
+
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
         """Implement `CostModel.map_cost` with the map's declared cost, or with its job's cost law."""
         if job.map_costs:
@@ -236,6 +244,11 @@ class ScenarioCosts:
             core_speed=rate,
         )
         return fetching(cost, rate)
+
+
+def laws_from_json(raw: Mapping[str, Any]) -> dict[str, AppCosts]:
+    """Return a dictionary from job id to cost law, from the value `raw` of `ScenarioCosts.to_json`."""
+    return {job: AppCosts.from_json(law) for law, jobs in raw["laws"] for job in jobs}
 
 
 FREE = TaskCost()

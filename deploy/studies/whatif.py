@@ -19,14 +19,13 @@ from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.results.summary import fidelity_of
 from schedbed.deploy.scenario.policies import policies_of
 from schedbed.deploy.scenario.resolved import ResolvedScenario
-from schedbed.deploy.simulated.recorded_costs import RecordedCosts, launch_s, launches_after
+from schedbed.deploy.simulated.recorded_costs import RecordedAmounts, RecordedCosts, launch_s, launches_after
 from schedbed.deploy.simulated.simulated_runs import SimRuns, setup_of
-from schedbed.deploy.simulated.task_costs import costs_of
+from schedbed.deploy.simulated.task_costs import ScenarioCosts, costs_of
 from schedbed.deploy.whole_run import run_scenario
 from schedbed.scheduler.core.records import NoSink
 from schedbed.scheduler.core.rows import AttemptRow
 from schedbed.scheduler.history import frame, read_tables
-from schedbed.scheduler.simulate.setup import CostModel
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.workloads.planned import InputFile
@@ -178,7 +177,7 @@ def _moved(file: InputFile, names: dict[str, str], count: int) -> InputFile:
     return replace(file, preferred=tuple(made))
 
 
-def _costs(record: RecordedRun, latencies: Latencies) -> CostModel:
+def _costs(record: RecordedRun, latencies: Latencies) -> ScenarioCosts | RecordedCosts:
     """Return the costs of the recorded run's tasks, for a replay with the launch latencies `latencies`.
 
     If the run was simulated with task durations from a trace, the costs are these durations. The costs of a
@@ -187,7 +186,7 @@ def _costs(record: RecordedRun, latencies: Latencies) -> CostModel:
     scenario = record.scenario
     if record.run.machines == "sim" and scenario.simulate.costs == "trace":
         return costs_of(scenario)
-    costs = RecordedCosts(record.tables)
+    costs = RecordedCosts(RecordedAmounts.of(record.tables))
     if record.run.machines != "sim":
         same = _changed(record, (), None)
         for _ in range(FIT_ROUNDS):

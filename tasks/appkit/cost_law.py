@@ -7,7 +7,9 @@ of samples).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,12 @@ class AppCosts:
     reduce_cpu_s: float  # For each byte fetched.
     output: Law  # Bytes of all parts, from the work of all maps.
     note: str = ""
+
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> AppCosts:
+        """Return the costs that `dataclasses.asdict` converted to the JSON values `raw`."""
+        laws = {name: Law(**raw[name]) for name in ("map_output", "output")}
+        return AppCosts(**{**raw, **laws})
 
 
 @dataclass(frozen=True, slots=True)

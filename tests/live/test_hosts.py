@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -46,6 +48,24 @@ ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1",
     "PYTHONPATH": "",
 }
+OWN = (
+    MINE
+    + """
+
+class Says(Mine):
+    def __init__(self):
+        print("on", __import__("os").uname().nodename)
+
+
+class Raises(Mine):
+    def decide(self, view, node, kind):
+        if view.now_s > 1:
+            raise ValueError("no such pool")
+        return super().decide(view, node, kind)
+"""
+)
+LONG = {"jobs": [{"name": "long", "app": "synthetic", "maps": 15_000, "map": {"cpu": "9s"}}]}
+"""A workload whose simulation takes some 10 s."""
 SUBMITTED = {"RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps({"runtime_env": {"env_vars": {"SUBMITTED": "1"}}})}
 """What `ray job submit` hands on to the command that it starts."""
 
@@ -130,6 +150,7 @@ def processes(host: LanHost) -> list[str]:
         "ray::TaskTracker",
         "ray::HostKeeper",
         "schedbed.cluster.",
+        "schedbed.deploy.",
         "run /tmp",
     )
     return [line for line in host.processes() if any(word in line for word in ours)]
@@ -242,3 +263,66 @@ def test_arena_over_the_hosts_gives_the_table_of_this_one(lan: Lan) -> None:
     assert spread.read_bytes() == alone.read_bytes()
     assert b"mine.py" in spread.read_bytes()
     nothing_is_left(*lan.hosts.values())
+
+
+def simulate(lan: Lan, name: str, *options: str, **changes: object) -> tuple[subprocess.Popen[bytes], Path]:
+    """Start a simulation named `name` on the head; return its process and the folder of its results."""
+    head = lan.hosts["head"]
+    write_scenario(head.folder, cluster=CLUSTER, **changes)
+    shutil.rmtree(head.folder / name, ignore_errors=True)  # of a first try
+    command = [*CLI, "run", "/tmp/scenario.yaml", "--machines", "sim", "--out", f"/tmp/{name}", "--no-report"]
+    return head.start(head.folder / f"{name}.log", *command, *options, **ENVIRONMENT), head.folder / name
+
+
+def simulators(host: LanHost) -> list[str]:
+    """Return the command lines of processes that simulate on the host for a worker of Ray."""
+    return [line for line in host.processes() if "host_runs" in line]
+
+
+def files(out: Path) -> dict[str, bytes]:
+    """Return the files of a run except run.json, which has the time of the run."""
+    assert (out / "run.json").is_file()
+    return {path.name: path.read_bytes() for path in out.iterdir() if path.name != "run.json"}
+
+
+def test_simulations_over_the_hosts_give_the_files_of_this_one(lan: Lan) -> None:
+    (lan.hosts["head"].folder / "own.py").write_text(OWN)
+    own = ["/tmp/own.py:Says", "/tmp/own.py:Raises"]
+    policies = [f"--policy={spec}" for spec in ("fifo", "aria", *own)]
+    outs: list[Path] = []
+    for name, where in (("sim-spread", ("--address", "auto")), ("sim-alone", ())):
+        process, out = simulate(lan, name, *where, *policies, "--repeats", "3")
+        said = (
+            f"schedbed: {'; '.join(['/tmp/own.py:Raises: ValueError: no such pool (own.py, line 21)'] * 3)}"
+        )
+        assert process.wait(DEADLINE_S) == 1
+        assert out.with_suffix(".log").read_text().splitlines()[-1] == said
+        outs.append(out)
+    spread, alone = outs
+    assert files(spread) == files(alone)
+    assert re.findall("^on (left|right)$", spread.with_suffix(".log").read_text(), re.MULTILINE)
+    runs = [json.loads((out / "run.json").read_text())["runs"] for out in outs]
+    assert [each | {"epoch_s": 0} for each in runs[0]] == [each | {"epoch_s": 0} for each in runs[1]]
+    nothing_is_left(*lan.hosts.values())
+
+
+def test_an_interrupted_simulation_leaves_nothing_on_the_hosts(lan: Lan) -> None:
+    process, out = simulate(lan, "stopped", "--address", "auto", "--repeats", "9", workload=LONG)
+    for name in ("left", "right"):
+        eventually(lambda name=name: simulators(lan.hosts[name]), f"{name} simulates nothing")
+    for child in psutil.Process(process.pid).children():
+        child.send_signal(signal.SIGINT)
+    assert process.wait(DEADLINE_S) == 130, out.with_suffix(".log").read_text()
+    nothing_is_left(*lan.hosts.values())
+
+
+def test_simulations_of_a_lost_host_are_repeated(lan: Lan) -> None:
+    process, out = simulate(lan, "sim-lost", "--address", "auto", "--repeats", "6", workload=LONG)
+    lost = lan.hosts["left"]
+    eventually(lambda: simulators(lost), "the host simulates nothing")
+    lost.kill()
+    finish(process, out)
+    process, alone = simulate(lan, "sim-whole", "--repeats", "6", workload=LONG)
+    finish(process, alone)
+    assert files(out) == files(alone)
+    nothing_is_left(lan.hosts["head"], lan.hosts["right"])

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.live
         ),
         ("here", (), "no Ray cluster answers (Invalid address format: here), expected a running one"),
         ("ray://127.0.0.1:10001", (), "Ray's client is not supported, expected auto or host:port"),
-        ("auto", ("--machines", "sim"), "a simulation needs no hosts, expected --machines process or docker"),
+        ("127.0.0.1:1", ("--machines", "sim"), "no Ray cluster answers ([Errno 111] Connection refused)"),
     ],
 )
 def test_no_cluster_is_told_in_a_line(

@@ -116,6 +116,20 @@ def test_bad_input_is_exit_code_2_and_one_line(arguments):
     assert result.stderr.count("\n") == 1 or result.stderr.startswith("Usage:")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["quickstart"], "--address: only simulations go to other hosts, expected --against DIR beside it"),
+        (["--drawn", "2"], "--address: only simulations go to other hosts, expected --against DIR beside it"),
+        (["t.json", "--recorded", "--against", "d"], "--address: does not go with --recorded"),
+    ],
+)
+def test_validate_sends_no_live_runs_to_other_hosts(arguments, told):
+    result = call("validate", *arguments, "--address", "auto")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"schedbed: {told}")
+
+
 def test_lists_show_parameters_and_defaults():
     assert "node_wait" in call("policies", "delay").output
     everything = call("policies").output

@@ -183,7 +183,7 @@ def test_a_host_that_answers_again_was_not_lost() -> None:
     assert record.lost_s is None and record.samples == [[4.0, 0.5]]
 
 
-def test_a_simulation_has_no_hosts() -> None:
-    assert RunOptions(machines="docker", address="auto").address == "auto"
-    with pytest.raises(BadInput, match=r"^--address: a simulation needs no hosts"):
-        RunOptions(machines="sim", address="auto")
+def test_simulations_on_hosts_have_no_connections_for_tls() -> None:
+    assert RunOptions(machines="sim", address="auto").is_in_clear
+    with pytest.raises(BadInput, match=r"^--tls: a simulation sends nothing but Ray's own calls"):
+        RunOptions(machines="sim", address="auto", tls=True)

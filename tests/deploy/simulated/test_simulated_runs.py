@@ -26,7 +26,7 @@ from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.results.shown_figures import seconds
 from schedbed.deploy.scenario.resolve import resolve
-from schedbed.deploy.simulated.recorded_costs import RecordedCosts
+from schedbed.deploy.simulated.recorded_costs import RecordedAmounts, RecordedCosts
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.studies.compare import Pair, agreement, order_agreement, phases
 from schedbed.deploy.studies.validate import LiveRepeats, compare
@@ -225,7 +225,7 @@ def test_whatif_takes_other_policies_and_more_nodes(done: Path, tmp_path: Path) 
 def test_the_record_gives_each_task_its_own_costs(done: Path) -> None:
     record = load_record(done)
     assert record.policy == "fifo"
-    costs = RecordedCosts(record.tables)
+    costs = RecordedCosts(RecordedAmounts.of(record.tables))
     (burn, pi) = record.scenario.jobs
     asked = burn.map_costs[5]
     found = costs.map_cost(_spec(burn), 5)
@@ -252,7 +252,9 @@ def test_parts_of_a_recorded_map_are_one_again(done: Path) -> None:
     parts = pd.concat([others, first, rest], ignore_index=True)
     split = replace(tables, tables={**tables.tables, "attempts": parts})
     job = _spec(load_record(done).scenario.jobs[0])
-    assert RecordedCosts(split).map_cost(job, 5) == RecordedCosts(tables).map_cost(job, 5)
+    assert RecordedCosts(RecordedAmounts.of(split)).map_cost(job, 5) == RecordedCosts(
+        RecordedAmounts.of(tables)
+    ).map_cost(job, 5)
 
 
 def _spec(planned: Any) -> Any:
