@@ -131,12 +131,15 @@ def isolated(scenario: ResolvedScenario, options: RunOptions) -> dict[str, float
     """Simulate each job alone on the cluster. Return a dictionary from job id to the seconds that the job
     takes.
 
-    The simulator is imported in this function, since a live run needs it for nothing else. After a live run,
-    jobs are simulated one after the other, since a process with threads must not fork.
+    This host does it, also if the runs were on others. The simulator is imported in this function, since a
+    live run needs it for nothing else. After a live run, jobs are simulated one after the other, since a
+    process with threads must not fork.
     """
+    from schedbed.deploy.side_by_side import all_cores
     from schedbed.deploy.simulated.isolated import isolated_times
 
-    return isolated_times(scenario, options.jobs if options.machines == "sim" else 1)
+    at_once = options.jobs or (1 if options.address is None else all_cores())
+    return isolated_times(scenario, at_once if options.machines == "sim" else 1)
 
 
 def _tell_what_is_known(scenario: ResolvedScenario) -> None:

@@ -19,9 +19,7 @@ NOT_COMPILED = (
     "covers.py",
     "flow_arrays.py",
     "input_tables.py",
-    "row_thread.py",
     "run_compiled.py",
-    "slow_attempts.py",
     "tables.py",
 )
 

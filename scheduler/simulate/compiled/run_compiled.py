@@ -11,6 +11,7 @@ from schedbed.cluster.virtual.fluid.max_min import Solved
 from schedbed.cluster.virtual.node_model import AttemptPlan, TaskCost
 from schedbed.cluster.virtual.plan_arithmetic import block_lengths
 from schedbed.scheduler.core.rows import JobRow
+from schedbed.scheduler.row_thread import RowThread
 from schedbed.scheduler.simulate.compiled import columns, covers
 from schedbed.scheduler.simulate.compiled import state as names
 from schedbed.scheduler.simulate.compiled.arrays import Values
@@ -19,7 +20,6 @@ from schedbed.scheduler.simulate.compiled.columns import Labels
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown
 from schedbed.scheduler.simulate.compiled.loop import GOES_ON, NEEDS_BLOCK, NEEDS_ROOM, STUCK, run_loop
 from schedbed.scheduler.simulate.compiled.placing.block_placer import compile_placing
-from schedbed.scheduler.simulate.compiled.row_thread import RowThread
 from schedbed.scheduler.simulate.compiled.state import State
 from schedbed.scheduler.simulate.compiled.tables import ROWS, make_state
 from schedbed.scheduler.simulate.row_frames import Column, put_columns

@@ -32,9 +32,9 @@ from schedbed.scheduler.simulate.compiled.input_tables import (
     near_tables,
     racks_of_nodes,
 )
-from schedbed.scheduler.simulate.compiled.slow_attempts import slow_attempts
 from schedbed.scheduler.simulate.compiled.state import DUE_EVENT, JOIN_EVENT, SHIFT, Numbers, Seconds, State
 from schedbed.scheduler.simulate.launch_plans import times
+from schedbed.scheduler.simulate.loading.slow_attempts import slow_attempts
 from schedbed.scheduler.simulate.placed_files import PlacedSplits
 from schedbed.tasks.specs import JobSpec
 
@@ -108,10 +108,7 @@ def make_state(simulation: Simulation) -> State:
     speeds = {node.spec.core_speed for node in nodes}
     if any(cost.core_speed is not None and speeds != {cost.core_speed} for cost in costs.kept):
         raise NotCovered("tasks take longer on some nodes than on others")
-    stragglers = simulation.setup.stragglers
-    if stragglers.share:
-        slow = slow_attempts(simulation.setup.seed, jobs, stragglers.share)
-        cost_of[slow] = costs.slower(cost_of[slow], stragglers.factor)
+    _slow_down(simulation, costs, cost_of)
     contention = simulation.setup.contention
     if contention and (why := flow_arrays.why_not(simulation, costs.kept)):
         raise NotCovered(why)
@@ -240,6 +237,14 @@ def _costs(simulation: Simulation, job: JobSpec, inputs: Inputs) -> list[TaskCos
         raise NotCovered(f"{job.job} misnumbers its splits")
     inputs.add(job.splits, maps, job.reduces)
     return maps + reduces
+
+
+def _slow_down(simulation: Simulation, costs: Costs, cost_of: Values) -> None:
+    """Replace the costs of slow attempts. `cost_of` has the row number in `costs` of each task's cost."""
+    setup, stragglers = simulation.setup, simulation.setup.stragglers
+    if stragglers.share:
+        slow = slow_attempts(setup.seed, simulation.jobs, stragglers.share)
+        cost_of[slow] = costs.slower(cost_of[slow], stragglers.factor)
 
 
 def _tasks(jobs: Sequence[JobSpec], cost_of: Values, inputs: Inputs) -> Table[plain.TaskEntry]:

@@ -1,4 +1,4 @@
-"""A thread that writes rows to the output tables while the compiled loop, which needs no Python, runs on."""
+"""A thread that writes rows to the output tables while other work goes on, such as a loop of compiled code."""
 
 from __future__ import annotations
 

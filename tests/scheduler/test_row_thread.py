@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from schedbed.scheduler.simulate.compiled.row_thread import WAITING_MAX, RowThread
+from schedbed.scheduler.row_thread import WAITING_MAX, RowThread
 
 
 def test_calls_are_made_in_order_by_another_thread() -> None:
