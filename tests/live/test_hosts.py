@@ -300,7 +300,8 @@ def test_simulations_over_the_hosts_give_the_files_of_this_one(lan: Lan) -> None
         outs.append(out)
     spread, alone = outs
     assert files(spread) == files(alone)
-    assert re.findall("^on (left|right)$", spread.with_suffix(".log").read_text(), re.MULTILINE)
+    printed = [re.findall(r"^on \w+$", out.with_suffix(".log").read_text(), re.MULTILINE) for out in outs]
+    assert len(printed[0]) == len(printed[1]) > 3  # What a policy prints comes from any host.
     runs = [json.loads((out / "run.json").read_text())["runs"] for out in outs]
     assert [each | {"epoch_s": 0} for each in runs[0]] == [each | {"epoch_s": 0} for each in runs[1]]
     nothing_is_left(*lan.hosts.values())
