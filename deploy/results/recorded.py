@@ -85,7 +85,7 @@ class Recorded:
         needed are in them, and only the columns `MEASURED` of attempts and heartbeats.
         """
         key = (policy, repeat)
-        if len(self._groups_of("decisions", key)) < MANY_GROUPS or key in self._held:
+        if not self.has_many_decisions(policy, repeat) or key in self._held:
             return self.tables(policy, repeat)
         if self._few is None or self._few[0] != key:
             self._few = None
@@ -97,6 +97,10 @@ class Recorded:
             read["decisions"] = self._read("decisions", key, keep=keep)
             self._few = key, self._select(read, key)
         return self._few[1]
+
+    def has_many_decisions(self, policy: str, repeat: int) -> bool:
+        """Return whether a run has so many decisions that not all of them are read, to save memory."""
+        return len(self._groups_of("decisions", (policy, repeat))) >= MANY_GROUPS
 
     def of_nodes(self, policy: str, repeat: int, nodes: Sequence[str]) -> RunTables:
         """Return the tables of `tables` with only the attempts, decisions and heartbeats of some nodes.

@@ -78,7 +78,14 @@ def _do_all(
     if cores > 1 and len(steps) == 1:
         [(key, mine)] = steps.items()
         recorded.measured(*key)  # All processes use these tables.
-        return {key: dict(zip(mine, share(list(mine.values()), cores), strict=True))}
+        works = [[name] for name in mine]
+        if recorded.has_many_decisions(*key):  # Metrics and fidelity need much memory: one after the other.
+            works = [
+                ["metrics", "fidelity"],
+                *([name] for name in mine if name not in ("metrics", "fidelity")),
+            ]
+        made = share([partial(_in_turn, {name: mine[name] for name in names}) for names in works], cores)
+        return {key: {name: result for part in made for name, result in part.items()}}
     largest_first = sorted(steps, key=lambda key: -sum(recorded.count(table, *key) for table in VIEWED))
     works = [partial(_in_turn, steps[key]) for key in largest_first]
     return dict(zip(largest_first, share(works, cores), strict=True))

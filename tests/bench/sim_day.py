@@ -15,6 +15,7 @@ import os
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.bench.figures import Figure, parser, publish, say
-from tests.bench.proctree import SCHEDBED
+from tests.bench.proctree import SCHEDBED, TreeWatch
 from tests.bench.sim_speed import bare_loop
 
 DAY_TASKS = 981_337
@@ -30,11 +31,16 @@ POLICIES = ("fifo", "fair", "order=fair,locality=delay")
 LONE_JOBS = 187_520
 DAY_S = 86_400
 MIB = 2**20
+LOOK_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """Elapsed seconds and CPU seconds of a command, and the peak memory of its largest process in GiB."""
+    """Elapsed seconds and CPU seconds of a command, and the peak memory of its processes together in GiB.
+
+    Memory that processes share counts once. It is looked at every `LOOK_S` seconds, and is at least the peak of
+    the largest process.
+    """
 
     wall_s: float
     cpu_s: float
@@ -47,19 +53,31 @@ def take(folder: Path, *arguments: str) -> Took:
     Raise CalledProcessError if it fails.
     """
     out = folder / f"out{len(list(folder.iterdir()))}"
+    over, peaks_bytes, watch = threading.Event(), [0], TreeWatch()
+
+    def look() -> None:
+        while not over.wait(LOOK_S):
+            watch.look()
+            peaks_bytes.append(watch.memory_bytes())
+
     began_s = time.perf_counter()
     child = subprocess.Popen(
         [*SCHEDBED, "run", *arguments, "--machines", "sim", "--no-live", "--out", str(out)],
         stdout=subprocess.DEVNULL,
     )
+    looking = threading.Thread(target=look)
+    looking.start()
     _, status, usage = os.wait4(child.pid, 0)
     wall_s = time.perf_counter() - began_s
+    over.set()
+    looking.join()
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise subprocess.CalledProcessError(child.returncode, list(arguments))
     if not json.loads((out / "summary.json").read_text(encoding="utf-8"))["policies"]:
         raise ValueError(f"{out}: no policies")
-    return Took(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**20)
+    peak_bytes = max(usage.ru_maxrss * 2**10, *peaks_bytes)
+    return Took(wall_s, usage.ru_utime + usage.ru_stime, peak_bytes / 2**30)
 
 
 def of_policies(names: Sequence[str]) -> list[str]:

@@ -64,7 +64,9 @@ def _sums(several: Sequence[np.ndarray], firsts: np.ndarray) -> list[np.ndarray]
     sizes = np.diff(firsts, append=rows)
     largest_first = np.argsort(-sizes, kind="stable")
     starts = firsts[largest_first]
-    counts = (len(sizes) - np.cumsum(np.bincount(sizes))[:-1]).tolist()  # Groups with more than 0, 1, ... rows.
+    counts = (
+        len(sizes) - np.cumsum(np.bincount(sizes))[:-1]
+    ).tolist()  # Groups with more than 0, 1, ... rows.
     made: list[np.ndarray] = []
     for values in several:
         total, lost = np.zeros(len(firsts)), np.zeros(len(firsts))

@@ -77,9 +77,17 @@ def test_only_large_simulations_are_shared(
     assert cores_for(run) == (4 if several else 1)
 
 
-@pytest.mark.parametrize(("policies", "repeats"), [(("fifo", "fair"), 3), (("fifo",), 1)])
+@pytest.mark.parametrize(
+    ("policies", "repeats", "groups", "works"),
+    [(("fifo", "fair"), 3, 1000, 6), (("fifo",), 1, 1000, 4), (("fifo",), 1, 0, 3)],
+)
 def test_several_processes_write_the_same_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policies: tuple[str, ...], repeats: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    policies: tuple[str, ...],
+    repeats: int,
+    groups: int,
+    works: int,
 ) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
@@ -87,5 +95,11 @@ def test_several_processes_write_the_same_files(
     copytree(one, two)
     html_report.rebuild(one, with_plots=False)
     monkeypatch.setattr(run_parts, "cores_for", lambda _: 2)
+    monkeypatch.setattr("schedbed.deploy.results.recorded.MANY_GROUPS", groups)
+    shared: list[int] = []
+    monkeypatch.setattr(
+        run_parts, "share", lambda works, at_once: shared.append(len(works)) or share(works, at_once)
+    )
     html_report.rebuild(two, with_plots=False)
+    assert shared == [works]
     assert [(one / name).read_bytes() for name in FILES] == [(two / name).read_bytes() for name in FILES]
