@@ -74,18 +74,14 @@ def make_parts(out: Path, run: RunFile, recorded: Recorded, *, with_report: bool
 def _do_all(
     recorded: Recorded, steps: Mapping[Key, Mapping[str, Step]], cores: int
 ) -> dict[Key, dict[str, Any]]:
-    """Do the steps of each run, on several cores if `cores` is more than 1. Return the results of each run."""
-    if cores > 1 and len(steps) == 1:
+    """Do the steps of each run, on several cores if `cores` is more than 1. Return the results of each run.
+
+    The steps of a run with very many decisions are done one after the other, since each needs much memory.
+    """
+    if cores > 1 and len(steps) == 1 and not any(recorded.has_many_decisions(*key) for key in steps):
         [(key, mine)] = steps.items()
         recorded.measured(*key)  # All processes use these tables.
-        works = [[name] for name in mine]
-        if recorded.has_many_decisions(*key):  # Metrics and fidelity need much memory: one after the other.
-            works = [
-                ["metrics", "fidelity"],
-                *([name] for name in mine if name not in ("metrics", "fidelity")),
-            ]
-        made = share([partial(_in_turn, {name: mine[name] for name in names}) for names in works], cores)
-        return {key: {name: result for part in made for name, result in part.items()}}
+        return {key: dict(zip(mine, share(list(mine.values()), cores), strict=True))}
     largest_first = sorted(steps, key=lambda key: -sum(recorded.count(table, *key) for table in VIEWED))
     works = [partial(_in_turn, steps[key]) for key in largest_first]
     return dict(zip(largest_first, share(works, cores), strict=True))
