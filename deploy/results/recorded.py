@@ -99,7 +99,7 @@ class Recorded:
         return self._few[1]
 
     def has_many_decisions(self, policy: str, repeat: int) -> bool:
-        """Return whether a run has so many decisions that not all of them are read, to save memory."""
+        """Return whether a run has very many decisions. Not all of them are read then, to save memory."""
         return len(self._groups_of("decisions", (policy, repeat))) >= MANY_GROUPS
 
     def of_nodes(self, policy: str, repeat: int, nodes: Sequence[str]) -> RunTables:
