@@ -264,7 +264,7 @@ class Replication:
         if not self._level:
             return
         refused = 0
-        for block in [block for good in sorted(self._under) for block in list(self._under[good])]:
+        for block in [block for good in sorted(self._under) for block in self._under[good]]:
             if refused == REFUSED_LIMIT or all(map(self._sends_most, self.map.nodes)):
                 return
             while block in self._level and self._plan_one(now_s, block):
@@ -287,7 +287,7 @@ class Replication:
         Return whether a copy was planned.
         """
         taken, nodes = self._taken(now_s, block), self.map.nodes
-        if len(nodes) == sum(node in nodes for node in taken):
+        if all(node in taken for node in nodes):
             if not self._leaving.get(block):
                 del self._under[self._level.pop(block)][block]
                 self._parked[block] = None

@@ -60,13 +60,11 @@ def _sums(several: Sequence[np.ndarray], firsts: np.ndarray) -> list[np.ndarray]
 
     Rounding errors are compensated (Kahan summation). All sums of an array are computed side by side.
     """
-    rows = len(several[0])
-    sizes = np.diff(firsts, append=rows)
+    sizes = np.diff(firsts, append=len(several[0]))
     largest_first = np.argsort(-sizes, kind="stable")
     starts = firsts[largest_first]
-    counts = (
-        len(sizes) - np.cumsum(np.bincount(sizes))[:-1]
-    ).tolist()  # Groups with more than 0, 1, ... rows.
+    # The number of groups with more than 0, 1, ... rows.
+    counts = (len(sizes) - np.cumsum(np.bincount(sizes))[:-1]).tolist()
     made: list[np.ndarray] = []
     for values in several:
         total, lost = np.zeros(len(firsts)), np.zeros(len(firsts))

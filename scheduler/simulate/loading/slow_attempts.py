@@ -32,6 +32,4 @@ def slow_attempts(seed: int, jobs: Sequence[JobSpec], share: float) -> Values:
 def _attempts(jobs: Sequence[JobSpec]) -> Iterator[str]:
     for job in jobs:
         for kind, tasks in ((TaskKind.MAP, job.maps), (TaskKind.REDUCE, job.reduces)):
-            prefix = task_id(job.job, kind, 0)[:-6]
-            for index in range(tasks):
-                yield f"{prefix}{index:06d}_0"
+            yield from (f"{task_id(job.job, kind, index)}_0" for index in range(tasks))
