@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from schedbed.deploy.arena.cell_processes import run_cells
 from schedbed.deploy.arena.cells import Cell, Row
 from schedbed.deploy.arena.courses import Course
 from schedbed.deploy.simulated.host_process import serve
-from schedbed.deploy.simulated.sent_policies import contents_of, file_of, with_file, write_contents
+from schedbed.deploy.simulated.sent_policies import contents_of, file_of, moved_to
 from schedbed.deploy.worker_fork import WorkBounds
 from schedbed.deploy.workspace import base_folder, owned
 
@@ -39,7 +39,10 @@ def run_packed(said: str) -> list[Row]:
     """
     batch: dict[str, Any] = json.loads(said)
     with tempfile.TemporaryDirectory(prefix=owned("batch-"), dir=base_folder()) as made:
-        specs = _write_files(batch["files"], Path(made))
+        specs = {
+            spec: moved_to(Path(made) / str(number), spec, contents)
+            for number, (spec, contents) in enumerate(batch["files"].items())
+        }
         cells = [
             Cell(specs.get(each["policy"]) or each["policy"], Course(**each["course"]), each["seed"])
             for each in batch["cells"]
@@ -65,21 +68,6 @@ def _renamed(row: Row, here: str, there: str) -> Row:
         row["note"].replace(here.partition(":")[0], there.partition(":")[0]) if here != there else row["note"]
     )
     return row | {"policy": there, "note": note}
-
-
-def _write_files(files: Mapping[str, Mapping[str, str]], folder: Path) -> dict[str, str]:
-    """Write the files of each policy into its own folder below `folder`, and return the new names of the
-    policies.
-
-    `files` maps the original name of each policy, which begins with the path of its file, to the content of
-    its files. The result maps each original name to the name with the new path.
-    """
-    found: dict[str, str] = {}
-    for number, (spec, contents) in enumerate(files.items()):
-        path = folder / str(number) / Path(spec.partition(":")[0]).name
-        write_contents(contents, path.parent)
-        found[spec] = with_file(spec, path)
-    return found
 
 
 def answers(requests: Iterator[bytes]) -> Generator[bytes]:

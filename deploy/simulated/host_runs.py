@@ -18,7 +18,7 @@ from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.simulated.host_process import serve
 from schedbed.deploy.simulated.one_run import OneRun
 from schedbed.deploy.simulated.recorded_costs import RecordedCosts
-from schedbed.deploy.simulated.sent_policies import file_of, with_file, write_contents
+from schedbed.deploy.simulated.sent_policies import file_of, moved_to
 from schedbed.deploy.simulated.sent_runs import STORE, packed_end, temporary_folder
 from schedbed.deploy.simulated.simulated_runs import SimRuns
 from schedbed.deploy.simulated.task_costs import costs_of, laws_from_json
@@ -79,11 +79,9 @@ def _scenario(raw: Mapping[str, Any], folder: Path) -> ResolvedScenario:
     scenario, rest = ResolvedScenario.from_json(raw["scenario"]), raw["rest"]
     choices: list[PolicyChoice] = []
     for number, choice in enumerate(scenario.policies):
-        contents, file = rest["files"].get(choice.spec), file_of(choice.given)
-        if contents is not None and file is not None:
-            path = folder / "policies" / str(number) / file.name
-            write_contents(contents, path.parent)
-            choice = replace(choice, given=with_file(choice.given, path))
+        if contents := rest["files"].get(choice.spec):
+            moved = moved_to(folder / "policies" / str(number), choice.given, contents)
+            choice = replace(choice, given=moved)
         choices.append(choice)
     store = "none"
     if rest["store"] is not None:

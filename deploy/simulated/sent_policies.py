@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,6 @@ def file_of(given: Any) -> Path | None:
     """Return the path of the user's file in a policy's SPEC or mapping, or None for a shipped policy."""
     name = parse_spec(given, tuple(AXES)).name
     return Path(name.rpartition(":")[0] if ".py:" in name else name) if is_policy_file(name) else None
-
-
-def with_file(given: Any, path: Path) -> Any:
-    """Return a copy of a policy's SPEC or mapping in which `path` replaces the path of the user's file."""
-    before = str(file_of(given))
-    if isinstance(given, str):
-        return f"{path}{given.strip().removeprefix(before)}"
-    return {f"{path}{name.removeprefix(before)}": parameters for name, parameters in given.items()}
 
 
 def contents_of(path: Path) -> Contents:
@@ -46,12 +38,21 @@ def contents_of(path: Path) -> Contents:
     return found
 
 
-def write_contents(contents: Mapping[str, str], folder: Path) -> None:
-    """Write the files into the folder, which is created."""
+def moved_to(folder: Path, given: Any, contents: Contents) -> Any:
+    """Write a user's policy file, and those that it imports, into the folder, which is created.
+
+    Return a copy of the policy's SPEC or mapping `given` with the path of the file there.
+    """
     for name, text in contents.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode("latin-1"))
+    file = file_of(given)
+    assert file is not None
+    before, after = str(file), folder / file.name
+    if isinstance(given, str):
+        return f"{after}{given.strip().removeprefix(before)}"
+    return {f"{after}{name.removeprefix(before)}": parameters for name, parameters in given.items()}
 
 
 def _imports(source: bytes) -> Iterator[str]:

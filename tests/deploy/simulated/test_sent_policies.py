@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from schedbed.deploy.simulated.sent_policies import contents_of, file_of, with_file, write_contents
+from schedbed.deploy.simulated.sent_policies import contents_of, file_of, moved_to
 
 
 @pytest.mark.parametrize(
     ("given", "moved"),
     [
-        ("a/mine.py:Mine", "/b/mine.py:Mine"),
-        (" a/mine.py:Mine:wait=5s,other=a ", "/b/mine.py:Mine:wait=5s,other=a"),
-        ({"a/mine.py:Mine": {"wait": 5}}, {"/b/mine.py:Mine": {"wait": 5}}),
+        ("a/mine.py:Mine", "{there}/mine.py:Mine"),
+        (" a/mine.py:Mine:wait=5s,other=a ", "{there}/mine.py:Mine:wait=5s,other=a"),
+        ({"a/mine.py:Mine": {"wait": 5}}, {"{there}/mine.py:Mine": {"wait": 5}}),
     ],
 )
-def test_a_policy_keeps_its_class_and_parameters_in_another_folder(given: Any, moved: Any) -> None:
+def test_a_policy_keeps_its_class_and_parameters_in_another_folder(
+    given: Any, moved: Any, tmp_path: Path
+) -> None:
     assert file_of(given) == Path("a/mine.py")
-    assert with_file(given, Path("/b/mine.py")) == moved
+    found = moved_to(tmp_path, given, {"mine.py": ""})
+    assert json.loads(json.dumps(found).replace(str(tmp_path), "{there}")) == moved
 
 
 @pytest.mark.parametrize(
@@ -46,7 +50,7 @@ def test_files_that_are_imported_go_along_unchanged(tmp_path: Path) -> None:
     for name, text in sources.items():
         (here / name).parent.mkdir(parents=True, exist_ok=True)
         (here / name).write_bytes(text.encode("latin-1"))
-    write_contents(contents_of(here / "mine.py"), there)
+    moved_to(there, f"{here}/mine.py:Mine", contents_of(here / "mine.py"))
     sent = {str(path.relative_to(there)) for path in there.rglob("*.*")}
     assert sent == set(sources) - {"unused.py", "data.csv"}
     assert all((there / name).read_bytes() == (here / name).read_bytes() for name in sent)
