@@ -39,6 +39,7 @@ class Tracker:
     """
 
     __slots__ = (
+        "_listed",
         "disk_full",
         "fetch_failures",
         "finished",
@@ -67,6 +68,8 @@ class Tracker:
         self.sequence = 0
         self.unanswered: Heartbeat | None = None
         self.running: dict[str, AttemptStatus] = {}
+        # The statuses of the last heartbeat, or None if `running` has changed since then.
+        self._listed: tuple[AttemptStatus, ...] | None = None
         self.unseen: dict[str, int] = {}
         self.jobs: dict[str, None] = {}
         self.finished: list[AttemptReport] = []
@@ -83,11 +86,14 @@ class Tracker:
         waiting = self.unanswered
         if waiting is None:
             self.sequence += 1
+            listed = self._listed
+            if listed is None:
+                listed = self._listed = tuple(self.running.values())
             waiting = self.unanswered = Heartbeat(
                 self.node,
                 self.incarnation,
                 self.sequence,
-                tuple(self.running.values()),
+                listed,
                 tuple(self.finished),
                 tuple(self.fetch_failures),
                 self.usage,
@@ -115,6 +121,7 @@ class Tracker:
         for action in actions:
             if isinstance(action, Launch):
                 self.running[action.attempt] = AttemptStatus(action.attempt, 0.0, "start")
+                self._listed = None
                 self.jobs[action.job] = None
             elif isinstance(action, ForgetJob):
                 self.jobs.pop(action.job, None)
@@ -128,6 +135,7 @@ class Tracker:
         The JobTracker then no longer expects a report of the attempt.
         """
         running, seen = self.running, 0
+        self._listed = None
         for status in statuses:
             if status.attempt in running:
                 running[status.attempt] = status
@@ -157,6 +165,7 @@ class Tracker:
         """
         if self.running.pop(report.attempt, None) is None:
             return False
+        self._listed = None
         self.finished.append(report)
         return True
 

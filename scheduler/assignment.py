@@ -21,7 +21,6 @@ from schedbed.tasks.values import value
 class Assignment:
     """The task of one attempt, with its input and its output.
 
-    `split` is the input of a map (possibly only a part of the original split), or None for a reduce.
     `cost_index` is the position of the attempt's cost in the job's list of map costs or reduce costs; if only
     a `part` of a map runs, the attempt has a share of that cost. `output` is the path of the file that the
     attempt writes before the commit, or None for a map whose output goes to reduces.
@@ -33,10 +32,19 @@ class Assignment:
     kind: TaskKind
     index: int
     part: Part | None
-    split: Split | None
     cost_index: int
     memory_bytes: int
     output: str | None
+
+    @property
+    def split(self) -> Split | None:
+        """Return the input of a map (possibly only a part of the original split), or None for a reduce.
+
+        The split is made at each call, because simulations of many tasks keep no objects for splits.
+        """
+        if self.part is not None:
+            return self.part.split(self.index)
+        return self.job.splits[self.index] if self.kind is TaskKind.MAP else None
 
 
 def aside(job: str, attempt: str = "") -> str:
@@ -53,11 +61,6 @@ def assign(job: JobSpec, launch: Launch) -> Assignment:
     """Return the assignment (task, input and output) of the attempt that `launch` starts."""
     attempt, index, part = launch.attempt, launch.index, launch.part
     is_map = launch.kind is TaskKind.MAP
-    split, cost_index = None, index
-    if part is not None:
-        split, cost_index = part.split(index), part.whole.index
-    elif is_map:
-        split = job.splits[index]
     demand = job.map_demand if is_map else job.reduce_demand
     writes_file = not is_map or not job.reduces
     return Assignment(
@@ -67,8 +70,7 @@ def assign(job: JobSpec, launch: Launch) -> Assignment:
         launch.kind,
         index,
         part,
-        split,
-        cost_index,
+        index if part is None else part.whole.index,
         demand.memory_bytes,
         aside(launch.job, attempt) if writes_file else None,
     )
@@ -88,8 +90,8 @@ def attempt_spec(
     run's seed. `keep_budget` limits the blocks that nodes may keep as replicas after fetching them, as a
     share of the size of all inputs; 0 means that the attempt keeps none.
     """
-    job, part = told.job, told.part
-    costs = job.map_costs if told.split is not None else job.reduce_costs
+    job, part, split = told.job, told.part, told.split
+    costs = job.map_costs if split is not None else job.reduce_costs
     cost = costs[told.cost_index] if costs else None
     return AttemptSpec(
         attempt=told.attempt,
@@ -108,7 +110,7 @@ def attempt_spec(
         block_bytes=blocks.size_bytes,
         cost=part.cost(cost) if part is not None and cost is not None else cost,
         keep_budget=keep_budget,
-        **({} if told.split is None else _input_of(told.split, file)),
+        **({} if split is None else _input_of(split, file)),
     )
 
 

@@ -328,10 +328,10 @@ class JobTracker:
 
     def _attempt_spec(self, launch: Launch) -> AttemptSpec:
         told = self._driver.assignment(launch)
-        keeping, budget = self._keeping, 0.0
-        if told.split is not None and keeping is not None and keeping.asks(self._seed, launch.attempt):
+        keeping, budget, split = self._keeping, 0.0, told.split
+        if split is not None and keeping is not None and keeping.asks(self._seed, launch.attempt):
             budget = keeping.budget
-        file = self._driver.blocks_of(told.split)
+        file = self._driver.blocks_of(split)
         return attempt_spec(told, file, self._cluster.blocks, seed=self._seed, keep_budget=budget)
 
     def _set_off(self, effects: Sequence[Effect]) -> None:

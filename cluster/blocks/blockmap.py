@@ -237,7 +237,7 @@ class BlockMap:
         """Return the blocks of which at least one replica is marked as corrupt."""
         return iter(self._marked)
 
-    def corrupt_on(self, node: NodeId) -> Iterator[str]:
+    def corrupt_on(self, node: NodeId) -> list[str]:
         """Return the blocks whose replica on a live node is marked as corrupt."""
-        marked = [(block, self.blocks[block]) for block in self._marked]
-        return (block for block, state in marked if node in state.corrupt and node in state.replicas)
+        held = self.nodes[node].blocks
+        return [block for block in self._marked if block in held and node in self.blocks[block].corrupt]

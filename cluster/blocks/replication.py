@@ -191,13 +191,13 @@ class Replication:
 
         The caller must remove the replicas from the `BlockMap`.
         """
-        orders = list(self._unwanted.pop(node, {}))
+        orders = list(self._unwanted.pop(node, ()))
         for block in self.map.corrupt_on(node):
             if self.map.blocks[block].good():
                 orders.append(self._order_away(now_s, block, node))
-        for block in list(self._over):
-            state = self.map.blocks[block]
-            if node in state.replicas and node in self._surplus(block, state):
+        held = self.map.nodes[node].blocks
+        for block in [block for block in self._over if block in held]:
+            if node in self._surplus(block, self.map.blocks[block]):
                 orders.append(self._order_away(now_s, block, node))
         return orders
 

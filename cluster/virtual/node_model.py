@@ -7,15 +7,16 @@ interface, and passes the reports of attempts on to the JobTracker's core.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, FetchFailure, MapOutputs, Usage
 from schedbed.cluster.spec import NodeSpec
 from schedbed.tasks.specs import NodeId, TaskKind
+from schedbed.tasks.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TaskCost:
     """The cost of one task, independent of its node. CPU times are in seconds on one emulated core.
 
@@ -67,7 +68,7 @@ class TaskCost:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AttemptPlan:
     """The work of an attempt on a simulated node, as planned by the driver.
 

@@ -222,9 +222,10 @@ class Core:
                 ledger.reported(attempt, report)
             else:
                 self._discard_stray(report)
-        node.calm = node.turn
-        if heartbeat.running or node.attempts:
-            self._take_statuses(node, heartbeat)
+        if node.calm != node.turn or node.listed is not heartbeat.running:
+            node.calm, node.listed = node.turn, heartbeat.running
+            if node.listed or node.attempts:
+                self._take_statuses(node, heartbeat)
         for failure in heartbeat.fetch_failures:
             self._fetch_failed(failure)
         actions: list[Action] = node.outbox
@@ -302,10 +303,12 @@ class Core:
 
     def _offer(self, node: Node, kind: TaskKind, actions: list[Action]) -> None:
         ledger, decide = self._ledger, self._decide
-        typed = ledger.limits.slots
-        most = self._most_maps if kind is MAP else self._most_reduces
+        typed, is_map = ledger.limits.slots, kind is MAP
+        most = self._most_maps if is_map else self._most_reduces
         first = len(actions)
-        while ledger.is_ready(kind) and (not typed or node.free_slots(kind) > 0):
+        while (ledger.ready_maps if is_map else ledger.ready_reduces) > 0:
+            if typed and (node.free_maps if is_map else node.free_reduces) <= 0:
+                return
             if most and len(actions) - first >= most:
                 return
             if ledger.unsettled:

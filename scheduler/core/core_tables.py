@@ -121,10 +121,6 @@ class CoreTables:
         """Implement `View.slots`: return the total number of slots of the kind on all live nodes."""
         return self.map_slots if kind is MAP else self.reduce_slots
 
-    def is_ready(self, kind: TaskKind) -> bool:
-        """Return whether any job has an unstarted map or reduce (`kind`) that may start now."""
-        return (self.ready_maps if kind is MAP else self.ready_reduces) > 0
-
     def avoids(self, job: JobView, node: NodeView, kind: TaskKind) -> bool:
         """Implement `View.avoids`: return whether the job has a reason to avoid the node.
 

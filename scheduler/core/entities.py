@@ -322,6 +322,7 @@ class Node:
         "free_vcores",
         "heard_s",
         "incarnation",
+        "listed",
         "node",
         "outbox",
         "rack",
@@ -346,6 +347,8 @@ class Node:
         self.attempts: dict[str, Attempt] = {}  # Assigned, running or being killed.
         self.turn = 0  # Grows when an attempt starts, ends or is ordered to stop.
         self.calm = -1  # The turn at which a heartbeat has listed all attempts, with none to stop.
+        # In the last heartbeat. The same tuple again tells nothing new.
+        self.listed: tuple[AttemptStatus, ...] = ()
         self.feeds: dict[str, Feed] = {}  # By job.
         self.outbox: list[Action] = []
         self.free_maps = spec.map_slots

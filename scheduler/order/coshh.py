@@ -19,6 +19,7 @@ treated as suggested. If no job of a suggested class is ready, the slot is offer
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from math import log
 from typing import Any, NamedTuple
@@ -313,11 +314,16 @@ def _resources(view: View) -> dict[Machinery, dict[TaskKind, int]]:
     """Return a dictionary from kind of hardware to the numbers of map and reduce slots on all live nodes of
     that kind."""
     found: dict[Machinery, dict[TaskKind, int]] = {}
-    for node in view.nodes.values():
-        if node.alive:
-            slots = found.setdefault(machinery(node), dict.fromkeys(TaskKind, 0))
-            slots[TaskKind.MAP] += node.spec.map_slots
-            slots[TaskKind.REDUCE] += node.spec.reduce_slots
+    specs = [node.spec for node in view.nodes.values() if node.alive]
+    counts = Counter(
+        (spec.core_speed, spec.disk_bps, spec.network_bps, spec.map_slots, spec.reduce_slots)
+        for spec in specs
+    )
+    for (core_speed, disk_bps, network_bps, maps, reduces), nodes in counts.items():
+        hardware = Machinery(core_speed, disk_bps, network_bps)
+        slots = found.setdefault(hardware, dict.fromkeys(TaskKind, 0))
+        slots[TaskKind.MAP] += nodes * maps
+        slots[TaskKind.REDUCE] += nodes * reduces
     return found
 
 

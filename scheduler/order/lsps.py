@@ -37,27 +37,46 @@ _SHORTEST_S = 1e-6
 class SizedPool(Pool):
     """The pool of one user's jobs, with the sizes of the jobs in slot seconds.
 
-    `sizes_s`: a dictionary from the id of each current job to its size. `ended_s`: sizes of the user's last
-    successful jobs. `times`: mean times of the user's tasks.
+    `ended_s`: sizes of the user's last successful jobs. `times`: mean times of the user's tasks. The sizes of
+    the current jobs, by id, change only in `set_size` and `pop_size`.
     """
 
-    __slots__ = ("ended_s", "sizes_s", "times")
+    __slots__ = ("_mean_s", "_sizes_s", "_variation", "ended_s", "times")
 
     def __init__(self, name: str, window: int, everybody: MeanTimes) -> None:
         super().__init__(name, PoolSettings(min_share=1, inside="fifo"))
         self.times = MeanTimes(everybody)
-        self.sizes_s: dict[str, float] = {}
+        self._sizes_s: dict[str, float] = {}
         self.ended_s: deque[float] = deque(maxlen=window)
+        self._mean_s: float | None = None  # None after a change of a size, as the next value.
+        self._variation: float | None = None
+
+    def set_size(self, job: str, size_s: float) -> None:
+        """Set the size of the current job with the id `job`."""
+        if self._sizes_s.get(job) != size_s:
+            self._sizes_s[job] = size_s
+            self._mean_s = self._variation = None
+
+    def pop_size(self, job: str, *, keeps: bool) -> None:
+        """Remove the job with the id `job` from the current jobs. `keeps`: keep its size, as it succeeded."""
+        size_s = self._sizes_s.pop(job)
+        if keeps:
+            self.ended_s.append(size_s)
+        self._mean_s = self._variation = None
 
     @property
     def mean_s(self) -> float:
         """Return the mean size of the user's current jobs in slot seconds (equation 1), always above 0."""
-        return max(_SHORTEST_S, fmean(self.sizes_s.values()))
+        if self._mean_s is None:
+            self._mean_s = max(_SHORTEST_S, fmean(self._sizes_s.values()))
+        return self._mean_s
 
     @property
     def variation(self) -> float:
         """Return the coefficient of variation of the sizes of the user's current and last successful jobs."""
-        return variation([*self.ended_s, *self.sizes_s.values()])
+        if self._variation is None:
+            self._variation = variation([*self.ended_s, *self._sizes_s.values()])
+        return self._variation
 
 
 class Lsps(PoolOrder):
@@ -108,9 +127,7 @@ class Lsps(PoolOrder):
         users."""
         super().finished(view, job)
         pool = self._sized_pool(job)
-        size_s = pool.sizes_s.pop(job.job)
-        if job.state == "succeeded":
-            pool.ended_s.append(size_s)
+        pool.pop_size(job.job, keeps=job.state == "succeeded")
         del self._times[job.job]
         self._share_out(view)
 
@@ -124,7 +141,7 @@ class Lsps(PoolOrder):
 
     def _size(self, job: JobView) -> None:
         size_s = self._times[job.job].size_s(job.maps.total, job.reduces.total)
-        self._sized_pool(job).sizes_s[job.job] = size_s
+        self._sized_pool(job).set_size(job.job, size_s)
 
     # Slots and the order inside
 

@@ -44,6 +44,7 @@ class Easy:
         self._waiting: SortedKeys[JobView] = SortedKeys()
         self._ends_s: dict[str, float] = {}  # Requested ends of started jobs.
         self._why: dict[str, str] = {}
+        self._held_back: list[tuple[JobView, str]] = []  # Waiting jobs with maps, and why they wait.
         self._dirty = False  # Whether anything has changed since the queue was last examined.
         self._slots = 0
 
@@ -74,6 +75,8 @@ class Easy:
         if self._dirty:
             self._dirty = False
             self._start_jobs(view)
+            whys = ((job, self._why.get(job.job, "waits behind the first job")) for job in self._waiting)
+            self._held_back = [(job, why) for job, why in whys if job.maps.ready]
         if kind is not MAP:
             return self._reduce(view, node)
         for job in self._gangs.starting.values():
@@ -84,9 +87,8 @@ class Easy:
             if task is not None:
                 return Proposal(task, self._why[job.job])
         if view.records_skips:
-            for job in self._waiting:
-                if job.maps.ready:
-                    view.skip(node, job, kind, self._why.get(job.job, "waits behind the first job"))
+            for job, why in self._held_back:
+                view.skip(node, job, kind, why)
         return None
 
     def _reduce(self, view: View, node: NodeView) -> Proposal | None:

@@ -10,6 +10,7 @@ reads.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import methodcaller
 from typing import Any, Protocol
 
 from schedbed.scheduler.guard.guarded_calls import HeartbeatWatch
@@ -93,6 +94,9 @@ def resting_of(policy: Policy) -> Resting | None:
     return own if "rests" in vars(type(own)) else None
 
 
+_awaits_beat = methodcaller("awaits_beat")
+
+
 class Awaits:
     """The parts of a policy that may want to see heartbeats even if these report no change.
 
@@ -107,7 +111,7 @@ class Awaits:
 
     def needs_heartbeat(self) -> bool:
         """Return whether the policy or any of its axes needs the next heartbeat of any node."""
-        return any(part.awaits_beat() for part in self._waiting)
+        return any(map(_awaits_beat, self._waiting))
 
     def pass_heartbeat(self, view: View, node: NodeView) -> None:
         """Call the hook `beat` of each part of the policy that can need heartbeats.

@@ -13,6 +13,7 @@ from schedbed.cluster.virtual.part_costs import part_cost
 from schedbed.scheduler.driver import Driver
 from schedbed.scheduler.simulate.setup import Setup
 from schedbed.tasks.chance import chance, reseed
+from schedbed.tasks.specs import TaskKind
 
 
 class Plans:
@@ -40,16 +41,18 @@ class Plans:
         `start_s`: seconds from now until the attempt's code begins. Start latencies of the framework, such as
         that of a JVM, are added. `core_speed`: speed of the node's cores.
         """
-        if launch.job not in self._driver.ledger.jobs:
+        known = self._driver.ledger.jobs.get(launch.job)
+        if known is None:
             return None
         told = self._driver.assignment(launch)
-        job, split, blocks = told.job, told.split, ()
-        if split is not None:
+        job, blocks = told.job, ()
+        if told.kind is TaskKind.MAP:
             cost = self._costs.map_cost(job, told.cost_index)
             if told.part is not None:
                 cost = part_cost(cost, told.part)
-            if split.block is not None and cost.read_bytes:
-                blocks = ((split.block, cost.read_bytes),)
+            block = known.maps.tasks[told.index].split.block
+            if block is not None and cost.read_bytes:
+                blocks = ((block, cost.read_bytes),)
         else:
             cost = self._costs.reduce_cost(job, told.cost_index)
         if cost.core_speed not in (None, core_speed):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from math import inf
 from typing import Any, Protocol
 
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.tracker import Tracker
 from schedbed.scheduler.core.entities import Node
+
+ROUNDING_S = 1e-6
+"""More than the rounding error of a timer's time, in seconds."""
 
 
 class SimNode(Tracker):
@@ -118,12 +122,14 @@ class HeartbeatFaults(Protocol):
 class Ring:
     """A set of nodes, in the order in which their heartbeat timers fire within one heartbeat interval."""
 
-    __slots__ = ("_interval_s", "_members", "_nodes")
+    __slots__ = ("_interval_s", "_members", "_next", "_nodes")
 
     def __init__(self, nodes: list[SimNode], interval_s: float) -> None:
         self._nodes = nodes
         self._interval_s = interval_s
         self._members: list[tuple[float, int]] = []
+        # The last result of `after` and its `now_s`, if no node was added or removed since then.
+        self._next: tuple[float, float, SimNode] | None = None
 
     def __len__(self) -> int:
         return len(self._members)
@@ -134,6 +140,7 @@ class Ring:
     def add(self, node: SimNode) -> None:
         """Add a node, which must not be in the ring already."""
         insort(self._members, self._key(node))
+        self._next = None
 
     def remove(self, node: SimNode) -> None:
         """Remove a node if it is in the ring. The node's `base_s` must not have changed since the node was
@@ -141,6 +148,7 @@ class Ring:
         place = bisect_left(self._members, self._key(node))
         if place < len(self._members) and self._members[place][1] == node.index:
             del self._members[place]
+            self._next = None
 
     def members(self) -> list[SimNode]:
         """Return all nodes of the ring in order."""
@@ -155,17 +163,25 @@ class Ring:
         members = self._members
         if not members:
             return None
-        place = bisect_left(members, (now_s % self._interval_s, -1))
-        best: tuple[float, int] | None = None
-        count = len(members)
-        # Rounding can put a timer on the wrong side of the cut, so both neighbors are checked as well.
-        for near in range(place - 1, place + 2):
-            node = self._nodes[members[near % count][1]]
-            at_s = next_grid_s(node, now_s, self._interval_s, passed)
-            if best is None or (at_s, node.index) < best:
-                best = (at_s, node.index)
-        assert best is not None
-        return best[0], self._nodes[best[1]]
+        known = self._next
+        if known is not None and known[0] < now_s < known[1]:
+            return known[1], known[2]
+        cut_s, count = now_s % self._interval_s, len(members)
+        place = bisect_left(members, (cut_s, -1))
+        # Rounding can put a timer on the wrong side of the cut, so both neighbors are checked if they are near.
+        nearest = range(place - 1, place - 1 + min(3, count))
+        if 0 < place < count - 1:
+            before_s, next_s, later_s = members[place - 1][0], members[place][0], members[place + 1][0]
+            if before_s + ROUNDING_S < cut_s < next_s - ROUNDING_S and next_s + ROUNDING_S < later_s:
+                nearest = range(place, place + 1)
+        best_s, best = inf, -1
+        for near in nearest:
+            index = members[near % count][1]
+            at_s = next_grid_s(self._nodes[index], now_s, self._interval_s, passed)
+            if at_s < best_s or (at_s == best_s and index < best):
+                best_s, best = at_s, index
+        self._next = now_s, best_s, self._nodes[best]
+        return best_s, self._nodes[best]
 
 
 def next_grid_s(node: SimNode, now_s: float, interval_s: float, passed: int) -> float:

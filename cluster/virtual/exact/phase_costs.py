@@ -6,7 +6,7 @@ from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.virtual.boards import AnnouncedOutputs
 from schedbed.cluster.virtual.node_model import AttemptPlan, Store, TaskCost
 from schedbed.cluster.virtual.partitions import Partition
-from schedbed.cluster.virtual.plan_arithmetic import nearest_first, spilled_bytes
+from schedbed.cluster.virtual.plan_arithmetic import spilled_bytes
 from schedbed.tasks.specs import Counters, NodeId
 
 
@@ -90,14 +90,22 @@ class ExactCosts:
         return work_s, counters
 
     def _source(self, node: NodeSpec, turn: int, block: str) -> NodeSpec:
+        """Return the node from which a map on `node` reads the block. Nodes of equal distance take turns.
+
+        Raises NoReplica if no node with a replica can be reached.
+        """
         holders = self._store.holders(block)
         if node.node in holders:
             return node
-        racks = {name: self.specs[name].rack for name in holders if name in self.specs}
-        near = [name for name in racks if self.partition.joins(node.node, name)]
+        reached = [
+            self.specs[name]
+            for name in holders
+            if name in self.specs and self.partition.joins(node.node, name)
+        ]
+        near = [spec for spec in reached if spec.rack == node.rack] or reached
         if not near:
             raise NoReplica(block)
-        return self.specs[nearest_first(near, node, racks, turn)[0]]
+        return near[turn % len(near)]
 
     def _map_counters(self, node: NodeSpec, plan: AttemptPlan, local: int, remote: int) -> Counters:
         cost, last, spill = plan.cost, self._last, spilled_bytes(plan)

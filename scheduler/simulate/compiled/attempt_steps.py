@@ -106,16 +106,13 @@ def _map_seconds(state: State, task: int, node: int) -> float:
     return read_s + max(max(cost.sort_cpu, spill_s + write_s), send_s)
 
 
-@twin_of(
-    "schedbed.cluster.virtual.exact.phase_costs:ExactCosts._source",
-    "schedbed.cluster.virtual.plan_arithmetic:nearest_first",
-)
+@twin_of("schedbed.cluster.virtual.exact.phase_costs:ExactCosts._source")
 @compiled
 def source_of(state: State, task: int, node: int) -> int:
     """Return the node from which a map on `node` reads its block.
 
     This is `node` itself if it has a replica of the block, otherwise a node of the same rack with a replica,
-    otherwise any node with a replica. Mirrors `ExactCosts._source` with `nearest_first`.
+    otherwise any node with a replica. Mirrors `ExactCosts._source`.
     """
     run = state.tasks[task]
     rack = state.nodes[node].rack
