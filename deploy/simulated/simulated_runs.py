@@ -25,6 +25,7 @@ from schedbed.scheduler.guard.untouched import check_untouched
 from schedbed.scheduler.policy import PolicyFailed
 from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.registry.user_file import is_policy_file
+from schedbed.scheduler.simulate.loading.placed_inputs import PlacedInputs, place_inputs
 from schedbed.scheduler.simulate.setup import CostModel, CpuFactors, Setup, Stragglers, Stuck, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.scheduler.sizes import make_sizes
@@ -125,6 +126,7 @@ class SimRuns:
             as_live=as_live,
         )
         self._loop = LoopChoice(False)
+        self._placed: PlacedInputs | None = None  # If several processes, which are forked later, need it.
 
     def run_all(self, folder: Path, record: RunFile, watch: object = None) -> None:
         """Simulate every policy in every repeat. A run that fails does not stop the others.
@@ -192,8 +194,32 @@ class SimRuns:
         import fastparquet  # noqa: F401  # once, here, instead of in each process
 
         self._loop = choose_loop(self._inputs.scenario, at_once)
+        self._place_once(runs)
         self._run_apart(runs, at_once, needs_bytes)
+        self._placed = None
         self._loop.end()
+
+    def _place_once(self, runs: Sequence[OneRun]) -> None:
+        """Place the input files before the processes of the runs are forked, if all runs have the same seed.
+
+        If this fails, each run places them and reports the error.
+        """
+        setup = self._setup_of(runs[0])
+        if all(self._setup_of(run).seed == setup.seed for run in runs):
+            with no_collections(), suppress(Exception):
+                self._placed = place_inputs(setup)
+
+    def _setup_of(self, run: OneRun) -> Setup:
+        inputs = self._inputs
+        return setup_of(
+            inputs.scenario,
+            run.choice,
+            run.repeat,
+            inputs.costs,
+            inputs.latencies,
+            cpu_factors=inputs.cpu_factors,
+            as_live=inputs.as_live,
+        )
 
     def _simulate_here(self, run: OneRun) -> None:
         run.begin()
@@ -247,17 +273,7 @@ class SimRuns:
         try:
             gc.collect()
             with no_collections():
-                inputs = self._inputs
-                setup = setup_of(
-                    inputs.scenario,
-                    choice,
-                    run.repeat,
-                    inputs.costs,
-                    inputs.latencies,
-                    cpu_factors=inputs.cpu_factors,
-                    as_live=inputs.as_live,
-                )
-                simulation = Simulation(setup, rows)
+                simulation = Simulation(self._setup_of(run), rows, self._placed)
                 self._run(simulation, show)
             missing = len(simulation.jobs) - simulation.statistics.jobs
             check_untouched(simulation.core, simulation.master.policy, missing)

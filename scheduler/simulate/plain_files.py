@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 CAUSES = ("input", "write", "pipeline")
 """The causes of replicas of plain files, as recorded in the blocks table."""
+_LAST_DIGITS = [f"{number:03d}" for number in range(1000)]
 
 
 @dataclass(slots=True)
@@ -337,10 +338,8 @@ def block_ids(numbers: Values) -> list[str]:
     high, low = np.divmod(numbers, 1000)
     first = int(high.min())
     begins = [block_id(1000 * number)[:-3] for number in range(first, int(high.max()) + 1)]
-    ends = [f"{number:03d}" for number in range(1000)]
-    return list(
-        map(add, map(begins.__getitem__, (high - first).tolist()), map(ends.__getitem__, low.tolist()))
-    )
+    ends = map(_LAST_DIGITS.__getitem__, low.tolist())
+    return list(map(add, map(begins.__getitem__, (high - first).tolist()), ends))
 
 
 def _batches(counts: np.ndarray) -> Iterator[tuple[int, int]]:

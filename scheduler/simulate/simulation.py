@@ -22,16 +22,16 @@ from schedbed.scheduler.simulate.framework_steps import CleanedRows, FrameworkSt
 from schedbed.scheduler.simulate.heartbeats import HeartbeatSchedule
 from schedbed.scheduler.simulate.kept_copies import Copies
 from schedbed.scheduler.simulate.launch_plans import Plans
+from schedbed.scheduler.simulate.loading.placed_inputs import PlacedInputs, place_inputs
 from schedbed.scheduler.simulate.noted_rows import NotedRows, RestOfRows
 from schedbed.scheduler.simulate.replication_upkeep import Upkeep
 from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics, Stuck
-from schedbed.scheduler.simulate.storage import Storage
 from schedbed.scheduler.simulate.timers import TimerSchedule
 from schedbed.scheduler.simulate.tracked_nodes import SimNode
 from schedbed.scheduler.simulate.virtual_faults import Faults
 from schedbed.scheduler.simulate.virtual_jobtracker import Master
 from schedbed.tasks.chance import array_chance
-from schedbed.tasks.specs import JobSpec, NodeId, id_key
+from schedbed.tasks.specs import JobSpec, NodeId
 
 QUIET_LIMIT_S = 60.0
 """Seconds without any live node or coming fault after which a run fails, as in live runs."""
@@ -44,13 +44,15 @@ class Simulation:
 
     Rows of the tables are passed to `rows` as they occur. If the simulation skips heartbeats and the policy
     reads a value that only heartbeats update, the simulation starts again without skipping any. Rows that
-    were already passed on are not passed on again.
+    were already passed on are not passed on again. `placed` is the result of `place_inputs` for this setup or
+    one that differs only in the policy, if it exists already. The simulation changes it, so that it can be
+    used once.
     """
 
-    def __init__(self, setup: Setup, rows: Rows) -> None:
-        self._begin(setup, rows)
+    def __init__(self, setup: Setup, rows: Rows, placed: PlacedInputs | None = None) -> None:
+        self._begin(setup, rows, placed or place_inputs(setup))
 
-    def _begin(self, setup: Setup, rows: Rows) -> None:
+    def _begin(self, setup: Setup, rows: Rows, placed: PlacedInputs) -> None:
         self.setup = setup
         framework = setup.framework
         self.statistics = Statistics()
@@ -62,8 +64,8 @@ class Simulation:
             for index, spec in enumerate(setup.cluster.nodes)
         ]
         self.node_by_name = {node.spec.node: node for node in self.nodes}
-        restarts = any(fault.kind == "restart_namenode" for fault in setup.faults)
-        self.storage = Storage(setup.cluster, setup.seed, self.is_alive, restarts=restarts)
+        self.storage, self._jobs = placed
+        self.storage.alive = self.is_alive
         self.emulation = (setup.emulation or make_emulation)(setup, self.storage)
         self.faults = Faults(self, setup.faults)
         policy = setup.policy()
@@ -93,7 +95,6 @@ class Simulation:
         self._serial, self._alive_s = 0, 0.0
         self._ended = False
         self._handlers = self._make_handlers()
-        self._jobs = self._load()
         self._start()
 
     def _make_handlers(self) -> list[Callable[[float, int], None]]:
@@ -116,14 +117,6 @@ class Simulation:
         return [handlers[kind] for kind in range(len(handlers))]
 
     # ----------------------------------------------------------------- start
-
-    def _load(self) -> list[JobSpec]:
-        """Place the input files on the nodes before the run. Return all jobs, sorted by submit time."""
-        for node in self.nodes:
-            self.storage.register(0.0, node.spec.node, node.spec.rack, ())
-        self.storage.load(self.setup.files)
-        specs = self.storage.specs(self.setup.jobs)
-        return sorted(specs, key=lambda job: (job.submit_s, *id_key(job.job)))
 
     def _start(self) -> None:
         repeat = (self.setup.repeat,) if self.setup.repeat else ()
@@ -229,7 +222,8 @@ class Simulation:
         try:
             self._run(count)
         except HeartbeatRead:
-            self._begin(replace(self.setup, process_all_heartbeats=True), RestOfRows(self._noted))
+            setup = replace(self.setup, process_all_heartbeats=True)
+            self._begin(setup, RestOfRows(self._noted), place_inputs(setup))
 
     def _run(self, count: int) -> None:
         """Simulate `count` events, or fewer if the simulation ends."""

@@ -43,17 +43,15 @@ COMPILED_FILES = 50_000
 class Storage:
     """The block store of a simulation: the NameNode, and the output files of attempts.
 
-    Implements `cluster.virtual.node_model.Store`. `alive`: a function that returns whether a node is alive.
-    `restarts`: whether the NameNode can restart during the simulation. Only then are its changes kept in a
-    journal, which takes memory.
+    Implements `cluster.virtual.node_model.Store`. `restarts`: whether the NameNode can restart during the
+    simulation. Only then are its changes kept in a journal, which takes memory. `alive` is a function that
+    returns whether a node is alive. All nodes are, unless another function is set.
     """
 
-    def __init__(
-        self, cluster: ClusterSpec, seed: int, alive: Callable[[NodeId], bool], *, restarts: bool = True
-    ) -> None:
+    def __init__(self, cluster: ClusterSpec, seed: int, *, restarts: bool = True) -> None:
         self._cluster = cluster
         self._seed = seed
-        self._alive = alive
+        self.alive: Callable[[NodeId], bool] = lambda _: True
         self._restarts = restarts
         self._journal = MemoryJournal(keeps_changes=restarts)
         self._names = self._name_node()
@@ -151,7 +149,7 @@ class Storage:
         given = self._given.get(block)
         if given is None:
             return self.names.holders(block)
-        return [node for node in given if self._alive(node)]
+        return [node for node in given if self.alive(node)]
 
     def replicas_of(self, split: Split) -> Sequence[NodeId]:
         """Return the nodes, live or not, that hold the split's block at the start of the run.
@@ -190,7 +188,7 @@ class Storage:
         if len(blocks) < len(lengths):
             return
         stored = [
-            {"block": block, "length": length, "nodes": [n for n in nodes if self._alive(n)]}
+            {"block": block, "length": length, "nodes": [n for n in nodes if self.alive(n)]}
             for (block, nodes), length in zip(blocks, lengths, strict=True)
         ]
         try:

@@ -26,12 +26,16 @@ from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.results.shown_figures import seconds
 from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.simulated import simulated_runs
 from schedbed.deploy.simulated.recorded_costs import RecordedAmounts, RecordedCosts
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.studies.compare import Pair, agreement, order_agreement, phases
 from schedbed.deploy.studies.validate import LiveRepeats, compare
 from schedbed.deploy.studies.whatif import load_record, resized, whatif
 from schedbed.scheduler.history import COLUMNS, read_tables
+from schedbed.scheduler.simulate import simulation
+from schedbed.scheduler.simulate.loading.placed_inputs import PlacedInputs, place_inputs
+from schedbed.scheduler.simulate.setup import Setup
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Split
 from schedbed.tasks.workloads.planned import build_job
@@ -151,6 +155,29 @@ def test_runs_side_by_side_write_the_bytes_of_runs_one_after_the_other(
     }
     pages = [(tmp_path / jobs / "report.html").read_text() for jobs in ("1", "2")]
     assert pages[0].replace(one["wall_start"], "") == pages[1].replace(two["wall_start"], "")
+
+
+def test_policies_side_by_side_simulate_with_inputs_that_are_placed_once(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["--machines", "sim", "--policy", "fifo", "--policy", "fair", "--no-live", "--no-report"]
+    assert call("run", scenario, *options, "--jobs", "1", "--out", tmp_path / "1").exit_code == 0
+
+    def refuse(setup: Setup) -> PlacedInputs:
+        assert len(setup.jobs) == 1, "the inputs are placed again"  # Jobs are also simulated alone.
+        return place_inputs(setup)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(simulation, "place_inputs", refuse)
+        result = call("run", scenario, *options, "--jobs", "2", "--out", tmp_path / "2")
+        assert result.exit_code == 0, result.output
+    for table in COLUMNS:
+        one, two = ((tmp_path / jobs / f"{table}.parquet").read_bytes() for jobs in ("1", "2"))
+        assert one == two, table
+    # If the inputs cannot be placed beforehand, each run places them.
+    monkeypatch.setattr(simulated_runs, "place_inputs", refuse)
+    result = call("run", scenario, *options, "--jobs", "2", "--out", tmp_path / "3")
+    assert result.exit_code == 0, result.output
 
 
 def test_a_report_that_nobody_asked_for_is_not_made(scenario: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ FILES = [
 
 def specs_of(spec: ClusterSpec, files: list[InputFile]) -> list[JobSpec]:
     """Return jobs that read each of the files, with their splits, and a job that reads half of each block."""
-    store = Storage(spec, 5, lambda node: True, restarts=False)
+    store = Storage(spec, 5, restarts=False)
     for node in spec.nodes:
         store.register(0.0, node.node, node.rack, ())
     store.load(files)
