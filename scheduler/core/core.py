@@ -307,7 +307,7 @@ class Core:
         most = self._most_maps if is_map else self._most_reduces
         first = len(actions)
         while (ledger.ready_maps if is_map else ledger.ready_reduces) > 0:
-            if typed and (node.free_maps if is_map else node.free_reduces) <= 0:
+            if typed and node.free_slots(kind) <= 0:
                 return
             if most and len(actions) - first >= most:
                 return
