@@ -18,11 +18,6 @@ class Partition:
     def __init__(self, groups: Sequence[Sequence[NodeId]] = ()) -> None:
         self._group = {node: number for number, group in enumerate(groups, 1) for node in group}
 
-    @property
-    def is_split(self) -> bool:
-        """Return whether a fault has divided the nodes into groups."""
-        return bool(self._group)
-
     def joins(self, one: NodeId, other: NodeId) -> bool:
         """Return whether two nodes can open new connections to each other: they must be in the same group."""
         group = self._group

@@ -10,9 +10,6 @@ from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.tracker import Tracker
 from schedbed.scheduler.core.entities import Node
 
-ROUNDING_S = 1e-6
-"""More than the rounding error of a timer's time, in seconds."""
-
 
 class SimNode(Tracker):
     """A simulated node: the state of its TaskTracker, and a timer for regular heartbeats.
@@ -166,16 +163,10 @@ class Ring:
         known = self._next
         if known is not None and known[0] < now_s < known[1]:
             return known[1], known[2]
-        cut_s, count = now_s % self._interval_s, len(members)
-        place = bisect_left(members, (cut_s, -1))
-        # Rounding can put a timer on the wrong side of the cut, so both neighbors are checked if they are near.
-        nearest = range(place - 1, place - 1 + min(3, count))
-        if 0 < place < count - 1:
-            before_s, next_s, later_s = members[place - 1][0], members[place][0], members[place + 1][0]
-            if before_s + ROUNDING_S < cut_s < next_s - ROUNDING_S and next_s + ROUNDING_S < later_s:
-                nearest = range(place, place + 1)
+        place, count = bisect_left(members, (now_s % self._interval_s, -1)), len(members)
         best_s, best = inf, -1
-        for near in nearest:
+        # Rounding can put a timer on the wrong side of the cut, so both neighbors are checked as well.
+        for near in range(place - 1, place - 1 + min(3, count)):
             index = members[near % count][1]
             at_s = next_grid_s(self._nodes[index], now_s, self._interval_s, passed)
             if at_s < best_s or (at_s == best_s and index < best):

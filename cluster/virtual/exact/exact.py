@@ -193,12 +193,11 @@ class ExactEmulation:
 
     def _missing(self, node: NodeId, job: str, board: AnnouncedOutputs) -> list[str]:
         """Return the map attempts of a job whose outputs cannot be fetched by a reduce on `node`."""
-        nodes, is_split, joins = self._nodes, self._partition.is_split, self._partition.joins
         missing: list[str] = []
         for output in board.latest.values():
-            source = nodes.get(output.node)
-            there = source is not None and job in source.outputs and output.attempt in source.outputs[job]
-            if not there or (is_split and not joins(node, output.node)):
+            source = self._nodes.get(output.node)
+            there = source is not None and output.attempt in source.outputs.get(job, ())
+            if not there or not self._partition.joins(node, output.node):
                 missing.append(output.attempt)
         return missing
 
@@ -318,19 +317,20 @@ class ExactEmulation:
         memory_bytes, asked_s, speed = 0, where.asked_s, where.speed
         cpu_s, disk_bytes = where.cpu_s, where.disk_bytes
         for run in where.runs.values():
-            if run.peak_bytes:
-                memory_bytes += int(run.peak_bytes * run.done(now_s))
+            peak_bytes = run.plan.cost.memory_peak_bytes
+            if peak_bytes:
+                memory_bytes += int(peak_bytes * run.done(now_s))
             since_s = run.since_s
             worked_s = (now_s - (since_s if since_s > asked_s else asked_s)) * speed
             if worked_s > 0.0:  # As in `ExactNode.count`, without a call.
                 cpu_s += run.cpu * worked_s
                 disk_bytes += run.disk_bps * worked_s
-        lasted_s = now_s - asked_s
+        spec, lasted_s = where.spec, now_s - asked_s
         where.asked_s, where.cpu_s, where.disk_bytes = now_s, 0.0, 0.0
-        cpu_util = cpu_s / (where.cpu_rate * lasted_s)
-        disk_util = disk_bytes / (where.disk_bps * lasted_s)
         return Usage(
-            cpu_util if cpu_util < 1.0 else 1.0, disk_util if disk_util < 1.0 else 1.0, 0.0, memory_bytes
+            cpu_util=min(1.0, cpu_s / (spec.cpu_rate * lasted_s)),
+            disk_util=min(1.0, disk_bytes / (spec.disk_bps * lasted_s)),
+            memory_bytes=memory_bytes,
         )
 
     def pop_consumed(self, attempt: str) -> dict[int, str]:

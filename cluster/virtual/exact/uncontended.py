@@ -28,7 +28,6 @@ class ExactRun:
         "failure",
         "left_s",
         "node",
-        "peak_bytes",
         "plan",
         "since_s",
         "started_s",
@@ -39,7 +38,6 @@ class ExactRun:
 
     def __init__(self, plan: AttemptPlan, node: ExactNode, now_s: float) -> None:
         self.plan = plan
-        self.peak_bytes = plan.cost.memory_peak_bytes
         self.node = node
         self.started_s = self.since_s = now_s + plan.start_s
         self.due_s = math.inf
@@ -62,23 +60,10 @@ class ExactRun:
 class ExactNode:
     """A node in one incarnation (life). `speed` is its current CPU speed as a share of its declared speed."""
 
-    __slots__ = (
-        "asked_s",
-        "boards",
-        "cpu_rate",
-        "cpu_s",
-        "disk_bps",
-        "disk_bytes",
-        "full",
-        "outputs",
-        "runs",
-        "spec",
-        "speed",
-    )
+    __slots__ = ("asked_s", "boards", "cpu_s", "disk_bytes", "full", "outputs", "runs", "spec", "speed")
 
     def __init__(self, spec: NodeSpec, now_s: float) -> None:
         self.spec = spec
-        self.cpu_rate, self.disk_bps = spec.cpu_rate, spec.disk_bps
         self.asked_s = now_s  # Time of the last call of `usage`.
         self.cpu_s = self.disk_bytes = 0.0
         self.speed = 1.0
