@@ -48,7 +48,7 @@ class Containers:
         self._free_cpu = self.free_cpu(node)
         return node.free_memory_bytes > 0 and (self._free_cpu > 0 or not node.attempts)
 
-    def rests(self, node: NodeView) -> bool:
+    def rests(self, view: View, node: NodeView) -> bool:
         """Return whether the node is full: it has no free memory, or it runs tasks and has no free CPU.
 
         The simulator then offers the node no tasks until one of the node's attempts ends, or until the policy

@@ -4,7 +4,8 @@ Jobs start in FIFO order. The first job that does not fit is given a reservation
 requested run times, enough slots will be free; a later job may start before this job if that does not delay
 the reservation. With `backfill` off, the first job that does not fit holds back all later jobs (plain FCFS).
 A job holds a map slot for each of its maps (all slots, if it has more maps) from its start to the end of its
-last map. Its requested run time is the job parameter `requested_s`. Without this parameter the job's end is
+last map. A waiting job refuses all nodes, and gives the reason again only when the reason has changed. The
+requested run time of a job is the job parameter `requested_s`. Without this parameter the job's end is
 unknown, and later jobs never delay a reservation that depends on this end. Reduces start in the order of the
 jobs' starts.
 """
@@ -44,19 +45,31 @@ class Easy:
         self._waiting: SortedKeys[JobView] = SortedKeys()
         self._ends_s: dict[str, float] = {}  # Requested ends of started jobs.
         self._why: dict[str, str] = {}
-        self._held_back: list[tuple[JobView, str]] = []  # Waiting jobs with maps, and why they wait.
+        self._said: dict[str, str] = {}  # Why each waiting job waits, as of its last row.
+        self._unsaid: list[tuple[JobView, str]] = []  # Waiting jobs that wait for another reason now.
+        self._reducing: dict[str, None] = {}  # Started jobs with reduces that may start.
         self._dirty = False  # Whether anything has changed since the queue was last examined.
+        self._stirred = False  # Whether tasks have become ready since the last offer.
         self._slots = 0
+        self.rest_turn = 0  # Grows when a node that rests may get a task again.
 
     def submitted(self, view: View, job: JobView) -> None:
         """Implement `Hooks.submitted`: add the job to the queue of jobs that have not started."""
         self._waiting.put(job, fifo_key(job))
-        self._dirty = True
+        self._examine()
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
         """Implement `Hooks.changed`: release the map slots of a job whose last map has ended."""
-        if kind is MAP and self._gangs.changed(job):
-            self._dirty = True
+        could_start = len(self._gangs.starting) + len(self._reducing)
+        if kind is MAP:
+            if self._gangs.changed(job):
+                self._examine()
+        elif job.reduces.ready:
+            self._reducing[job.job] = None
+        else:
+            self._reducing.pop(job.job, None)
+        if len(self._gangs.starting) + len(self._reducing) > could_start:
+            self.rest_turn += 1
 
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`: remove the job from the queue, and release any slots that it holds."""
@@ -64,19 +77,45 @@ class Easy:
         self._waiting.drop(job)
         self._ends_s.pop(job.job, None)
         self._why.pop(job.job, None)
+        self._said.pop(job.job, None)
+        self._reducing.pop(job.job, None)
         if self._gangs.finished(job) or waited:
-            self._dirty = True
+            self._examine()
+
+    def _examine(self) -> None:
+        """Examine the queue at the next offer of a slot, to any node."""
+        self._dirty = True
+        self.rest_turn += 1
+
+    # Resting nodes
+
+    def stage_ready(self, job: JobView, kind: TaskKind) -> None:
+        """Implement `Resting.stage_ready`: resume offers to all nodes."""
+        self._stirred = True
+        self.rest_turn += 1
+
+    def rests(self, view: View, node: NodeView) -> bool:
+        """Implement `Resting.rests`: return whether no started job has a task to start, and the queue has not
+        changed since it was last examined."""
+        may_start = self._stirred or self._dirty or self._unsaid or self._gangs.starting or self._reducing
+        return not may_start and view.slots(MAP) == self._slots
+
+    # Offers
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Implement `Policy.decide`: start all jobs that may start now, then return a task of a started
         job."""
+        self._stirred = False
         if view.slots(MAP) != self._slots:
             self._slots, self._dirty = view.slots(MAP), True
         if self._dirty:
             self._dirty = False
             self._start_jobs(view)
             whys = ((job, self._why.get(job.job, "waits behind the first job")) for job in self._waiting)
-            self._held_back = [(job, why) for job, why in whys if job.maps.ready]
+            self._unsaid = [
+                (job, why) for job, why in whys if job.maps.ready and self._said.get(job.job) != why
+            ]
+            self.rest_turn += 1
         if kind is not MAP:
             return self._reduce(view, node)
         for job in self._gangs.starting.values():
@@ -86,9 +125,10 @@ class Easy:
             task = _nearest(job, node)
             if task is not None:
                 return Proposal(task, self._why[job.job])
-        if view.records_skips:
-            for job, why in self._held_back:
-                view.skip(node, job, kind, why)
+        for job, why in self._unsaid:
+            view.skip(node, job, kind, why)
+            self._said[job.job] = why
+        self._unsaid = []
         return None
 
     def _reduce(self, view: View, node: NodeView) -> Proposal | None:

@@ -130,7 +130,7 @@ class Ras:
         if known is not None and known in self._poorest:
             self.rest_turn += 1
 
-    def rests(self, node: NodeView) -> bool:
+    def rests(self, view: View, node: NodeView) -> bool:
         """Implement `Resting.rests`: return whether no job can start a task on the node until the next cycle.
 
         Demands of reduces change as maps end, so each running reduce is assumed to have its smallest demand.

@@ -74,10 +74,11 @@ class Resting(Protocol):
 
     rest_turn: int
 
-    def rests(self, node: NodeView) -> bool:
+    def rests(self, view: View, node: NodeView) -> bool:
         """Return whether an offer of the node's free slots would have no effect.
 
-        The answer must remain valid until the counter `rest_turn` grows or the node's attempts change.
+        The answer must remain valid until the counter `rest_turn` grows, the node's attempts change, or the
+        number of the cluster's slots changes.
         """
         ...
 

@@ -80,7 +80,8 @@ class TimerSchedule:
         self.pointers: dict[tuple[float, int], list[Chain]] = {}  # Chains by the timer that continues them.
         self._maps_ready = self._reduces_ready = False
         self._rester: Resting | None = None
-        self._rest_turn = 0
+        # Of the last look at resting nodes: the counter of `_rester`, and the map and reduce slots.
+        self._rest_turn = (0, 0, 0)
         # By index; includes nodes that no longer rest.
         self._resting: dict[int, SimNode] = {}
         self._stirred: dict[NodeId, None] = {}
@@ -184,16 +185,17 @@ class TimerSchedule:
         if self._stirred or maps_ready is not self._maps_ready or reduces_ready is not self._reduces_ready:
             self.changed(now_s)
         if self._rester is not None:
-            self._end_rests(now_s, self._rester)
-        self._place(now_s, node, held)
+            self._end_rests(now_s, self._rester, tables)
+        self._place(now_s, node, held, tables)
 
-    def _place(self, now_s: float, node: SimNode, held: Node) -> None:
+    def _place(self, now_s: float, node: SimNode, held: Node, tables: CoreTables) -> None:
         """Add the node to the rings of nodes with free slots, or remove it, after a change of its free slots.
 
-        Also schedules the node's timer if a ready task may start. `held` is the core's record of the node. A
-        node to which the policy would give no task now (see `elision.Resting`) is in no ring.
+        Also schedules the node's timer if a ready task may start. `held` is the core's record of the node, and
+        `tables` is the core's state. A node to which the policy would give no task now (see `elision.Resting`)
+        is in no ring.
         """
-        rests = self._rester is not None and self._rester.rests(held)
+        rests = self._rester is not None and self._rester.rests(tables, held)
         if rests:
             self._resting[node.index] = node
         typed = self._typed
@@ -208,19 +210,21 @@ class TimerSchedule:
         if node.always or (free_map and self._maps_ready) or (free_reduce and self._reduces_ready):
             self.want(now_s, node)
 
-    def _end_rests(self, now_s: float, rester: Resting) -> None:
+    def _end_rests(self, now_s: float, rester: Resting, tables: CoreTables) -> None:
         """Update the rings of nodes with free slots for resting nodes, if the policy may now have a task for
         them.
 
         A node rests while the policy has no task for it. The policy, or its admission, is `rester`, and
-        increases its counter `rest_turn` when resting nodes may receive a task. Otherwise, nothing changes.
+        increases its counter `rest_turn` when resting nodes may receive a task. If neither the counter nor the
+        cluster's slots have changed since the last call, this method does nothing.
         """
-        if rester.rest_turn != self._rest_turn:
-            self._rest_turn = rester.rest_turn
+        turn = (rester.rest_turn, tables.map_slots, tables.reduce_slots)
+        if turn != self._rest_turn:
+            self._rest_turn = turn
             resting, self._resting = self._resting, {}
             for node in resting.values():
                 if node.held is not None:
-                    self._place(now_s, node, node.held)
+                    self._place(now_s, node, node.held, tables)
 
     @staticmethod
     def _offer(node: SimNode, ring: Ring, free: bool) -> None:
@@ -253,7 +257,7 @@ class TimerSchedule:
             if ready:
                 self._chains[1].start(now_s)
         if self._rester is not None:
-            self._end_rests(now_s, self._rester)
+            self._end_rests(now_s, self._rester, tables)
 
     # ---------------------------------------------------------------- feeds
 

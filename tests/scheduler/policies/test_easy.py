@@ -150,6 +150,18 @@ def test_reasons_say_who_waits_for_what(backfill: bool) -> None:
         assert skips[0] == "waits for 4 slots, 1 are free"
 
 
+def test_a_waiting_job_says_why_only_when_the_reason_is_another_one() -> None:
+    """Job 3 is refused by the plan of job 2's arrival, and again when job 1 has ended and the plan is another."""
+    world = World(Easy(backfill=False), [node("n1", maps=2), node("n2", maps=2)])
+    for number, maps in enumerate((3, 4, 2), start=1):
+        world.submit(job(f"j{number}", maps, submit_s=number / 100))
+    world.run()
+    skips = [row for row in world.tape.decisions if row.answer == "skip"]
+    told = [(row.job, row.reason) for row in skips]
+    assert told == list(dict.fromkeys(told))
+    assert told[:2] == [("j2", "waits for 4 slots, 1 are free"), ("j3", "waits behind the first job")]
+
+
 def test_a_job_with_more_maps_than_slots_runs_in_waves_and_its_reduces_follow() -> None:
     world = World(Easy(), [node("n1", maps=2)])
     world.submit(job("big", 5, reduces=2)).submit(job("next", 1, submit_s=1.0))

@@ -131,6 +131,20 @@ def test_heartbeats_that_are_skipped_change_nothing(policy: str, seed: int) -> N
     assert len(spared.rows["job"]) == len(jobs)
 
 
+def test_nodes_rest_while_the_queue_of_easy_waits() -> None:
+    """Job 2 waits for all slots, all but one of which job 1 uses until 60 s.
+
+    No node has a heartbeat meanwhile.
+    """
+    slots = sum(node.map_slots for node in setup([], 4).cluster.nodes)
+    jobs = [job("job_0001", [60.0] * (slots - 1)), job("job_0002", [1.0] * slots, submit_s=1.0)]
+    tape = simulate(setup(jobs, 4, policy="easy"))
+    second = [row for row in tape.rows["decision"] if row[2] == "job_0002"]
+    assert [row[5] for row in second] == ["skip", *["launch"] * slots]
+    assert second[1][0] >= 60.0
+    assert not [row for row in tape.rows["heartbeat"] if 10.0 < row[0] < 59.0]
+
+
 def test_nodes_rest_that_ras_would_refuse() -> None:
     """Under RAS a new job is placed only in the next cycle.
 
@@ -171,7 +185,7 @@ def test_without_rows_of_skips_all_others_stay() -> None:
 NODE_FAULTS = ("kill", "freeze", "slow", "partition")
 
 
-@pytest.mark.parametrize("policy", ("fifo", "delay", "fgcs", "ras", "ras:cycle=3s,steps=3"))
+@pytest.mark.parametrize("policy", ("fifo", "delay", "easy", "fgcs", "ras", "ras:cycle=3s,steps=3"))
 @pytest.mark.parametrize("seed", range(4))
 def test_nor_do_they_when_nodes_fail(policy: str, seed: int) -> None:
     jobs, files = random_jobs(seed)
