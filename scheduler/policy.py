@@ -27,9 +27,9 @@ Example of a policy in a simulated run:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from schedbed.scheduler.hook_calls import together
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, TaskView, View
 from schedbed.tasks.specs import TaskKind
 from schedbed.tasks.values import value
@@ -37,6 +37,10 @@ from schedbed.tasks.values import value
 _MAP = TaskKind.MAP
 AVOIDED = "failures on this node"
 """The reason recorded in the decisions table when a job is skipped on a node that the job avoids."""
+
+UNSAID = ""
+"""The answer of an admission that refuses a job without a row in the decisions table, for a reason that the job
+has given before."""
 
 
 class PolicyError(Exception):
@@ -263,7 +267,8 @@ class Admission(Protocol):
     """Axis 3 of a composed policy: the check that a node has room for another task of a job.
 
     `limits` are the limits that the core enforces. An admission with a true attribute `takes_any` never
-    refuses a job.
+    refuses a job. If an admission has the method `is_still(view)`, the method is called once per offer, before
+    the order is asked for jobs; if it returns true, no job is asked.
     """
 
     limits: Limits
@@ -276,7 +281,10 @@ class Admission(Protocol):
         ...
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Return why the node has no room for a map or reduce (`kind`) of the job, or None if it has room."""
+        """Return why the node has no room for a map or reduce (`kind`) of the job, or None if it has room.
+
+        The reason becomes a row of the decisions table unless it is an empty text.
+        """
         ...
 
 
@@ -317,10 +325,11 @@ class Composed:
         self.admission = admission
         self.limits = admission.limits
         self._room, self._refuses = admission.room, admission.refuses
+        self._is_still: Callable[[View], bool] | None = getattr(admission, "is_still", None)
         self._jobs, self._pick = order.jobs, locality.pick
         plain = type(self)._offer is Composed._offer and getattr(admission, "takes_any", False)
         self._scan = getattr(locality, "scan", None) if plain else None
-        for name in ("submitted", "finished", "ended", "beat", "changed", "tick", "preempt"):
+        for name in ("submitted", "finished", "ended", "beat", "changed", "tick", "preempt", "stage_ready"):
             hooks = [getattr(axis, name) for axis in (order, locality, admission) if hasattr(axis, name)]
             if hooks and not hasattr(type(self), name):
                 setattr(self, name, together(hooks, answers=name == "preempt"))
@@ -356,7 +365,7 @@ class Composed:
 
         A job that gives a reason to decline the node is recorded as skipped.
         """
-        if not self._room(node, kind):
+        if not self._room(node, kind) or (self._is_still is not None and self._is_still(view)):
             return None
         if self._scan is not None and kind is _MAP:
             return self._scan(view, node, self._jobs(view, node, kind))
@@ -364,7 +373,7 @@ class Composed:
             answer = self._offer(view, node, job, kind)
             if isinstance(answer, Proposal):
                 return answer
-            if answer is not None:
+            if answer:
                 view.skip(node, job, kind, answer)
         return None
 
@@ -378,23 +387,3 @@ class Composed:
             return self._pick(view, node, job)
         task = job.any_reduce()
         return Proposal(task, "reduce") if task is not None else None
-
-
-def together(hooks: Sequence[Callable[..., Any]], *, answers: bool) -> Callable[..., Any]:
-    """Return a function that calls all the given functions in order, with the same arguments.
-
-    If `answers` is true, each function must return a list, and the result is the concatenation of these
-    lists.
-    """
-    if len(hooks) == 1:
-        return hooks[0]
-    return partial(_collect if answers else _call, tuple(hooks))
-
-
-def _call(hooks: Sequence[Callable[..., Any]], *arguments: Any) -> None:
-    for hook in hooks:
-        hook(*arguments)
-
-
-def _collect(hooks: Sequence[Callable[..., Any]], *arguments: Any) -> list[Any]:
-    return [answer for hook in hooks for answer in hook(*arguments)]

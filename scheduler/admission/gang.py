@@ -2,13 +2,16 @@
 
 The job keeps the slots until all its maps have ended. Reduces use any free slot. No slots are reserved for a
 job that waits. With the order axis `fifo`, a later job that needs fewer slots may therefore start before an
-earlier job. The policy `easy` is first in, first out with reservations.
+earlier job. The policy `easy` is first in, first out with reservations. A waiting job refuses all nodes, and
+gives the reason again only when the reason has changed.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from schedbed.scheduler.models.gangs import Gangs, gang_size
-from schedbed.scheduler.policy import Limits
+from schedbed.scheduler.policy import UNSAID, Limits
 from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
@@ -23,39 +26,110 @@ class Gang:
     """
 
     limits = Limits(slots=True)
+    elidable = True  # Heartbeats that report no change do not affect its answers.
 
     def __init__(self) -> None:
         self._gangs = Gangs()
-        self._view: View | None = None
+        self._view: View | None = None  # For `room`, which does not receive it.
+        self._waiting: dict[str, JobView] = {}
+        self._unsaid: dict[str, None] = {}  # Waiting jobs that have not said how many slots they lack.
+        self._least: int | None = None  # The number of slots of the smallest waiting job, if known.
+        self._slots = self._free = 0  # All map slots, and those without a gang, as of the last offer.
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes for a snapshot. The view belongs to the JobTracker that takes the snapshot."""
+        return {**vars(self), "_view": None}
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: store the view, which `refuses` needs but does not receive."""
+        """Implement `Hooks.submitted`: add the job to those that wait."""
         self._view = view
+        self._waiting[job.job] = job
+        self._unsaid[job.job] = None
+        self._least = None
+        self._gangs.turn += 1
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
         """Implement `Hooks.changed`: release the job's reserved slots if all its maps have ended."""
-        if kind is MAP:
-            self._gangs.changed(job)
+        self._view = view
+        self._gangs.changed(job, kind)
 
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`: release the slots reserved for the job."""
+        self._view = view
+        self._leave(job)
         self._gangs.finished(job)
+
+    def _leave(self, job: JobView) -> None:
+        """Remove the job from those that wait."""
+        self._waiting.pop(job.job, None)
+        self._unsaid.pop(job.job, None)
+        self._least = None
+
+    # Resting nodes
+
+    @property
+    def rest_turn(self) -> int:
+        """Implement `Resting.rest_turn`."""
+        return self._gangs.turn
+
+    def stage_ready(self, job: JobView, kind: TaskKind) -> None:
+        """Implement `Resting.stage_ready`: resume offers to all nodes."""
+        self._gangs.stage_ready()
+
+    def rests(self, view: View, node: NodeView) -> bool:
+        """Implement `Resting.rests`: return whether no task may start, and each waiting job has said why."""
+        slots = view.slots(MAP)
+        return slots == self._slots and self._gangs.free(slots) == self._free and not self._may_start()
+
+    def is_still(self, view: View) -> bool:
+        """Return whether no task may start, and each waiting job has said how many slots it lacks.
+
+        If the number of free slots has changed, all waiting jobs say it again.
+        """
+        self._gangs.offered()
+        self._look(view.slots(MAP))
+        return not self._may_start()
+
+    def _look(self, slots: int) -> None:
+        free = self._gangs.free(slots)
+        if (slots, free) != (self._slots, self._free):
+            self._slots, self._free = slots, free
+            self._unsaid = dict.fromkeys(self._waiting)
+            self._least = None
+
+    def _may_start(self) -> bool:
+        if self._gangs.may_start or self._unsaid:
+            return True
+        if self._least is None:
+            sizes = (gang_size(job, self._slots) for job in self._waiting.values())
+            self._least = min(sizes, default=self._slots + 1)
+        return self._least <= self._free
+
+    # Offers
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
         """Implement `Admission.room`: return whether the node has a free slot of the kind."""
+        if self._view is not None:
+            self._look(self._view.slots(MAP))
         return node.free_slots(kind) > 0
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
         """Implement `Admission.refuses`: return a text if a job's maps need more slots at once than are free.
 
-        Otherwise reserve the slots for the job, and accept all its maps from then on.
+        The text is `UNSAID` if the job has given the reason before. Otherwise reserve the slots for the job,
+        and accept all its maps from then on.
         """
-        if kind is not MAP or self._view is None or job.job in self._gangs.started:
+        if kind is not MAP or job.job in self._gangs.started:
             return None
-        size, free = gang_size(self._view, job), self._gangs.free(self._view)
-        if size > free:
-            return f"needs {size} slots at once, {max(0, free)} are free"
-        self._gangs.start(self._view, job)
+        size = gang_size(job, self._slots)
+        if size > self._free:
+            if job.job not in self._unsaid:
+                return UNSAID
+            del self._unsaid[job.job]
+            return f"needs {size} slots at once, {max(0, self._free)} are free"
+        self._leave(job)
+        self._gangs.start(job, size)
+        self._look(self._slots)
         return None
 
 

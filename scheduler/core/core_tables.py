@@ -14,6 +14,7 @@ from schedbed.scheduler.core.rows import DecisionRow, attempt_row, decision_row,
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.core.states import KILLING, SUCCEEDED, TASK_UNSTARTED, AttemptState, step
 from schedbed.scheduler.core.tallies import Tally
+from schedbed.scheduler.hook_calls import together
 from schedbed.scheduler.view import JobView, NodeView, StageView
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import NodeId, TaskKind
@@ -115,7 +116,7 @@ class CoreTables:
         """
         parts = (policy, self.speculation)
         hooks = [getattr(part, name) for part in parts if part is not None and hasattr(part, name)]
-        return policies.together(hooks, answers=False) if hooks else None
+        return together(hooks, answers=False) if hooks else None
 
     def slots(self, kind: TaskKind) -> int:
         """Implement `View.slots`: return the total number of slots of the kind on all live nodes."""

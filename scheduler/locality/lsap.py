@@ -194,7 +194,8 @@ class Lsap:
                 continue
             refusal = _refusal(view, node, task.job, admission)
             if refusal is not None:
-                view.skip(node, task.job, MAP, refusal)
+                if refusal:
+                    view.skip(node, task.job, MAP, refusal)
                 return None
             maps.pop(0)
             return task
@@ -300,7 +301,7 @@ class Lsap:
                 refusal = _refusal(view, node, job, admission)
                 if refusal is not None:
                     staging[row, held] = FORBIDDEN
-                    if row == 0:
+                    if row == 0 and refusal:
                         view.skip(node, job, MAP, refusal)
 
     def _costs(self, view: View, tasks: Sequence[TaskView], staging: Any) -> Any:

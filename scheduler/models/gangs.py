@@ -3,45 +3,78 @@ last map has ended."""
 
 from __future__ import annotations
 
-from schedbed.scheduler.view import JobView, View
+from schedbed.scheduler.view import JobView
 from schedbed.tasks.specs import TaskKind
 
 MAP = TaskKind.MAP
 
 
-def gang_size(view: View, job: JobView) -> int:
-    """Return the number of map slots that the job needs to start: one per map, at most all slots of the
-    cluster."""
-    return min(job.maps.total, view.slots(MAP))
+def gang_size(job: JobView, slots: int) -> int:
+    """Return the number of map slots that the job needs to start: one per map, at most all `slots` map slots
+    of the cluster."""
+    return min(job.maps.total, slots)
 
 
 class Gangs:
     """A table of the jobs that have started as gangs, in the order of their start.
 
     `held`: a dictionary from job id to the number of map slots that the job holds. `started`: all gangs that
-    have not ended. `starting`: the gangs that still have unstarted maps.
+    have not ended. `starting`: the gangs that still have unstarted maps. `turn`: a counter that grows when a
+    gang has released its slots, or when tasks may start that could not start before.
     """
 
     def __init__(self) -> None:
         self.held: dict[str, int] = {}
         self.starting: dict[str, JobView] = {}
         self.started: dict[str, JobView] = {}
+        self.turn = 0
+        self._reducing: dict[str, None] = {}  # Jobs with reduces that may start.
+        self._is_stirred = False  # Whether tasks have become ready since the last offer of a slot.
 
-    def free(self, view: View) -> int:
-        """Return the number of the cluster's map slots that no gang holds."""
-        return view.slots(MAP) - sum(self.held.values())
+    @property
+    def may_start(self) -> bool:
+        """Return whether a task of a gang may start, or tasks have become ready since the last offer."""
+        return self._is_stirred or bool(self.starting) or bool(self._reducing)
 
-    def start(self, view: View, job: JobView) -> None:
-        """Record the start of a job as a gang, which holds its map slots from now on."""
-        self.held[job.job] = gang_size(view, job)
+    def stage_ready(self) -> None:
+        """Record that tasks of some job have become ready, before the call of `changed` says which."""
+        self._is_stirred = True
+        self.turn += 1
+
+    def offered(self) -> None:
+        """Record that a slot is offered, after all calls of `changed` that were due."""
+        self._is_stirred = False
+
+    def free(self, slots: int) -> int:
+        """Return how many of the cluster's map slots (`slots`) no gang holds. Negative if slots were lost."""
+        return slots - sum(self.held.values())
+
+    def start(self, job: JobView, size: int) -> None:
+        """Record the start of a job as a gang, which holds `size` map slots from now on."""
+        self.held[job.job] = size
         self.started[job.job] = self.starting[job.job] = job
+        self.turn += 1
 
-    def changed(self, job: JobView) -> bool:
-        """Update the table after maps of the job have started or ended.
+    def changed(self, job: JobView, kind: TaskKind) -> bool:
+        """Update the table after maps or reduces (`kind`) of the job have started or ended.
 
         Return whether the job released its map slots. A gang releases all slots together when its last map
         has ended.
         """
+        could_start = len(self.starting) + len(self._reducing)
+        released = self._maps_changed(job) if kind is MAP else self._reduces_changed(job)
+        if released or len(self.starting) + len(self._reducing) > could_start:
+            self.turn += 1
+        return released
+
+    def _reduces_changed(self, job: JobView) -> bool:
+        if job.reduces.ready:
+            self._reducing[job.job] = None
+        else:
+            self._reducing.pop(job.job, None)
+        return False
+
+    def _maps_changed(self, job: JobView) -> bool:
         if job.job not in self.started:
             return False
         if job.maps.unstarted:
@@ -52,6 +85,8 @@ class Gangs:
 
     def finished(self, job: JobView) -> bool:
         """Remove an ended job from the table. Return whether the job still held slots, which are now free."""
+        self.turn += 1
         self.started.pop(job.job, None)
         self.starting.pop(job.job, None)
+        self._reducing.pop(job.job, None)
         return self.held.pop(job.job, None) is not None

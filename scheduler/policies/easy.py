@@ -47,29 +47,19 @@ class Easy:
         self._why: dict[str, str] = {}
         self._said: dict[str, str] = {}  # Why each waiting job waits, as of its last row.
         self._unsaid: list[tuple[JobView, str]] = []  # Waiting jobs that wait for another reason now.
-        self._reducing: dict[str, None] = {}  # Started jobs with reduces that may start.
         self._dirty = False  # Whether anything has changed since the queue was last examined.
-        self._stirred = False  # Whether tasks have become ready since the last offer.
         self._slots = 0
-        self.rest_turn = 0  # Grows when a node that rests may get a task again.
 
     def submitted(self, view: View, job: JobView) -> None:
         """Implement `Hooks.submitted`: add the job to the queue of jobs that have not started."""
         self._waiting.put(job, fifo_key(job))
-        self._examine()
+        self._dirty = True
+        self._gangs.turn += 1
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
         """Implement `Hooks.changed`: release the map slots of a job whose last map has ended."""
-        could_start = len(self._gangs.starting) + len(self._reducing)
-        if kind is MAP:
-            if self._gangs.changed(job):
-                self._examine()
-        elif job.reduces.ready:
-            self._reducing[job.job] = None
-        else:
-            self._reducing.pop(job.job, None)
-        if len(self._gangs.starting) + len(self._reducing) > could_start:
-            self.rest_turn += 1
+        if self._gangs.changed(job, kind):
+            self._dirty = True
 
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`: remove the job from the queue, and release any slots that it holds."""
@@ -78,34 +68,32 @@ class Easy:
         self._ends_s.pop(job.job, None)
         self._why.pop(job.job, None)
         self._said.pop(job.job, None)
-        self._reducing.pop(job.job, None)
         if self._gangs.finished(job) or waited:
-            self._examine()
-
-    def _examine(self) -> None:
-        """Examine the queue at the next offer of a slot, to any node."""
-        self._dirty = True
-        self.rest_turn += 1
+            self._dirty = True
 
     # Resting nodes
 
+    @property
+    def rest_turn(self) -> int:
+        """Implement `Resting.rest_turn`."""
+        return self._gangs.turn
+
     def stage_ready(self, job: JobView, kind: TaskKind) -> None:
         """Implement `Resting.stage_ready`: resume offers to all nodes."""
-        self._stirred = True
-        self.rest_turn += 1
+        self._gangs.stage_ready()
 
     def rests(self, view: View, node: NodeView) -> bool:
         """Implement `Resting.rests`: return whether no started job has a task to start, and the queue has not
         changed since it was last examined."""
-        may_start = self._stirred or self._dirty or self._unsaid or self._gangs.starting or self._reducing
-        return not may_start and view.slots(MAP) == self._slots
+        may_say = self._dirty or bool(self._unsaid) or view.slots(MAP) != self._slots
+        return not may_say and not self._gangs.may_start
 
     # Offers
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Implement `Policy.decide`: start all jobs that may start now, then return a task of a started
         job."""
-        self._stirred = False
+        self._gangs.offered()
         if view.slots(MAP) != self._slots:
             self._slots, self._dirty = view.slots(MAP), True
         if self._dirty:
@@ -115,7 +103,7 @@ class Easy:
             self._unsaid = [
                 (job, why) for job, why in whys if job.maps.ready and self._said.get(job.job) != why
             ]
-            self.rest_turn += 1
+            self._gangs.turn += 1
         if kind is not MAP:
             return self._reduce(view, node)
         for job in self._gangs.starting.values():
@@ -144,10 +132,10 @@ class Easy:
     # Starts of jobs
 
     def _start_jobs(self, view: View) -> None:
-        free = self._gangs.free(view)
+        free = self._gangs.free(self._slots)
         while len(self._waiting):
             head = self._waiting.first()
-            size = gang_size(view, head)
+            size = gang_size(head, self._slots)
             if size > free:
                 self._start_behind(view, head, size, free)
                 return
@@ -167,7 +155,7 @@ class Easy:
         for job in list(self._waiting)[1:]:
             if free <= 0:
                 return
-            size = gang_size(view, job)
+            size = gang_size(job, self._slots)
             in_time = shadow_s < inf and view.now_s + _requested_s(job) <= shadow_s + self._slack_s
             if size > free or not (in_time or size <= extra):
                 self._why[job.job] = f"{size} slots would delay the first job, reserved {_at(shadow_s)}"
@@ -178,9 +166,9 @@ class Easy:
 
     def _start(self, view: View, job: JobView, why: str) -> None:
         self._waiting.drop(job)
-        self._gangs.start(view, job)
+        self._gangs.start(job, gang_size(job, self._slots))
         self._ends_s[job.job] = view.now_s + _requested_s(job)
-        self._why[job.job] = f"{why}: {gang_size(view, job)} slots at once"
+        self._why[job.job] = f"{why}: {gang_size(job, self._slots)} slots at once"
 
     def _reservation(self, view: View, size: int, free: int) -> tuple[float, int]:
         """Return the time at which `size` slots will be free, and the number of additional slots free at that

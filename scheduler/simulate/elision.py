@@ -72,7 +72,10 @@ class Resting(Protocol):
     soon as maps or reduces of the job may start. This call comes before that of the hook `changed`.
     """
 
-    rest_turn: int
+    @property
+    def rest_turn(self) -> int:
+        """Return a counter of the times at which nodes that rest might receive a task again."""
+        ...
 
     def rests(self, view: View, node: NodeView) -> bool:
         """Return whether an offer of the node's free slots would have no effect.

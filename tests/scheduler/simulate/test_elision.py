@@ -83,6 +83,7 @@ def test_ticks_are_for_who_does_something_on_them(spec: Any, acts: bool) -> None
         ("ras", True),
         ("fgcs", True),
         ("easy", True),
+        ("order=fifo,admission=gang", True),
         ("order=fifo,admission=containers", True),
         ("fifo", False),
         ("csla", False),

@@ -131,14 +131,15 @@ def test_heartbeats_that_are_skipped_change_nothing(policy: str, seed: int) -> N
     assert len(spared.rows["job"]) == len(jobs)
 
 
-def test_nodes_rest_while_the_queue_of_easy_waits() -> None:
+@pytest.mark.parametrize("policy", ("easy", "order=fifo,admission=gang"))
+def test_nodes_rest_while_no_job_that_waits_fits(policy: str) -> None:
     """Job 2 waits for all slots, all but one of which job 1 uses until 60 s.
 
     No node has a heartbeat meanwhile.
     """
     slots = sum(node.map_slots for node in setup([], 4).cluster.nodes)
     jobs = [job("job_0001", [60.0] * (slots - 1)), job("job_0002", [1.0] * slots, submit_s=1.0)]
-    tape = simulate(setup(jobs, 4, policy="easy"))
+    tape = simulate(setup(jobs, 4, policy=policy))
     second = [row for row in tape.rows["decision"] if row[2] == "job_0002"]
     assert [row[5] for row in second] == ["skip", *["launch"] * slots]
     assert second[1][0] >= 60.0
@@ -182,10 +183,15 @@ def test_without_rows_of_skips_all_others_stay() -> None:
     assert less.text("attempt", "job") == whole.text("attempt", "job")
 
 
+GANGS = (
+    "order=fifo,admission=gang",
+    "order=fair,locality=delay,admission=gang",
+    "order=capacity,admission=gang",
+)
 NODE_FAULTS = ("kill", "freeze", "slow", "partition")
 
 
-@pytest.mark.parametrize("policy", ("fifo", "delay", "easy", "fgcs", "ras", "ras:cycle=3s,steps=3"))
+@pytest.mark.parametrize("policy", ("fifo", "delay", "easy", "fgcs", "ras", "ras:cycle=3s,steps=3", *GANGS))
 @pytest.mark.parametrize("seed", range(4))
 def test_nor_do_they_when_nodes_fail(policy: str, seed: int) -> None:
     jobs, files = random_jobs(seed)
