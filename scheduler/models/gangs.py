@@ -28,6 +28,7 @@ class Gangs:
         self.starting: dict[str, JobView] = {}
         self.started: dict[str, JobView] = {}
         self.turn = 0
+        self._held_slots = 0  # The sum of `held`.
         self._reducing: dict[str, None] = {}  # Jobs with reduces that may start.
         self._is_stirred = False  # Whether tasks have become ready since the last offer of a slot.
 
@@ -47,11 +48,12 @@ class Gangs:
 
     def free(self, slots: int) -> int:
         """Return how many of the cluster's map slots (`slots`) no gang holds. Negative if slots were lost."""
-        return slots - sum(self.held.values())
+        return slots - self._held_slots
 
     def start(self, job: JobView, size: int) -> None:
         """Record the start of a job as a gang, which holds `size` map slots from now on."""
         self.held[job.job] = size
+        self._held_slots += size
         self.started[job.job] = self.starting[job.job] = job
         self.turn += 1
 
@@ -81,7 +83,7 @@ class Gangs:
             self.starting[job.job] = job
             return False
         self.starting.pop(job.job, None)
-        return not job.maps.running and self.held.pop(job.job, None) is not None
+        return not job.maps.running and self._release(job)
 
     def finished(self, job: JobView) -> bool:
         """Remove an ended job from the table. Return whether the job still held slots, which are now free."""
@@ -89,4 +91,10 @@ class Gangs:
         self.started.pop(job.job, None)
         self.starting.pop(job.job, None)
         self._reducing.pop(job.job, None)
-        return self.held.pop(job.job, None) is not None
+        return self._release(job)
+
+    def _release(self, job: JobView) -> bool:
+        """Release the slots that the job holds. Return whether it held any."""
+        size = self.held.pop(job.job, None)
+        self._held_slots -= size or 0
+        return size is not None
