@@ -109,8 +109,7 @@ class Gang:
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
         """Implement `Admission.room`: return whether the node has a free slot of the kind."""
-        if self._view is not None:
-            self._look(self._view.slots(MAP))
+        self._look(self._slots if self._view is None else self._view.slots(MAP))
         return node.free_slots(kind) > 0
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:

@@ -111,6 +111,9 @@ class Disks:
             )
             hold(known == held, "disks hold what the NameNode knows", f"{name}: {sorted(known ^ held)}")
             hold(held <= owned, "nothing is left on disks", f"{name}: {sorted(held - owned)}")
+        epoch_s = names._blocks._epoch.begin_s
+        if epoch_s > 0.0 and self._sim.now_s < epoch_s + 2 * NAMENODE_HEARTBEAT_S:
+            return  # The end of an epoch has lowered targets, and nodes may still wait for the orders to delete.
         for block in owned:
             extra = names._blocks._replication.kept.count(block)
             if self._sim.now_s < self._kept_s + 2 * NAMENODE_HEARTBEAT_S:
