@@ -365,7 +365,7 @@ class Composed:
 
         A job that gives a reason to decline the node is recorded as skipped.
         """
-        if not self._room(node, kind) or (self._is_still is not None and self._is_still(view)):
+        if not self._has_room(view, node, kind):
             return None
         if self._scan is not None and kind is _MAP:
             return self._scan(view, node, self._jobs(view, node, kind))
@@ -376,6 +376,10 @@ class Composed:
             if answer:
                 view.skip(node, job, kind, answer)
         return None
+
+    def _has_room(self, view: View, node: NodeView, kind: TaskKind) -> bool:
+        """Return whether the admission has room for some task on the node, and would start one now."""
+        return self._room(node, kind) and (self._is_still is None or not self._is_still(view))
 
     def _offer(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | str | None:
         if job.excluded and view.avoids(job, node, kind):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedbed.scheduler.models.gangs import Gangs, gang_size
+from schedbed.scheduler.models.gangs import StartsGangs, gang_size
 from schedbed.scheduler.policy import UNSAID, Limits
 from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.view import JobView, NodeView, View
@@ -19,7 +19,7 @@ from schedbed.tasks.specs import TaskKind
 MAP = TaskKind.MAP
 
 
-class Gang:
+class Gang(StartsGangs):
     """An admission axis with typed slots that starts all maps of a job together.
 
     A started job keeps its slots until its maps have ended.
@@ -29,7 +29,7 @@ class Gang:
     elidable = True  # Heartbeats that report no change do not affect its answers.
 
     def __init__(self) -> None:
-        self._gangs = Gangs()
+        super().__init__()
         self._view: View | None = None  # For `room`, which does not receive it.
         self._waiting: dict[str, JobView] = {}
         self._unsaid: dict[str, None] = {}  # Waiting jobs that have not said how many slots they lack.
@@ -46,16 +46,13 @@ class Gang:
         self._waiting[job.job] = job
         self._unsaid[job.job] = None
         self._least = None
-        self._gangs.turn += 1
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
         """Implement `Hooks.changed`: release the job's reserved slots if all its maps have ended."""
-        self._view = view
         self._gangs.changed(job, kind)
 
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`: release the slots reserved for the job."""
-        self._view = view
         self._leave(job)
         self._gangs.finished(job)
 
@@ -67,15 +64,6 @@ class Gang:
 
     # Resting nodes
 
-    @property
-    def rest_turn(self) -> int:
-        """Implement `Resting.rest_turn`."""
-        return self._gangs.turn
-
-    def stage_ready(self, job: JobView, kind: TaskKind) -> None:
-        """Implement `Resting.stage_ready`: resume offers to all nodes."""
-        self._gangs.stage_ready()
-
     def rests(self, view: View, node: NodeView) -> bool:
         """Implement `Resting.rests`: return whether no task may start, and each waiting job has said why."""
         slots = view.slots(MAP)
@@ -86,6 +74,7 @@ class Gang:
 
         If the number of free slots has changed, all waiting jobs say it again.
         """
+        self._view = view
         self._gangs.offered()
         self._look(view.slots(MAP))
         return not self._may_start()

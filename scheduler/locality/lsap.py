@@ -333,7 +333,7 @@ class AssignedSlots(Explained):
         """
         if kind is not MAP:
             return super().decide(view, node, kind)
-        if not self.admission.room(node, kind) or (self._is_still is not None and self._is_still(view)):
+        if not self._has_room(view, node, kind):
             return None
         jobs = self.order.jobs(view, node, kind)
         proposal = self.locality.next_map(view, node, jobs, self.admission, self._group_of)

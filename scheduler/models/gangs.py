@@ -64,17 +64,16 @@ class Gangs:
         has ended.
         """
         could_start = len(self.starting) + len(self._reducing)
-        released = self._maps_changed(job) if kind is MAP else self._reduces_changed(job)
-        if released or len(self.starting) + len(self._reducing) > could_start:
-            self.turn += 1
-        return released
-
-    def _reduces_changed(self, job: JobView) -> bool:
-        if job.reduces.ready:
+        released = False
+        if kind is MAP:
+            released = self._maps_changed(job)
+        elif job.reduces.ready:
             self._reducing[job.job] = None
         else:
             self._reducing.pop(job.job, None)
-        return False
+        if released or len(self.starting) + len(self._reducing) > could_start:
+            self.turn += 1
+        return released
 
     def _maps_changed(self, job: JobView) -> bool:
         if job.job not in self.started:
@@ -98,3 +97,22 @@ class Gangs:
         size = self.held.pop(job.job, None)
         self._held_slots -= size or 0
         return size is not None
+
+
+class StartsGangs:
+    """The base class of a policy or an admission that starts gangs, and whose nodes may rest meanwhile.
+
+    A subclass adds the method `rests` of `simulate.elision.Resting`.
+    """
+
+    def __init__(self) -> None:
+        self._gangs = Gangs()
+
+    @property
+    def rest_turn(self) -> int:
+        """Implement `Resting.rest_turn`."""
+        return self._gangs.turn
+
+    def stage_ready(self, job: JobView, kind: TaskKind) -> None:
+        """Implement `Resting.stage_ready`: resume offers to all nodes."""
+        self._gangs.stage_ready()

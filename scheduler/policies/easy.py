@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from math import inf
 
-from schedbed.scheduler.models.gangs import Gangs, gang_size
+from schedbed.scheduler.models.gangs import StartsGangs, gang_size
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import AVOIDED, Limits, Proposal
@@ -26,7 +26,7 @@ from schedbed.tasks.specs import TaskKind
 MAP = TaskKind.MAP
 
 
-class Easy:
+class Easy(StartsGangs):
     """The policy EASY, which is not composed of order, locality and admission: all maps of a job start
     together, in FIFO order with backfilling.
 
@@ -39,9 +39,9 @@ class Easy:
     elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(self, *, backfill: bool = True, slack_s: float = 0.5) -> None:
+        super().__init__()
         self._backfill = backfill
         self._slack_s = slack_s
-        self._gangs = Gangs()
         self._waiting: SortedKeys[JobView] = SortedKeys()
         self._ends_s: dict[str, float] = {}  # Requested ends of started jobs.
         self._why: dict[str, str] = {}
@@ -54,7 +54,6 @@ class Easy:
         """Implement `Hooks.submitted`: add the job to the queue of jobs that have not started."""
         self._waiting.put(job, fifo_key(job))
         self._dirty = True
-        self._gangs.turn += 1
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
         """Implement `Hooks.changed`: release the map slots of a job whose last map has ended."""
@@ -72,15 +71,6 @@ class Easy:
             self._dirty = True
 
     # Resting nodes
-
-    @property
-    def rest_turn(self) -> int:
-        """Implement `Resting.rest_turn`."""
-        return self._gangs.turn
-
-    def stage_ready(self, job: JobView, kind: TaskKind) -> None:
-        """Implement `Resting.stage_ready`: resume offers to all nodes."""
-        self._gangs.stage_ready()
 
     def rests(self, view: View, node: NodeView) -> bool:
         """Implement `Resting.rests`: return whether no started job has a task to start, and the queue has not
@@ -103,7 +93,6 @@ class Easy:
             self._unsaid = [
                 (job, why) for job, why in whys if job.maps.ready and self._said.get(job.job) != why
             ]
-            self._gangs.turn += 1
         if kind is not MAP:
             return self._reduce(view, node)
         for job in self._gangs.starting.values():
