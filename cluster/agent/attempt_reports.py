@@ -42,6 +42,7 @@ class Running:
     begun_s: float = 0.0  # CPU time of its group when its own code began
     done: bool = False  # whether its own code has ended
     worked_s: float = 0.0  # known CPU time of its own code
+    exception: str = ""  # the exception that ended its process, in one line
 
     def over_limit(self, losses: Losses) -> str | None:
         """Return a description of the limit that the attempt has exceeded, or None.
@@ -85,7 +86,7 @@ def report_of(
         return report | told | {"partitions": partitions if whole else []}
     if running.kill_reason is not None:
         return report | {"state": "killed", "reason": running.kill_reason}
-    return report | {"reason": error or _why(code, folder / "log")}
+    return report | {"reason": error or _why(code, folder / "log", running.exception)}
 
 
 def status_of(running: Running, folder: Path) -> Message:
@@ -147,13 +148,16 @@ def _plain(counters: Message) -> Message:
     return {name: value for name, value in counters.items() if value is None or _number(value) is not None}
 
 
-def _why(code: int | None, log: Path) -> str:
-    """Return the reason why a process ended without a report: its exit code and the last line of its log."""
+def _why(code: int | None, log: Path, exception: str) -> str:
+    """Return the reason why a process ended without a report: its exit code and the last line of its log.
+
+    `exception` is used if the log is empty or missing.
+    """
     if code is not None and code < 0:
         with contextlib.suppress(ValueError):
             return f"killed by signal {-code} ({signal.Signals(-code).name})"
         return f"killed by signal {-code}"
-    last = _last_line(log)
+    last = _last_line(log) or exception
     shown = "unknown" if code is None else code
     return f"ended with status {shown} and no report" + (f": {last}" if last else "")
 

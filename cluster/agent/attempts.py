@@ -281,6 +281,8 @@ class Attempts:
                 self._note_cpu(running)
                 running.done = True
                 self._limits.ease(spare.place)
+            case "broke":
+                running.exception = str(message.get("error", ""))
             case _:
                 self._note_cpu(running)
                 self._finish(running.spec.attempt, 0, peak_bytes(message), "")
@@ -306,8 +308,9 @@ class Attempts:
         running = self._running.get(spare.attempt)
         if running is None or running.spare is not spare:
             return
-        if not (spare.said or running.retried or running.kill_reason or running.fail_reason):
-            running.spare, running.retried = None, True  # The process had died before it received the order.
+        began = "begin" in spare.said
+        if not (began or running.retried or running.kill_reason or running.fail_reason):
+            running.spare, running.retried = None, True  # The process died before the application's code.
             self._waiting.append(spare.attempt)
             self._dispatch()
             return

@@ -149,6 +149,12 @@ def _raise(_spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
     raise RuntimeError("thrown past the runtime")
 
 
+def _raise_unheard(_spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
+    """Raise an exception whose text does not reach the attempt's log."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    raise RuntimeError("thrown without a log")
+
+
 def _map_output(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
     folder = node.root / "mapout" / spec.attempt
     folder.mkdir(parents=True)
@@ -187,6 +193,7 @@ _DO = {
     "die": _die,
     "exit": _exit,
     "raise": _raise,
+    "raise_unheard": _raise_unheard,
     "show_environment": _show_environment,
     "map_output": _map_output,
     "look": _look,

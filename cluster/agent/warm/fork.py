@@ -3,7 +3,8 @@
 The forked process has a socket to the agent. The agent's order to run an attempt contains the CPU limit that
 the process applies to itself just before it runs the application's code. The process then sends `begin`,
 without waiting for an answer, so the CPU time of its setup is not charged to the attempt. It sends `done`
-when the application's code has ended, and `ended` when the report is written. Since an attempt's code could
+when the application's code has ended, and `ended` when the report is written, or `broke` if an exception was
+raised instead. Since an attempt's code could
 send false messages, the agent applies them to this attempt only.
 """
 
@@ -38,7 +39,9 @@ Run = Callable[[AttemptSpec, NodeContext, AbstractContextManager[None]], int]
 THREAD_STACK_BYTES = 512 * 1024  # stacks count against an attempt's memory
 OPEN_MAX = 1 << 20
 READ_BYTES = 1 << 16
-EXIT_SETUP = 70  # exit code of an attempt that did not reach its own code
+EXIT_SETUP = 70  # exit code of an attempt that raised an exception, or could not be set up
+EXIT_ORPHAN = 71  # exit code of a process whose zygote ended before the process was set up
+ERROR_CHARS = 200
 
 
 @dataclass(slots=True)
@@ -71,7 +74,7 @@ def become_attempt(parent: int, keep: int, uid: int | None, processes: int) -> N
     privileges.prctl(privileges.PR_SET_CHILD_SUBREAPER, 1)
     privileges.prctl(privileges.PR_SET_PDEATHSIG, int(signal.SIGKILL))
     if os.getppid() != parent:
-        os._exit(EXIT_SETUP)
+        os._exit(EXIT_ORPHAN)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.closerange(3, keep)
@@ -92,7 +95,8 @@ def _go_first() -> None:
 def wait_and_run(setup: ForkSetup, line: socket.socket) -> int:
     """Wait for the agent's order on the socket `line`, and run the attempt in it. Return the exit code.
 
-    Return 0 if the agent closes the socket before it sends an order.
+    Return 0 if the agent closes the socket before it sends an order. An exception is passed on, after the agent
+    was told of it with the message `broke`: the attempt's log has no text of it if the log was not open yet.
     """
     data_bytes = _data_bytes() if setup.limit_memory else None
     with line:
@@ -100,10 +104,14 @@ def wait_and_run(setup: ForkSetup, line: socket.socket) -> int:
         if not text:
             return 0
         woke_cpu_s = own_cpu_s()
-        order = json.loads(text)
-        quota = None if order["quota"] is None else Quota(descriptors.pop(), order["quota"])
-        setup.node = replace(setup.node, **order["met"])
-        code = _run(setup, order["spec"], _held(line, quota, woke_cpu_s), data_bytes)
+        try:
+            order = json.loads(text)
+            quota = None if order["quota"] is None else Quota(descriptors.pop(), order["quota"])
+            setup.node = replace(setup.node, **order["met"])
+            code = _run(setup, order["spec"], _held(line, quota, woke_cpu_s), data_bytes)
+        except BaseException as error:
+            _say(line, {"type": "broke", "error": f"{type(error).__name__}: {error}"[:ERROR_CHARS]})
+            raise
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()

@@ -38,7 +38,7 @@ class JsonLine:
         self._heard = b""
         self._unsent: deque[tuple[bytes, int | None]] = deque()
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(end.fileno(), self._read)
+        self._loop.add_reader(end.fileno(), self.read)
 
     def send(self, message: Message, descriptor: int | None = None) -> None:
         """Send a JSON object, optionally with a file descriptor, which is then closed in this process.
@@ -84,7 +84,8 @@ class JsonLine:
         if self._write():
             self._loop.remove_writer(self._socket.fileno())
 
-    def _read(self) -> None:
+    def read(self) -> None:
+        """Read and process the messages that have arrived. Do nothing if there are none."""
         try:
             data = self._socket.recv(READ_BYTES)
         except BlockingIOError:

@@ -188,7 +188,7 @@ class Spares:
 
     def _hear_spare(self, spare: Spare, message: Message) -> None:
         kind = message.get("type")
-        if spare.attempt is None or kind not in ("begin", "done", "ended") or kind in spare.said:
+        if spare.attempt is None or kind not in ("begin", "done", "ended", "broke") or kind in spare.said:
             return
         spare.said.add(kind)
         self._on_said(spare, message)
@@ -198,6 +198,8 @@ class Spares:
 
         When all of these processes have ended, the next attempt can use the group.
         """
+        if spare.line is not None:
+            spare.line.read()  # The end can be known before the last messages are.
         _hang_up(spare)
         if spare in self._idle:
             self._idle.remove(spare)

@@ -136,6 +136,7 @@ def test_an_attempt_without_a_report_fails_with_the_reason(live: Callable[[Story
             "die": "killed by signal 11 (SIGSEGV)",
             "exit": "ended with status 3 and no report: the last words",
             "raise": "ended with status 70 and no report: RuntimeError: thrown past the runtime",
+            "raise_unheard": "ended with status 70 and no report: RuntimeError: thrown without a log",
         }
         for index, (do, reason) in enumerate(reasons.items()):
             report = await talk.run(attempt_spec(f"job_0001_m_{index:06}_0", do))
