@@ -297,6 +297,7 @@ class View(Protocol):
         """Record in the decisions table that the job declined this node for the given reason.
 
         `kind` is the kind of the offered slot. Nothing is recorded if the view's attribute `records_skips` is
-        false.
+        false, or if the job has declined nodes for the same reason since it last launched a task of this
+        kind. A row thus stands for all equal answers from its time to the job's next row.
         """
         ...

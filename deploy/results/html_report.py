@@ -159,7 +159,7 @@ def _why_note(run: RunFile) -> str:
 def _decisions_summary(run: RunFile, counted: Mapping[str, Mapping[tuple[str, str], int]]) -> str:
     total = sum(sum(mine.values()) for mine in counted.values())
     where = f", the first of {run.repeats} repeats" if run.repeats > 1 else ""
-    return f"{total:,} answers by reason{where}"
+    return f"{total:,} answers by reason{where}; a job that declines several slots in a row for one reason counts once"
 
 
 def _comparison_note(run: RunFile) -> str:

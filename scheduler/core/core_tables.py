@@ -172,11 +172,20 @@ class CoreTables:
         )
 
     def skip(self, node: NodeView, job: JobView, kind: TaskKind, reason: str) -> None:
-        """Implement `View.skip`: write a decision row that says that the job declined the node, and why."""
+        """Implement `View.skip`: write a decision row that says that the job declined the node, and why.
+
+        Write no row if the job's last row said the same, unless a task of this kind was launched since, or at
+        the time of that row. Only then would an analysis need the row: a wait ends at a launch.
+        """
         if not self.records_skips:
             return
-        label = "map" if kind is MAP else "reduce"
-        row = make_row(DecisionRow, (self.now_s, node.node, job.job, "", label, "skip", reason))
+        assert isinstance(job, Job)
+        stage = job.maps if kind is MAP else job.reduces
+        if stage.said == reason:
+            return
+        if stage.launched_s != self.now_s:
+            stage.said = reason
+        row = make_row(DecisionRow, (self.now_s, node.node, job.job, "", stage.label, "skip", reason))
         self._sink.decision(row)
 
     def reject(self, node: NodeId, task: Task | None, kind: str, reason: str) -> None:

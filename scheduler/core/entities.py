@@ -160,10 +160,12 @@ class Stage:
         "killing",
         "kind",
         "label",
+        "launched_s",
         "open",
         "queue",
         "ready",
         "running",
+        "said",
         "shuffled",
         "tasks",
         "total",
@@ -184,6 +186,8 @@ class Stage:
         self.shuffled = kind is MAP and job.spec.reduces > 0  # Output goes to reduces, not to a file.
         self.open = kind is MAP  # Reduces wait for slow-start.
         self.ready = False  # Open, and a task is unstarted.
+        self.launched_s = -1.0  # Time of the last launch.
+        self.said: str | None = None  # Why the job last declined a node since the last launch.
         self.tasks: list[Task] = []
         self.index: TaskIndex[Task] = TaskIndex()
         self.user: Tally

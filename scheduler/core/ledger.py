@@ -105,6 +105,7 @@ class Ledger(JobTables):
         if job.start_s is None:
             job.start_s = self.now_s
         job.nodes[node.node] = None
+        stage.said, stage.launched_s = None, self.now_s
         node.hold(attempt, stage)
         if stage.kind is REDUCE:
             self._feed(node, job).reduces += 1

@@ -46,6 +46,8 @@ class Delay:
         self.node_wait_s = node_wait_s
         self.rack_wait_s = rack_wait_s
         self._of_wait = f" of {node_wait_s:.1f} s"
+        self._near_why = f"waits for a local node, up to {node_wait_s:.1f} s"
+        self._rack_why = f"waits for a rack-local node, up to {rack_wait_s:.1f} s"
         self._patience: dict[str, Patience] = {}
         self._skipped: list[Patience] = []  # Jobs skipped in the last heartbeat.
         if type(self) is Delay:
@@ -100,7 +102,7 @@ class Delay:
         For speed, `pick` is not called for jobs without local data that must still wait.
         """
         patience_by_job, skipped, wait_s = self._patience, self._skipped, self.node_wait_s
-        now_s, heartbeats, name, records = view.now_s, view.beats, node.node, view.records_skips
+        now_s, heartbeats, name, why = view.now_s, view.beats, node.node, self._near_why
         for job in jobs:
             patience = patience_by_job.get(job.job)
             if patience is not None and not job.excluded:
@@ -110,9 +112,7 @@ class Delay:
                 if waits and job.local_map(name) is None and job.free_map() is None:
                     patience.skipped_s, patience.skipped_heartbeat = now_s, heartbeats
                     skipped.append(patience)
-                    if records:
-                        reason = f"waits for a local node: {patience.wait_s:.1f}{self._of_wait}"
-                        view.skip(node, job, MAP, reason)
+                    view.skip(node, job, MAP, why)
                     continue
             if job.excluded and view.avoids(job, node, MAP):
                 view.skip(node, job, MAP, AVOIDED)
@@ -155,8 +155,8 @@ class Delay:
         patience.skipped_heartbeat = view.beats
         self._skipped.append(patience)
         if patience.level == 0 and patience.wait_s < self.node_wait_s:
-            return f"waits for a local node: {patience.wait_s:.1f}{self._of_wait}"
-        return f"waits for a rack-local node: {patience.wait_s:.1f} s"
+            return self._near_why
+        return self._rack_why
 
 
 AXIS = Axis(

@@ -35,7 +35,11 @@ ROWS = {
     "jobs": ("A row for each job.", JobRow),
     "attempts": ("A row for each attempt that has ended.", AttemptRow),
     "heartbeats": ("A row for each heartbeat that was answered.", None),
-    "decisions": ("A row for each offer of a slot and its answer.", DecisionRow),
+    "decisions": (
+        "A row for each offer of a slot and its answer. A job that declines offers has one row until it launches a "
+        "task or declines for another reason.",
+        DecisionRow,
+    ),
     "blocks": ("A row for the life of each replica of a block.", None),
     "faults": ("A row for each injected fault.", None),
 }

@@ -193,12 +193,12 @@ def of_locality(pair: ComparedPair, runs: Runs) -> Cause:
     """Return the evidence about a difference of locality between the two policies in `pair`, as a cause
     without text.
 
-    The evidence is the mean duration of maps under both policies, and how often the better policy skipped a
-    job to wait for its data.
+    The evidence is the mean duration of maps under both policies, and how often a job began to wait for its
+    data under the better policy.
     """
     told, first = _maps_ran(pair, runs), runs.get(pair.winner)
     if first is not None and first.waits_for_data:
-        told += f"; {pair.winner} passed a job over {first.waits_for_data:,} times to wait for its data"
+        told += f"; under {pair.winner}, jobs began to wait for their data {first.waits_for_data:,} times"
     return Cause(evidence=told)
 
 

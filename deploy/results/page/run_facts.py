@@ -29,8 +29,8 @@ class RunFacts:
     """The facts about one policy in one repeat that explanations use.
 
     `sizes` maps each size class of jobs (such as `small`) to its share of all jobs. `map_s` is the mean
-    duration of successful maps, or None if there are none. `waits_for_data` is how often the policy skipped a
-    job to wait for a node with its data. `held` maps each size class to the result of `held_slots`.
+    duration of successful maps, or None if there are none. `waits_for_data` is how often a job
+    began to wait for a node with its data. `held` maps each size class to the result of `held_slots`.
     """
 
     sizes: Mapping[str, float]

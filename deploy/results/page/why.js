@@ -46,8 +46,8 @@ function offersOf(policy, i) {
   for (let k = 0; k < p.job.length; k++) if (p.job[k] === a.job[i] && p.kind[k] === kind && p.from[k] <= start) mine.push(k);
   if (mine.length > LISTED) lines.push(`${mine.length - LISTED} earlier stretches of answers`);
   for (const k of mine.slice(-LISTED)) {
-    const times = p.count[k] === 1 ? "once" : `${p.count[k]} times on ${p.nodes[k]} node${p.nodes[k] === 1 ? "" : "s"} until ${number(p.to[k] / 100)} s`;
-    lines.push(`${number(p.from[k] / 100)} s: ${o.reasons[p.reason[k]]}, ${times}`);
+    const times = p.count[k] === 1 ? "" : `, said ${p.count[k]} times on ${p.nodes[k]} node${p.nodes[k] === 1 ? "" : "s"} until ${number(p.to[k] / 100)} s`;
+    lines.push(`${number(p.from[k] / 100)} s: ${o.reasons[p.reason[k]]}${times}`);
   }
   if (!mine.length) lines.push("no answer passed its job over before");
   const why = o.launched[i];

@@ -25,12 +25,15 @@ KINDS = ("map", "reduce")
 
 class Labels:
     """The texts for the numbers in the compiled loop's arrays: ids of nodes, racks, jobs and tasks, and the
-    reasons of decisions.
+    reasons of decisions. `waits_s` contains the two waiting times of delay scheduling.
     """
 
-    def __init__(self, jobs: Sequence[JobSpec], nodes: Sequence[SimNode], node_wait_s: float) -> None:
+    def __init__(
+        self, jobs: Sequence[JobSpec], nodes: Sequence[SimNode], waits_s: tuple[float, float]
+    ) -> None:
         import pandas as pd
 
+        node_wait_s, rack_wait_s = waits_s
         self.jobs = pd.Index([job.job for job in jobs], dtype="str")
         self.nodes = pd.Index([node.spec.node for node in nodes], dtype="str")
         self.racks = list(dict.fromkeys(node.spec.rack for node in nodes))
@@ -49,8 +52,8 @@ class Labels:
             names.RACK_BEFORE: "rack-local, waited before",
             names.OFF_AFTER: "off-rack after {:.1f} s",
             names.OFF_BEFORE: "off-rack, waited before",
-            names.WAITS_LOCAL: "waits for a local node: {:.1f}" + f" of {node_wait_s:.1f} s",
-            names.WAITS_RACK: "waits for a rack-local node: {:.1f} s",
+            names.WAITS_LOCAL: f"waits for a local node, up to {node_wait_s:.1f} s",
+            names.WAITS_RACK: f"waits for a rack-local node, up to {rack_wait_s:.1f} s",
         }
 
     def tasks(self, tasks: Values) -> list[str]:

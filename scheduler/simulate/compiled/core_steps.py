@@ -197,6 +197,9 @@ def _launch(state: State, task: int, node: int, kind: int) -> None:
         reduce_feeds.feed_more(state, node, job)
     else:
         entry.free_maps -= 1
+        if state.num.is_delay:
+            state.patience[job].said = 0
+            state.patience[job].launched = state.sec.now
     stage = state.stages[2 * job + kind]
     stage.running += 1
     stage.unstarted -= 1

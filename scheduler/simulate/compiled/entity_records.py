@@ -86,6 +86,8 @@ class PatienceEntry(Record):
     beside: i4
     level: i4
     has_free: i1  # 0 if no unstarted map of the job prefers no node.
+    said: i1  # Code of the reason for which the job last declined a node since its last map, or 0.
+    launched: f8  # Time of its last map.
 
 
 class StageEntry(Record):

@@ -52,7 +52,8 @@ class _CompiledRun:
 
     def __init__(self, simulation: Simulation, state: State) -> None:
         self._simulation, self._state = simulation, state
-        self._said = Labels(simulation.jobs, simulation.nodes, float(state.sec.node_wait))
+        waits_s = float(state.sec.node_wait), float(state.sec.rack_wait)
+        self._said = Labels(simulation.jobs, simulation.nodes, waits_s)
         self._splits = columns.splits_of(simulation.jobs)
         self._slack = len(simulation.jobs) + len(state.launched) + 8
         self._attempts = self._jobs = 0

@@ -24,6 +24,20 @@ def decided(state: State, task: int, job: int, node: int, kind: int, reason: int
     row.reason = reason
 
 
+@twin_of("schedbed.scheduler.core.core_tables:CoreTables.skip")
+@compiled
+def declined(state: State, job: int, node: int, reason: int) -> None:
+    """Append a row that says why the job declined the node's slot for a map, unless its last row said the same.
+
+    Mirrors `CoreTables.skip`.
+    """
+    entry = state.patience[job]
+    if state.num.writes_skips and entry.said != reason:
+        if entry.launched != state.sec.now:
+            entry.said = reason
+        decided(state, -1, job, node, 0, reason, 0.0)
+
+
 @twin_of("schedbed.scheduler.policy:Composed.decide", "schedbed.scheduler.policy:Composed._offer")
 @compiled
 def decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
@@ -53,7 +67,7 @@ def _scan(state: State, node: int) -> tuple[int, int, float]:
     are read from `state` only once. Mirrors `Delay._scan`.
     """
     num, sec, order, pools, pool_stages = state.num, state.sec, state.order, state.pools, state.pool_stages
-    ready, patience, skipped, rows = state.ready, state.patience, state.skipped, state.decision_rows
+    ready, patience, skipped = state.ready, state.patience, state.skipped
     heartbeat, offer, now_s, node_wait_s = num.heartbeats, num.offers, sec.now, sec.node_wait
     for place in range(num.pools[0]):
         pool = order[place]
@@ -69,23 +83,15 @@ def _scan(state: State, node: int) -> tuple[int, int, float]:
                 task, reason, value = map_picks.delay(state, job, node)
                 if task >= 0:
                     return task, reason, value
-                if task == map_picks.WAITS and num.writes_skips:
-                    decided(state, -1, job, node, 0, reason, value)
+                if task == map_picks.WAITS:
+                    declined(state, job, node, reason)
                 continue
             entry.skipped = now_s
             entry.skipped_heartbeat = heartbeat
             skipped[num.skipped] = job
             num.skipped += 1
-            if num.writes_skips:
-                row = rows[num.n_decisions]
-                num.n_decisions += 1
-                row.t = now_s
-                row.value = wait_s
-                row.node = node
-                row.job = job
-                row.task = -1
-                row.kind = 0
-                row.reason = WAITS_LOCAL
+            if entry.said != WAITS_LOCAL:
+                declined(state, job, node, WAITS_LOCAL)
     return -1, 0, 0.0
 
 

@@ -185,6 +185,7 @@ def _of_delay(
     patience = records(len(jobs), plain.PatienceEntry)
     patience["skipped_heartbeat"] = -1
     patience["has_free"] = 1
+    patience["launched"] = -1.0
     return {"patience": patience, "beside": beside_table(jobs, near, nodes)}
 
 

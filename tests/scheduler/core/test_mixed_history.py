@@ -20,9 +20,9 @@ NODES = [f"n{number:02d}" for number in range(14)]
 
 SUMS: list[tuple[Any, str]] = [
     ("fifo", "d4bf46fbfd026bd0"),
-    ("fair", "bac54d8274c8c4af"),
-    ("delay:node_wait=1s,rack_wait=500ms", "9858ec481b4957db"),
-    ("order=fair:pool_by=queue+inside=fifo,locality=delay,admission=containers", "56b2bcb64ba63b5d"),
+    ("fair", "cf8d757e072dfc4d"),
+    ("delay:node_wait=1s,rack_wait=500ms", "8e6f91de4f230897"),
+    ("order=fair:pool_by=queue+inside=fifo,locality=delay,admission=containers", "064ad52414d03e5c"),
     (
         {
             "delay": {
@@ -31,7 +31,7 @@ SUMS: list[tuple[Any, str]] = [
                 "fair_share_timeout": "6s",
             }
         },
-        "f050eede46483291",
+        "0beec74c14098224",
     ),
 ]
 

@@ -22,6 +22,7 @@ from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import TaskKind
 from tests.harness.world import World, job, node
 from tests.scheduler.core.test_properties import Story, run_story, stories
+from tests.scheduler.locality.test_delay import LOCAL
 from tests.scheduler.locality.test_delay import Steps as DelaySteps
 
 
@@ -40,8 +41,7 @@ def test_a_map_without_data_here_is_split_and_its_rest_waits():
     """
     steps = Steps(["n1", "n1"])
     reason = "off-rack, the first 25% of 100 bytes, has waited 0.0 of 5.0 s; the rest is job_0002_m_00000"
-    wait = "waits for a local node: 0.0 of 5.0 s"
-    assert steps.heartbeat(0, "n3") == [f"{reason}2", f"{reason}3", wait]
+    assert steps.heartbeat(0, "n3") == [f"{reason}2", f"{reason}3", LOCAL]
     assert [row.answer for row in steps.tape.decisions] == ["split", "split", "skip"]
     assert steps.heartbeat(1, "n1")[:2] == ["node-local"] * 2  # the rests
 
@@ -65,7 +65,7 @@ def test_a_whole_map_goes_away_after_the_wait():
     """
     steps = Steps(["n9"], "dtss:node_wait=5s,rack_wait=3s", slots=1)
     assert "the first 25%" in steps.heartbeat(0, "n3")[0]
-    assert steps.heartbeat(0, "n2") == ["waits for a local node: 0.0 of 5.0 s"]
+    assert steps.heartbeat(0, "n2") == [LOCAL]
     assert steps.heartbeat(8, "n2") == ["off-rack after 8.0 s"]
 
 

@@ -30,7 +30,9 @@ class NotedPolicy(ToldPolicy):
         super().__init__(inner.limits)
         self._inner = inner
         self._asked: list[str] = []
-        self.skipped: dict[str, str] = {}  # Reasons of the skip rows of the current offer, by job.
+        self.skipped: set[str] = set()  # Jobs with a skip row for the current offer.
+        self._said: dict[tuple[str, str], str] = {}  # Reasons of skip rows that still hold, by job and kind.
+        self._launched_s: dict[tuple[str, str], float] = {}
         if isinstance(inner, Composed):
             jobs = inner._jobs
 
@@ -54,10 +56,23 @@ class NotedPolicy(ToldPolicy):
         answer = self._inner.decide(view, node, kind)
         for job in self._asked if kind is TaskKind.REDUCE else ():
             if answer is None or job != answer.task.job.job:
-                hold(self.skipped.get(job), "a job that is passed over has its row", f"{node.node}: {job}")
+                has_row = job in self.skipped or (job, kind.value) in self._said
+                hold(has_row, "a job that is passed over has its row", f"{node.node}: {job}")
         if answer is None:
             self.declined.add(kind)
         return answer
+
+    def note_row(self, row: Any) -> None:
+        """Record a row of decisions, and check that a job does not repeat why it declines."""
+        about = row.job, row.kind
+        if row.answer == "skip":
+            hold(self._said.get(about) != row.reason, "a job says once why it declines", row)
+            self.skipped.add(row.job)
+            if self._launched_s.get(about) != row.t:
+                self._said[about] = row.reason
+        elif row.answer in ("launch", "split"):
+            self._said.pop(about, None)
+            self._launched_s[about] = row.t
 
 
 class PolicyStory(CoreStory):
@@ -79,10 +94,9 @@ class PolicyStory(CoreStory):
         return NotedPolicy(watch_policy(policy))
 
     def decision(self, row: Any) -> None:
-        """Implement the sink: record the decision, and the reason of a skip."""
+        """Implement the sink: record the decision, also with the policy."""
         super().decision(row)
-        if row.answer == "skip":
-            self._policy.skipped[row.job] = row.reason
+        self._policy.note_row(row)
 
     def _check(self) -> None:
         """Skip the checks of the core's tables: `CoreStory` makes them under a random policy."""

@@ -222,7 +222,7 @@ def _watch_delay(policy: Any, delay: Any, rule: DelayRule) -> None:
     def skipped(view: Any, patience: Any) -> str:
         where = "a local" if not patience.level and patience.wait_s < wait_s else "a rack-local"
         reason = skip(view, patience)
-        hold(reason.startswith(f"waits for {where} node: {patience.wait_s:.1f}"), "a wait is told", reason)
+        hold(reason.startswith(f"waits for {where} node, up to "), "a wait is told", reason)
         return reason
 
     delay._skip = skipped
