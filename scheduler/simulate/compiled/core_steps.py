@@ -199,7 +199,6 @@ def _launch(state: State, task: int, node: int, kind: int) -> None:
         entry.free_maps -= 1
         if state.num.is_delay:
             state.patience[job].said = 0
-            state.patience[job].settled = 0
             state.patience[job].launched = state.sec.now
     stage = state.stages[2 * job + kind]
     stage.running += 1
@@ -362,5 +361,5 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
         _write_heartbeat(state, node, running, used, now_s)
     _act(state, node, told, now_s)
     timer_chains.served(state, node, now_s)
-    if num.is_delay and (num.skipped > 0 or num.skipped_all):
+    if num.is_delay and num.skipped > 0:
         state.sec.passing, _ = ring_after(state, 0, now_s)

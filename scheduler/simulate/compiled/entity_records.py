@@ -80,7 +80,6 @@ class PatienceEntry(Record):
 
     wait: f8  # Seconds waited so far.
     skipped: f8
-    launched: f8  # Time of its last map.
     skipped_heartbeat: i8
     offer: i8
     near: i4
@@ -88,7 +87,7 @@ class PatienceEntry(Record):
     level: i4
     has_free: i1  # 0 if no unstarted map of the job prefers no node.
     said: i1  # Code of the reason for which the job last declined a node since its last map, or 0.
-    settled: i1  # 1 if the job declines each node without input of its own, and need not say so again.
+    launched: f8  # Time of its last map.
 
 
 class StageEntry(Record):

@@ -6,7 +6,6 @@ whose jobs are in FIFO order. The option `by_name`, which sorts equal pools only
 
 from __future__ import annotations
 
-from schedbed.scheduler.simulate.compiled import map_picks
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import State
 
@@ -31,8 +30,6 @@ def settle(state: State) -> None:
     state.num.dirty = 0
     for place in range(count):
         stage = state.dirty[place]
-        if stage & 1 == 0:
-            map_picks.list_skipped(state)
         state.stages[stage].dirty = 0
         if state.num.is_fair:
             _fair_changed(state, stage >> 1, stage & 1)

@@ -169,7 +169,10 @@ def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
             if new_level == 1:
                 return task, RACK_AFTER if wait_s != 0.0 else RACK_BEFORE, wait_s
             return task, OFF_AFTER if wait_s != 0.0 else OFF_BEFORE, wait_s
-    skip(state, job)
+    entry.skipped = sec.now
+    entry.skipped_heartbeat = state.num.heartbeats
+    state.skipped[state.num.skipped] = job
+    state.num.skipped += 1
     return WAITS, WAITS_LOCAL if level == 0 and wait_s < sec.node_wait else WAITS_RACK, wait_s
 
 
@@ -182,44 +185,6 @@ def _anywhere_s(state: State, level: int) -> float:
     return state.sec.rack_wait if level == 1 else state.sec.node_wait + state.sec.rack_wait
 
 
-@compiled
-def skip(state: State, job: int) -> None:
-    """Note that the job was skipped in this heartbeat, unless that is already noted."""
-    entry, num = state.patience[job], state.num
-    if entry.skipped_heartbeat != num.heartbeats:
-        entry.skipped = state.sec.now
-        entry.skipped_heartbeat = num.heartbeats
-        state.skipped[num.skipped] = job
-        num.skipped += 1
-
-
-@compiled
-def skip_all(state: State) -> None:
-    """Note that all jobs with maps to start were skipped in this heartbeat.
-
-    `State.skipped` is then not used. The lists of these jobs stay the same until `list_skipped` is called.
-    """
-    state.num.skipped = 0
-    state.num.skipped_all = 1
-    state.sec.skipped_all = state.sec.now
-
-
-@compiled
-def list_skipped(state: State) -> None:
-    """List the skipped jobs in `State.skipped`, before the lists of jobs with maps to start change."""
-    num, ready, skipped = state.num, state.ready, state.skipped
-    if num.skipped_all == 0:
-        return
-    num.skipped_all = 0
-    for place in range(num.pools[0]):
-        pool = state.order[place]
-        base = state.pools[pool].at
-        for at in range(base, base + state.pool_stages[2 * pool].ready):
-            state.patience[ready[at]].skipped = state.sec.skipped_all
-            skipped[num.skipped] = ready[at]
-            num.skipped += 1
-
-
 @twin_of("schedbed.scheduler.locality.delay:Delay.beat")
 @compiled
 def waited(state: State, now_s: float) -> None:
@@ -227,22 +192,8 @@ def waited(state: State, now_s: float) -> None:
 
     Mirrors `Delay.beat`.
     """
-    num, patience, ready, node_wait_s = state.num, state.patience, state.ready, state.sec.node_wait
-    if num.skipped_all:
-        num.skipped_all = 0
-        waited_s = now_s - state.sec.skipped_all
-        for place in range(num.pools[0]):
-            pool = state.order[place]
-            base = state.pools[pool].at
-            for at in range(base, base + state.pool_stages[2 * pool].ready):
-                job = patience[ready[at]]
-                job.wait += waited_s
-                if job.wait >= node_wait_s:
-                    job.settled = 0
-        return
-    for place in range(num.skipped):
-        job = patience[state.skipped[place]]
+    patience, skipped = state.patience, state.skipped
+    for place in range(state.num.skipped):
+        job = patience[skipped[place]]
         job.wait += now_s - job.skipped
-        if job.wait >= node_wait_s:
-            job.settled = 0
-    num.skipped = 0
+    state.num.skipped = 0

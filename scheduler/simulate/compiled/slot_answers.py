@@ -63,48 +63,36 @@ def decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
 def _scan(state: State, node: int) -> tuple[int, int, float]:
     """Offer the node to the jobs in order, under delay scheduling. Returns the same as `decide`.
 
-    For speed, a job that is `settled` and has no input on the node is passed over without a call, and skips
-    are noted for all jobs together. Mirrors `Delay._scan`.
+    For speed, `map_picks.delay` is not called for jobs without local data that must still wait, and arrays
+    are read from `state` only once. Mirrors `Delay._scan`.
     """
-    num, order, pools, pool_stages = state.num, state.order, state.pools, state.pool_stages
-    ready, patience = state.ready, state.patience
-    heartbeat, offer, node_wait_s = num.heartbeats, num.offers, state.sec.node_wait
+    num, sec, order, pools, pool_stages = state.num, state.sec, state.order, state.pools, state.pool_stages
+    ready, patience, skipped = state.ready, state.patience, state.skipped
+    heartbeat, offer, now_s, node_wait_s = num.heartbeats, num.offers, sec.now, sec.node_wait
     for place in range(num.pools[0]):
         pool = order[place]
         base = pools[pool].at
         for at in range(base, base + pool_stages[2 * pool].ready):
             job = ready[at]
             entry = patience[job]
-            if (entry.settled and entry.offer != offer) or entry.skipped_heartbeat == heartbeat:
+            if entry.skipped_heartbeat == heartbeat:
                 continue
+            wait_s = entry.wait
             is_near = entry.offer == offer or entry.has_free > 0
-            if is_near or entry.level > 0 or entry.wait >= node_wait_s:
+            if is_near or entry.level > 0 or wait_s >= node_wait_s:
                 task, reason, value = map_picks.delay(state, job, node)
                 if task >= 0:
-                    _skip_before(state, place, at)
                     return task, reason, value
                 if task == map_picks.WAITS:
                     declined(state, job, node, reason)
                 continue
-            declined(state, job, node, WAITS_LOCAL)
-            if entry.said == WAITS_LOCAL or not num.writes_skips:
-                entry.settled = 1
-    map_picks.skip_all(state)
+            entry.skipped = now_s
+            entry.skipped_heartbeat = heartbeat
+            skipped[num.skipped] = job
+            num.skipped += 1
+            if entry.said != WAITS_LOCAL:
+                declined(state, job, node, WAITS_LOCAL)
     return -1, 0, 0.0
-
-
-@compiled
-def _skip_before(state: State, last: int, end: int) -> None:
-    """Note that the jobs before a position in the order of jobs were skipped in this heartbeat.
-
-    `last` is the position's pool, as a place in `State.order`, and `end` the position in `State.ready`.
-    """
-    for place in range(last + 1):
-        pool = state.order[place]
-        base = state.pools[pool].at
-        stop = end if place == last else base + state.pool_stages[2 * pool].ready
-        for at in range(base, stop):
-            map_picks.skip(state, state.ready[at])
 
 
 @compiled

@@ -33,7 +33,6 @@ class Seconds(Record):
     request: f8
     replied: f8
     committed: f8
-    skipped_all: f8  # When all jobs with maps to start were skipped, if `Numbers.skipped_all` is 1.
     node_wait: f8
     rack_wait: f8
     slowstart: f8
@@ -63,8 +62,7 @@ class Numbers(Record):
     saw: Pair  # 1 if tasks were ready when the timers were last updated.
     heartbeats: i8
     offers: i8  # Offers of map slots under delay scheduling.
-    skipped: i8  # Jobs in `State.skipped`, if `skipped_all` is 0.
-    skipped_all: i8  # 1 if all jobs with maps to start were skipped in the last heartbeat, else 0.
+    skipped: i8
     dirty: i8
     pools: Pair  # Pools with a ready job.
     is_fair: i8
