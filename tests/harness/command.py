@@ -151,7 +151,7 @@ class Command(Started):
                 raise AssertionError(f"ended before any attempt ran:\n{self.text()}")
             return any(any(folder.glob("run*/nodes/*/attempts/job_*")) for folder in self.scratch())
 
-        eventually(begun, "no attempt ran")
+        eventually(begun, "no attempt ran", DEADLINE_S)
 
 
 def start_run(folder: Path, scenario: Path, *options: str) -> tuple[Command, Path]:

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
@@ -44,6 +44,7 @@ ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": "0f" * 32,
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",  # as docs/hosts.md says; at Ray's 15 a run begins after minutes beside a busy program
     "HOME": "/tmp",
     "PYTHONUNBUFFERED": "1",
     "PYTHONPATH": "",
@@ -118,6 +119,7 @@ def start(lan: Lan, name: str, *options: str, **environment: str) -> tuple[subpr
     """Start a run named `name` on the head; return its process and the folder of its results."""
     head = lan.hosts["head"]
     write_scenario(head.folder, cluster=CLUSTER)
+    shutil.rmtree(head.folder / name, ignore_errors=True)  # of a first try
     arguments = ["/tmp/scenario.yaml", "--out", f"/tmp/{name}", "--keep-outputs", "--no-live"]
     log = head.folder / f"{name}.log"
     command = [*CLI, "run", *arguments, *options, "--address", "auto"]
@@ -131,14 +133,27 @@ def wait_for_attempts(process: subprocess.Popen[bytes], out: Path, host: LanHost
         assert process.poll() is None, out.with_suffix(".log").read_text()
         return any(host.folder.glob("schedbed-*/run*/nodes/*/attempts/job_*"))
 
-    eventually(begun, f"no attempt ran on {host.name}")
+    try:
+        eventually(begun, f"no attempt ran on {host.name}", DEADLINE_S)
+    except AssertionError:
+        kill(process)
+        raise
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a command that was started on a host, and wait for its end."""
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(process.pid).children():
+            child.kill()
+    process.kill()
+    process.wait()
 
 
 def finish(process: subprocess.Popen[bytes], out: Path) -> None:
     try:
         code = process.wait(DEADLINE_S)
     finally:
-        process.kill()
+        kill(process)
     assert code == 0, out.with_suffix(".log").read_text()
 
 
@@ -171,9 +186,7 @@ def test_when_the_command_is_killed_all_hosts_stop(lan: Lan) -> None:
     process, out = start(lan, "killed")
     wait_for_attempts(process, out, lan.hosts["right"])
     assert all(processes(host) for host in lan.hosts.values())
-    for child in psutil.Process(process.pid).children():
-        child.kill()
-    process.wait()
+    kill(process)
     for host in lan.hosts.values():
         eventually(lambda host=host: not processes(host), f"{host.name} goes on")
 
