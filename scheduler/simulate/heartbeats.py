@@ -72,7 +72,8 @@ class HeartbeatSimulation(Protocol):
 class HeartbeatSchedule:
     """The heartbeats of all simulated nodes, and the actions in the JobTracker's replies.
 
-    `asks`: whether the policy reads the use of nodes' resources, which heartbeats then report.
+    `asks`: whether the policy reads the use of nodes' resources, which heartbeats then report. If not, only
+    heartbeats that report an end or start a task have a row.
     """
 
     def __init__(self, simulation: HeartbeatSimulation, *, asks: bool) -> None:
@@ -89,7 +90,8 @@ class HeartbeatSchedule:
         self._out_of_band = simulation.setup.framework.out_of_band
         self._lossy = simulation.faults.touch_heartbeats
         self._rows = simulation.rows if simulation.setup.heartbeat_rows else None
-        self._wants_usage = asks or self._rows is not None
+        self._tells_all = asks or self._lossy  # Each heartbeat has a row.
+        self._wants_usage = asks or (self._lossy and self._rows is not None)
         self._request_s = simulation.setup.timing.request_s
         self._decision_s = simulation.setup.timing.decision_s
         self._reply_s = simulation.setup.timing.reply_s + self._decision_s
@@ -136,10 +138,7 @@ class HeartbeatSchedule:
             self._timers.want_until(now_s, node, at_s)
 
     def on_event(self, now_s: float, index: int) -> None:
-        """Process an out-of-band heartbeat at `now_s`, triggered by an event such as the end of an attempt.
-
-        `index` is the node's number.
-        """
+        """Process an out-of-band heartbeat of node number `index`, triggered by an event such as an end."""
         node = self._nodes[index]
         if node.event_s == now_s:
             node.event_s = -1.0
@@ -147,8 +146,7 @@ class HeartbeatSchedule:
                 self._heartbeat(now_s, node)
 
     def on_timer(self, now_s: float, index: int) -> None:
-        """Process the regular heartbeat that a node's timer triggers at `now_s`. `index` is the node's
-        number."""
+        """Process the regular heartbeat of node number `index`, which the node's timer triggers at `now_s`."""
         node = self._nodes[index]
         self._queue.pass_timers(index)
         if node.grid_s == now_s:
@@ -199,7 +197,10 @@ class HeartbeatSchedule:
         reply = self._master.do(now_s, "heartbeat", heartbeat)
         if heartbeat.finished or heartbeat.fetch_failures:
             self._count(now_s, node, heartbeat)
-        self._note(now_s, node, heartbeat.usage)
+        if self._tells_all or node.always:
+            self._note(now_s, node, heartbeat.usage)
+        elif heartbeat.finished or any(isinstance(action, Launch) for action in reply.actions):
+            self._note(now_s, node, self._emulation.usage(now_s, node.node))
         if self._lossy and not self._faults.passes(now_s, node, "lose_replies"):
             self._resend(now_s, node)
         else:
@@ -261,7 +262,7 @@ class HeartbeatSchedule:
         name = node.node
         if node.tells:
             node.on_running(self._emulation.statuses(now_s, name))
-        if self._wants_usage:
+        if self._wants_usage or node.always:
             node.usage = self._emulation.usage(now_s, name)
 
     def _is_late(self, now_s: float, node: SimNode, heartbeat: Heartbeat) -> bool:
@@ -336,8 +337,7 @@ class HeartbeatSchedule:
         self._statistics.launches += launches
         self._statistics.events += launches
         if late and self._poll_s:
-            news: list[Action] = [action for action in late if isinstance(action, MapOutputs)]
-            self._reply(now_s + self._poll_s, node, news)
+            self._reply(now_s + self._poll_s, node, [each for each in late if isinstance(each, MapOutputs)])
             late = [action for action in late if not isinstance(action, MapOutputs)]
         self._reply(now_s, node, late)
 

@@ -67,6 +67,19 @@ class CostModel(Protocol):
         ...
 
 
+def stage_costs(model: CostModel, job: JobSpec, kind: TaskKind) -> list[TaskCost]:
+    """Return the costs of the job's maps or of its reduces, in order.
+
+    A model may have the method `stage_costs`, which returns the same with fewer calls.
+    """
+    whole: Callable[[JobSpec, TaskKind], list[TaskCost]] | None = getattr(model, "stage_costs", None)
+    if whole is not None:
+        return whole(job, kind)
+    is_map = kind is TaskKind.MAP
+    one, count = (model.map_cost, job.maps) if is_map else (model.reduce_cost, job.reduces)
+    return [one(job, index) for index in range(count)]
+
+
 class Rows(Sink, Protocol):
     """The interface of a receiver of all rows of a simulation, in the order of events.
 

@@ -34,7 +34,11 @@ sizes bytes, CPU time core-seconds of the host. With a `stretch` all times are e
 ROWS = {
     "jobs": ("A row for each job.", JobRow),
     "attempts": ("A row for each attempt that has ended.", AttemptRow),
-    "heartbeats": ("A row for each heartbeat that was answered.", None),
+    "heartbeats": (
+        "A row for each heartbeat that was answered. A simulation that may skip heartbeats has only the rows of "
+        "those that report the end of an attempt or start a task, and of the start and the end of the run.",
+        None,
+    ),
     "decisions": (
         "A row for each offer of a slot and its answer. A job that declines offers has one row until it launches a "
         "task or declines for another reason.",

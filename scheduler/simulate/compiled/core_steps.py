@@ -302,16 +302,14 @@ def _usage(state: State, node: int, now_s: float) -> tuple[float, float, float, 
 
 @twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._note")
 @compiled
-def _write_heartbeat(
-    state: State, node: int, running: int, used: tuple[float, float, float, int], now_s: float
-) -> None:
+def _write_heartbeat(state: State, node: int, running: int, now_s: float) -> None:
     row = state.heartbeat_rows[state.num.n_heartbeats]
     state.num.n_heartbeats += 1
     row.t = now_s
     row.node = node
     row.reduces = state.nodes[node].reduces
     row.maps = running - state.nodes[node].reduces
-    row.cpu, row.disk, row.net, row.memory = used
+    row.cpu, row.disk, row.net, row.memory = _usage(state, node, now_s)
 
 
 @twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule.note")
@@ -322,8 +320,7 @@ def note(state: State, node: int, now_s: float) -> None:
     Mirrors `HeartbeatSchedule.note`.
     """
     if state.num.writes_heartbeats:
-        used = _usage(state, node, now_s)
-        _write_heartbeat(state, node, state.nodes[node].running, used, now_s)
+        _write_heartbeat(state, node, state.nodes[node].running, now_s)
 
 
 @twin_of(
@@ -339,7 +336,6 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
     """
     num, entry = state.num, state.nodes[node]
     running, finished = entry.running, entry.finished
-    used = _usage(state, node, now_s) if num.writes_heartbeats else (0.0, 0.0, 0.0, 0)
     if state.sec.due <= now_s:
         submit_due(state, now_s)
     if state.sec.passing < now_s:
@@ -357,8 +353,8 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
     told = reduce_feeds.feed(state, node)
     _count(state, node, finished, now_s)
     entry.finished = 0
-    if num.writes_heartbeats:
-        _write_heartbeat(state, node, running, used, now_s)
+    if num.writes_heartbeats and (finished or num.launched):
+        _write_heartbeat(state, node, running, now_s)
     _act(state, node, told, now_s)
     timer_chains.served(state, node, now_s)
     if num.is_delay and num.skipped > 0:

@@ -36,7 +36,8 @@ from schedbed.scheduler.simulate.compiled.state import DUE_EVENT, JOIN_EVENT, SH
 from schedbed.scheduler.simulate.launch_plans import times
 from schedbed.scheduler.simulate.loading.slow_attempts import slow_attempts
 from schedbed.scheduler.simulate.placed_files import PlacedSplits
-from schedbed.tasks.specs import JobSpec
+from schedbed.scheduler.simulate.setup import stage_costs
+from schedbed.tasks.specs import JobSpec, TaskKind
 
 if TYPE_CHECKING:
     from schedbed.scheduler.locality.delay import Delay
@@ -226,8 +227,7 @@ def _costs(simulation: Simulation, job: JobSpec, inputs: Inputs) -> list[TaskCos
     NotCovered if a task exceeds its declared memory, or if the splits are numbered wrongly.
     """
     model = simulation.setup.costs
-    maps = [model.map_cost(job, index) for index in range(job.maps)]
-    reduces = [model.reduce_cost(job, index) for index in range(job.reduces)]
+    maps, reduces = (stage_costs(model, job, kind) for kind in TaskKind)
     for costs, demand in ((maps, job.map_demand), (reduces, job.reduce_demand)):
         limit, different = demand.memory_bytes, dict(zip(map(id, costs), costs, strict=True))
         if any(cost.memory_peak_bytes > limit for cost in different.values()):

@@ -69,6 +69,20 @@ def test_an_application_costs_what_its_laws_say() -> None:
     assert costs.map_cost(spec, 0) is mapped
 
 
+def test_the_costs_of_a_stage_are_those_of_its_tasks() -> None:
+    (job,) = a_scenario({"app": "synthetic", "maps": 1, "map": {"cpu": "3s"}}).jobs
+    short, long, reduce = Cost(cpu_s=1.0, write_bytes=8), Cost(cpu_s=9.0, write_bytes=4), Cost(cpu_s=2.0)
+    mixed = replace(job, maps=4, reduces=2, map_costs=(short, long, short, long), reduce_costs=(reduce,) * 2)
+    splits = tuple(Split(index=number, file="/in/x", length=10_000) for number in range(4))
+    specs = [build_job(replace(mixed, input=None), locate)]
+    specs.append(replace(specs[0], job="job_2", map_costs=(), reduce_costs=(), splits=splits))
+    for spec in specs:
+        costs = ScenarioCosts({"job_2": LAW}, core_speed=0.1)
+        assert costs.stage_costs(spec, TaskKind.MAP) == [costs.map_cost(spec, number) for number in range(4)]
+        reduces = [costs.reduce_cost(spec, number) for number in range(2)]
+        assert costs.stage_costs(spec, TaskKind.REDUCE) == reduces
+
+
 def test_synthetic_jobs_do_what_they_say_and_traced_ones_last_as_long_as_they_did() -> None:
     synthetic = {"app": "synthetic", "maps": 2, "map": {"cpu": "3s", "read": "1MiB", "write": "2MiB"}}
     scenario = a_scenario(synthetic)

@@ -16,11 +16,13 @@ from schedbed.cluster.virtual.latencies import NO_LATENCIES
 from schedbed.scheduler.policy import Composed, Policy
 from schedbed.scheduler.registry.registry import POLICIES, build_policy
 from schedbed.scheduler.simulate.elision import is_quiet
-from schedbed.scheduler.simulate.setup import Stragglers, Stuck, Timing
+from schedbed.scheduler.simulate.setup import Setup, Stragglers, Stuck, Timing
+from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import TaskKind
 from tests.harness.simulation import (
     NO_TIMING,
+    Tape,
     job,
     random_faults,
     random_jobs,
@@ -131,6 +133,44 @@ def test_heartbeats_that_are_skipped_change_nothing(policy: str, seed: int) -> N
     assert len(spared.rows["job"]) == len(jobs)
 
 
+@pytest.mark.parametrize("policy", ("fair", "order=fair,locality=delay", "fgcs"))
+@pytest.mark.parametrize("contention", (False, True))
+def test_heartbeats_that_report_no_end_and_start_no_task_have_no_row(policy: str, contention: bool) -> None:
+    """The rows that remain add up to the same use of CPU and disk."""
+    jobs, files = random_jobs(2)
+    given = setup(jobs, 4, policy=policy, files=files, seed=2, timing=Timing(), contention=contention)
+    few, every = simulate(given), simulate(replace(given, process_all_heartbeats=True))
+    news = {(row[9], row[5]) for row in few.rows["attempt"]}
+    for at_s, node, *_ in few.rows["heartbeat"][4:-4]:  # The others are of the start and the end of the run.
+        ends_s = [row[11] for row in few.rows["attempt"] if row[5] == node and row[11] <= at_s]
+        assert (at_s, node) in news or at_s - max(ends_s) < 0.5
+    assert news <= {(at_s, node) for at_s, node, *_ in few.rows["heartbeat"]}
+    for column in (4, 5):
+        assert used(few, column) == pytest.approx(
+            used(every, column), rel=1e-3
+        )  # `every` lacks the run's end
+
+
+def used(tape: Tape, column: int) -> dict[str, float]:
+    """Return the use that a column of the heartbeats table reports for each node, times its duration in s."""
+    total: dict[str, float] = {}
+    last_s: dict[str, float] = {}
+    for at_s, node, *more in tape.rows["heartbeat"]:
+        total[node] = total.get(node, 0.0) + more[column - 2] * (at_s - last_s.get(node, 0.0))
+        last_s[node] = at_s
+    return total
+
+
+def with_heartbeats(given: Setup) -> tuple[Tape, list[float]]:
+    """Simulate to the end and return the rows, and the times in s of all heartbeats that were simulated."""
+    times: list[float] = []
+
+    def note(simulation: Simulation) -> None:
+        times.extend([simulation.now_s] * (simulation.statistics.heartbeats - len(times)))
+
+    return simulate(given, note), times
+
+
 @pytest.mark.parametrize("policy", ("easy", "order=fifo,admission=gang"))
 def test_nodes_rest_while_no_job_that_waits_fits(policy: str) -> None:
     """Job 2 waits for all slots, all but one of which job 1 uses until 60 s.
@@ -139,11 +179,11 @@ def test_nodes_rest_while_no_job_that_waits_fits(policy: str) -> None:
     """
     slots = sum(node.map_slots for node in setup([], 4).cluster.nodes)
     jobs = [job("job_0001", [60.0] * (slots - 1)), job("job_0002", [1.0] * slots, submit_s=1.0)]
-    tape = simulate(setup(jobs, 4, policy=policy))
+    tape, heartbeats = with_heartbeats(setup(jobs, 4, policy=policy))
     second = [row for row in tape.rows["decision"] if row[2] == "job_0002"]
     assert [row[5] for row in second] == ["skip", *["launch"] * slots]
     assert second[1][0] >= 60.0
-    assert not [row for row in tape.rows["heartbeat"] if 10.0 < row[0] < 59.0]
+    assert heartbeats and not [at_s for at_s in heartbeats if 10.0 < at_s < 59.0]
 
 
 def test_nodes_rest_that_ras_would_refuse() -> None:
@@ -152,11 +192,10 @@ def test_nodes_rest_that_ras_would_refuse() -> None:
     Heartbeats are skipped until then, because RAS would refuse them all.
     """
     given = setup([job("job_0001", [1.0]), job("job_0002", [1.0] * 4, submit_s=1.0)], 4, policy="ras")
-    tape = simulate(given)
+    tape, heartbeats = with_heartbeats(given)
     first_s = min(row[9] for row in tape.rows["attempt"] if row[0] == "job_0002")
-    asked = [row[0] for row in tape.rows["heartbeat"] if 3.0 < row[0] < first_s]
     assert first_s > 9.0
-    assert len(asked) < 8
+    assert heartbeats and len([at_s for at_s in heartbeats if 3.0 < at_s < first_s]) < 8
 
 
 @pytest.mark.parametrize("seed", range(4))
