@@ -186,6 +186,7 @@ def _launch(state: State, task: int, node: int, kind: int) -> None:
     run, entry = state.tasks[task], state.nodes[node]
     job = run.job
     run.node = node
+    state.is_started[task] = 1
     run.assigned = state.sec.now
     run.locality = _locality(state, task, node)
     state.num.live += 1

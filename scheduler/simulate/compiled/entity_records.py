@@ -38,6 +38,7 @@ class NodeEntry(Record):
     beside_left: i8  # End of these jobs; unused entries follow.
     beside_next: i8  # From here on, jobs that are not submitted yet.
     beside_end: i8
+    beside_job: i8  # Number of the first of these jobs, `NO_JOB` if there is none.
     in_maps: i1  # 1 if in the ring of nodes with a free map slot.
     in_reduces: i1
 
@@ -74,15 +75,14 @@ class JobEntry(Record):
 class PatienceEntry(Record):
     """The waiting of a job under delay scheduling, and where the last offered node has input of the job.
 
-    Mirrors `Patience`. `near` and `beside` are positions in the tables with these names, and are valid only
-    if `offer` is the number of the current offer.
+    Mirrors `Patience`. `beside` is a position in `State.beside`, and is valid only if `offer` is the number of
+    the current offer.
     """
 
     wait: f8  # Seconds waited so far.
     skipped: f8
     skipped_heartbeat: i8
     offer: i8
-    near: i4
     beside: i4
     level: i4
     has_free: i1  # 0 if no unstarted map of the job prefers no node.
@@ -184,13 +184,16 @@ class NearEntry(Record):
 
 
 class BesideEntry(Record):
-    """A job with input on a node: the number of the job, and the position of its group of maps in `near`.
+    """A job with input on a node: the number of the job, and a range of `State.near_task` with its maps.
 
-    The number is -1 if all maps of the group have started.
+    The number is -1 if all these maps have started. Maps before `cursor` have started, and `task` is the map
+    at `cursor`. All this is in the tables `near` and `near_task` as well, but they are not in the CPU's cache.
     """
 
     job: i4
-    near: i4
+    task: i4
+    cursor: i4
+    end: i4
 
 
 class FeedEntry(Record):

@@ -12,6 +12,7 @@ from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.scheduler.simulate.compiled import entity_records as plain
 from schedbed.scheduler.simulate.compiled.arrays import Arrays, Table, Values, records
 from schedbed.scheduler.simulate.compiled.covers import NotCovered
+from schedbed.scheduler.simulate.compiled.state import NO_JOB
 from schedbed.scheduler.simulate.placed_files import PlacedFile, PlacedSplits
 from schedbed.tasks.specs import JobSpec, NodeId, Split
 
@@ -188,7 +189,10 @@ def _grouped(owners: Values, where: Values, places: int, maps: Values) -> _Group
 
 
 def beside_table(
-    jobs: Table[plain.JobEntry], near: Table[plain.NearEntry], nodes: Table[plain.NodeEntry]
+    jobs: Table[plain.JobEntry],
+    near: Table[plain.NearEntry],
+    near_task: Values,
+    nodes: Table[plain.NodeEntry],
 ) -> Table[plain.BesideEntry]:
     """Return a table of the jobs with input on each node, oldest first, and store each node's range in
     `nodes`.
@@ -198,11 +202,16 @@ def beside_table(
     where = near["where"][: len(owners)]
     order = np.argsort(where, kind="stable")
     beside = records(len(owners), plain.BesideEntry)
-    beside["job"][: len(owners)], beside["near"][: len(owners)] = owners[order], order
+    part = beside[: len(owners)]
+    part["job"], part["cursor"], part["end"] = owners[order], near["cursor"][order], near["end"][order]
+    part["task"] = near_task[part["cursor"]]
     edges = np.searchsorted(where[order], np.arange(len(nodes) + 1))
     for name in ("at", "left", "next"):
         nodes[f"beside_{name}"] = edges[:-1]
     nodes["beside_end"] = edges[1:]
+    nodes["beside_job"] = NO_JOB
+    some = edges[:-1] < edges[1:]
+    nodes["beside_job"][some] = part["job"][edges[:-1][some]]
     return beside
 
 

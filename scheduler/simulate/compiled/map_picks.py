@@ -50,10 +50,22 @@ def _unstarted_in(state: State, group: int) -> int:
     found = state.near[group]
     while found.cursor < found.end:
         task = state.near_task[found.cursor]
-        if state.tasks[task].node < 0:
+        if not state.is_started[task]:
             return task
         found.cursor += 1
     return -1
+
+
+@compiled
+def _unstarted_beside(state: State, at: int) -> int:
+    """Return the next unstarted map of the entry number `at` of `State.beside`, or -1."""
+    found = state.beside[at]
+    while state.is_started[found.task]:
+        found.cursor += 1
+        if found.cursor == found.end:
+            return -1
+        found.task = state.near_task[found.cursor]
+    return found.task
 
 
 @twin_of("schedbed.scheduler.core.index:TaskIndex.on_host")
@@ -85,9 +97,9 @@ def free_map(state: State, job: int) -> int:
     """
     entry = state.jobs[job]
     while entry.free_cursor < entry.maps:
-        task = state.tasks[entry.first + entry.free_cursor]
-        if task.node < 0 and task.hosts_at == task.hosts_end:
-            return entry.first + entry.free_cursor
+        place = entry.first + entry.free_cursor
+        if not state.is_started[place] and state.tasks[place].hosts_at == state.tasks[place].hosts_end:
+            return place
         entry.free_cursor += 1
     return -1
 
@@ -103,7 +115,7 @@ def first_of(state: State, job: int, kind: int) -> int:
     stage = state.stages[2 * job + kind]
     first = state.jobs[job].first + (state.jobs[job].maps if kind else 0)
     while stage.cursor < stage.total:
-        if state.tasks[first + stage.cursor].node < 0:
+        if not state.is_started[first + stage.cursor]:
             return first + stage.cursor
         stage.cursor += 1
     return -1
@@ -147,7 +159,7 @@ def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
     if entry.skipped_heartbeat == state.num.heartbeats:
         return NONE, 0, 0.0
     if entry.offer == state.num.offers:
-        task = _unstarted_in(state, entry.near)
+        task = _unstarted_beside(state, entry.beside)
         if task >= 0:
             entry.wait = 0.0
             entry.level = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedbed.scheduler.simulate.compiled import map_picks
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
-from schedbed.scheduler.simulate.compiled.state import REDUCE_REASON, WAITS_LOCAL, State
+from schedbed.scheduler.simulate.compiled.state import NO_JOB, REDUCE_REASON, WAITS_LOCAL, State
 
 
 @compiled
@@ -96,6 +96,13 @@ def _scan(state: State, node: int) -> tuple[int, int, float]:
 
 
 @compiled
+def _move(state: State, source: int, target: int) -> None:
+    """Copy an entry of `State.beside`. `source` and `target` are positions."""
+    copied, into = state.beside[source], state.beside[target]
+    into.job, into.task, into.cursor, into.end = copied.job, copied.task, copied.cursor, copied.end
+
+
+@compiled
 def _find_beside(state: State, node: int) -> None:
     """Note for each submitted job with input on the node, in `State.patience`, where this input is.
 
@@ -106,22 +113,20 @@ def _find_beside(state: State, node: int) -> None:
     stages, waiting = state.stages, state.patience
     num.offers += 1
     left, after = entry.beside_left, entry.beside_next
-    while after < entry.beside_end and beside[after].job < num.next_job:
-        beside[left].job = beside[after].job
-        beside[left].near = beside[after].near
+    while entry.beside_job < num.next_job:
+        _move(state, after, left)
         left += 1
         after += 1
+        entry.beside_job = beside[after].job if after < entry.beside_end else NO_JOB
     at = entry.beside_at
     while at < left:
         job = beside[at].job
         if job < 0 or stages[2 * job].unstarted == 0:
             left -= 1
-            beside[at].job = beside[left].job
-            beside[at].near = beside[left].near
+            _move(state, left, at)
         else:
             patience = waiting[job]
             patience.offer = num.offers
-            patience.near = beside[at].near
             patience.beside = at
             at += 1
     entry.beside_left = left

@@ -109,6 +109,8 @@ class Numbers(Record):
 JOIN_EVENT, DUE_EVENT, COMMIT_EVENT, REPLY_EVENT, HEARTBEAT_EVENT, TIMER_EVENT, TICK_EVENT = range(7)
 SHIFT = 40
 ALL = (1 << SHIFT) - 1
+NO_JOB = 1 << 40
+"""Larger than any number of a job."""
 
 WRITTEN, IN_PLACE, JOB_OVER = range(3)
 """Changes of output files: written and committed (by task), and the end of a job (by job)."""
@@ -142,6 +144,9 @@ class State(NamedTuple):
     patience: Table[plain.PatienceEntry]  # By job; empty without delay scheduling.
     stages: Table[plain.StageEntry]
     tasks: Table[plain.TaskEntry]
+    is_started: (
+        Ints  # By task, 1 if it has been launched; apart from `tasks` since searches read nothing else.
+    )
     costs: Table[plain.CostEntry]
     pools: Table[plain.PoolEntry]
     pool_stages: Table[plain.PoolStageEntry]

@@ -119,7 +119,7 @@ def make_state(simulation: Simulation) -> State:
     arrays |= near_tables(simulation, job_table, tasks, arrays["host"])
     pools, pool_jobs = _pools(simulation, jobs, job_table)
     node_table, order = _nodes(simulation)
-    arrays |= _of_delay(simulation, job_table, node_table, arrays["near"])
+    arrays |= _of_delay(simulation, job_table, node_table, arrays)
     slots = sum(node.spec.map_slots + node.spec.reduce_slots for node in nodes)
     state = State(
         sec=record(Seconds),
@@ -141,6 +141,7 @@ def make_state(simulation: Simulation) -> State:
         commits=np.zeros(len(tasks), np.int32),
         ring_s=np.array([nodes[index].base_s % simulation.interval_s for index in order]),
         ring_node=_array(order),
+        is_started=np.zeros(len(tasks), np.int8),
         attempt_rows=np.zeros(len(tasks), np.int32),
         job_rows=np.zeros(len(job_table), np.int32),
         file_rows=records(FILES + slots + len(nodes), plain.FileEntry),
@@ -176,7 +177,7 @@ def _of_delay(
     simulation: Simulation,
     jobs: Table[plain.JobEntry],
     nodes: Table[plain.NodeEntry],
-    near: Table[plain.NearEntry],
+    arrays: Arrays,
 ) -> Arrays:
     """Return the arrays of delay scheduling, which are almost empty without it."""
     policy = simulation.master.policy
@@ -187,7 +188,7 @@ def _of_delay(
     patience["skipped_heartbeat"] = -1
     patience["has_free"] = 1
     patience["launched"] = -1.0
-    return {"patience": patience, "beside": beside_table(jobs, near, nodes)}
+    return {"patience": patience, "beside": beside_table(jobs, arrays["near"], arrays["near_task"], nodes)}
 
 
 def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
@@ -313,12 +314,15 @@ def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
     table = records(len(simulation.nodes), plain.NodeEntry)
     _, rack_of = racks_of_nodes(simulation)
     timing = simulation.setup.timing
-    for node, entry in zip(simulation.nodes, table, strict=False):
-        spec = node.spec
+    part, nodes = table[: len(simulation.nodes)], simulation.nodes
+    for node in nodes:
         node.base_s = timing.begin_s + timing.request_s + node.phase_s - simulation.interval_s
-        entry.number_0, entry.latency, entry.speed = node.base_s, node.start_s, spec.core_speed
-        entry.disk, entry.network, entry.cpu_rate = spec.disk_bps, spec.network_bps, spec.cpu_rate
-        entry.free_maps, entry.free_reduces = spec.map_slots, spec.reduce_slots
+    part["number_0"], part["latency"] = [node.base_s for node in nodes], [node.start_s for node in nodes]
+    specs = [node.spec for node in nodes]
+    part["speed"], part["cpu_rate"] = [spec.core_speed for spec in specs], [spec.cpu_rate for spec in specs]
+    part["disk"], part["network"] = [spec.disk_bps for spec in specs], [spec.network_bps for spec in specs]
+    part["free_maps"] = [spec.map_slots for spec in specs]
+    part["free_reduces"] = [spec.reduce_slots for spec in specs]
     table["rack"][: len(rack_of)] = rack_of
     for name in ("grid", "event", "timer", "board"):
         table[name] = -1
