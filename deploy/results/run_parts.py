@@ -76,15 +76,20 @@ def _do_all(
 ) -> dict[Key, dict[str, Any]]:
     """Do the steps of each run, on several cores if `cores` is more than 1. Return the results of each run.
 
-    The steps of a run with very many decisions are done one after the other, since each needs much memory.
+    Each core does all steps of a run at a time. If this would leave the other cores without work for a last
+    run, its steps are shared between them, unless it has very many decisions: each step would need much memory.
     """
-    if cores > 1 and len(steps) == 1 and not any(recorded.has_many_decisions(*key) for key in steps):
-        [(key, mine)] = steps.items()
-        recorded.measured(*key)  # All processes use these tables.
-        return {key: dict(zip(mine, share(list(mine.values()), cores), strict=True))}
     largest_first = sorted(steps, key=lambda key: -sum(recorded.count(table, *key) for table in VIEWED))
-    works = [partial(_in_turn, steps[key]) for key in largest_first]
-    return dict(zip(largest_first, share(works, cores), strict=True))
+    last = largest_first[-1:] if len(steps) % cores == 1 else []
+    if any(recorded.has_many_decisions(*key) for key in last):
+        last = []
+    alone = largest_first[: len(steps) - len(last)]
+    works = [partial(_in_turn, steps[key]) for key in alone]
+    made: dict[Key, dict[str, Any]] = dict(zip(alone, share(works, cores), strict=True))
+    for key in last:
+        recorded.measured(*key)  # All processes use these tables.
+        made[key] = dict(zip(steps[key], share(list(steps[key].values()), cores), strict=True))
+    return made
 
 
 def _in_turn(steps: Mapping[str, Step]) -> dict[str, Any]:

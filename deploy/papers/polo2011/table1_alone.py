@@ -13,7 +13,7 @@ from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
 from schedbed.deploy.papers.polo2011.fair_slots import fair_spec
 from schedbed.deploy.papers.polo2011.nine_jobs import JOBS, job, said
 from schedbed.deploy.papers.polo2011.paper_cluster import Size, scenario, size_of
-from schedbed.deploy.results.metrics import RunTables, useful
+from schedbed.deploy.results.metrics import RunTables, useful, utilisation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,11 +80,8 @@ def uses(run: RunTables, app: str, slots: int) -> Mapping[str, float]:
     attempts = useful(run.attempts[run.attempts["job"] == ids[LARGEST[app]]])
     maps = attempts[attempts["kind"] == "map"]
     times = run.heartbeats["t"]
-    heartbeats = run.heartbeats[(times > maps["start"].min()) & (times <= maps["end"].max())]
-    return {
-        f"{app}_map_cpu": 100 * float(heartbeats["cpu_util"].mean()) / slots,
-        f"{app}_map_io": 100 * float(heartbeats["disk_util"].mean()) / slots,
-    }
+    used = utilisation(run.heartbeats[(times > maps["start"].min()) & (times <= maps["end"].max())])
+    return {f"{app}_map_cpu": 100 * used["cpu"] / slots, f"{app}_map_io": 100 * used["disk"] / slots}
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
