@@ -80,15 +80,14 @@ def _do_all(
     run, its steps are shared between them, unless it has very many decisions: each step would need much memory.
     """
     largest_first = sorted(steps, key=lambda key: -sum(recorded.count(table, *key) for table in VIEWED))
-    last = largest_first[-1:] if len(steps) % cores == 1 else []
-    if any(recorded.has_many_decisions(*key) for key in last):
-        last = []
-    alone = largest_first[: len(steps) - len(last)]
-    works = [partial(_in_turn, steps[key]) for key in alone]
-    made: dict[Key, dict[str, Any]] = dict(zip(alone, share(works, cores), strict=True))
-    for key in last:
-        recorded.measured(*key)  # All processes use these tables.
-        made[key] = dict(zip(steps[key], share(list(steps[key].values()), cores), strict=True))
+    shares_last = len(steps) % cores == 1 and not recorded.has_many_decisions(*largest_first[-1])
+    whole = largest_first[:-1] if shares_last else largest_first
+    works = [partial(_in_turn, steps[key]) for key in whole]
+    made: dict[Key, dict[str, Any]] = dict(zip(whole, share(works, cores), strict=True))
+    if shares_last:
+        last = largest_first[-1]
+        recorded.measured(*last)  # All processes use these tables.
+        made[last] = dict(zip(steps[last], share(list(steps[last].values()), cores), strict=True))
     return made
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import count
 from statistics import mean
 from typing import Any
 
@@ -14,7 +13,7 @@ from schedbed.tasks.appkit.app_catalogue import app_of
 from schedbed.tasks.appkit.cost_law import AppCosts
 from schedbed.tasks.mapper import SORT_BUFFER_BYTES
 from schedbed.tasks.own.program import FILES
-from schedbed.tasks.specs import Cost, JobSpec, TaskKind
+from schedbed.tasks.specs import Cost, JobSpec
 from schedbed.tasks.spill import buffer_bytes
 from schedbed.tasks.workloads.planned import PlannedJob
 
@@ -127,6 +126,8 @@ class ScenarioCosts:
     shuffle times. The CPU time of a law is converted from the host to an emulated core of speed `core_speed`.
     """
 
+    is_as_declared = True  # Tasks of a job whose declared cost is the same have the same cost.
+
     def __init__(
         self, apps: Mapping[str, AppCosts], core_speed: float, *, timed: bool = False, shuffles: bool = False
     ) -> None:
@@ -175,19 +176,6 @@ class ScenarioCosts:
         if found is None:
             found = self._reduces[job.job] = self._reduce(job)
         return found
-
-    def stage_costs(self, job: JobSpec, kind: TaskKind) -> list[TaskCost]:
-        """Return the costs of the job's maps or of its reduces, in order.
-
-        Tasks whose declared cost is the same object have the same cost, which is computed once.
-        """
-        is_map = kind is TaskKind.MAP
-        one, declared = (self.map_cost, job.map_costs) if is_map else (self.reduce_cost, job.reduce_costs)
-        if not declared:
-            return [one(job, index) for index in range(job.maps if is_map else job.reduces)]
-        keys = list(map(id, declared))
-        found = {key: one(job, index) for key, index in dict(zip(keys, count(), strict=False)).items()}
-        return list(map(found.__getitem__, keys))
 
     def _map_of(self, cost: Cost, *, spills: bool) -> TaskCost:
         found = self._specified.get((cost, 0, spills))

@@ -72,11 +72,11 @@ class HeartbeatSimulation(Protocol):
 class HeartbeatSchedule:
     """The heartbeats of all simulated nodes, and the actions in the JobTracker's replies.
 
-    `asks`: whether the policy reads the use of nodes' resources, which heartbeats then report. If not, only
-    heartbeats that report an end or start a task have a row.
+    Of a node whose heartbeats may be skipped, only those that report an end or start a task have a row, unless
+    faults may lose or delay heartbeats.
     """
 
-    def __init__(self, simulation: HeartbeatSimulation, *, asks: bool) -> None:
+    def __init__(self, simulation: HeartbeatSimulation) -> None:
         self._simulation = simulation
         self._queue, self._heap = simulation.queue, simulation.queue.heap
         self._nodes, self._node_by_name = simulation.nodes, simulation.node_by_name
@@ -90,8 +90,6 @@ class HeartbeatSchedule:
         self._out_of_band = simulation.setup.framework.out_of_band
         self._lossy = simulation.faults.touch_heartbeats
         self._rows = simulation.rows if simulation.setup.heartbeat_rows else None
-        self._tells_all = asks or self._lossy  # Each heartbeat has a row.
-        self._wants_usage = asks or (self._lossy and self._rows is not None)
         self._request_s = simulation.setup.timing.request_s
         self._decision_s = simulation.setup.timing.decision_s
         self._reply_s = simulation.setup.timing.reply_s + self._decision_s
@@ -197,9 +195,11 @@ class HeartbeatSchedule:
         reply = self._master.do(now_s, "heartbeat", heartbeat)
         if heartbeat.finished or heartbeat.fetch_failures:
             self._count(now_s, node, heartbeat)
-        if self._tells_all or node.always:
+        if node.always or self._lossy:
             self._note(now_s, node, heartbeat.usage)
-        elif heartbeat.finished or any(isinstance(action, Launch) for action in reply.actions):
+        elif self._rows is not None and (
+            heartbeat.finished or any(isinstance(action, Launch) for action in reply.actions)
+        ):
             self._note(now_s, node, self._emulation.usage(now_s, node.node))
         if self._lossy and not self._faults.passes(now_s, node, "lose_replies"):
             self._resend(now_s, node)
@@ -262,7 +262,7 @@ class HeartbeatSchedule:
         name = node.node
         if node.tells:
             node.on_running(self._emulation.statuses(now_s, name))
-        if self._wants_usage or node.always:
+        if node.always or self._lossy:
             node.usage = self._emulation.usage(now_s, name)
 
     def _is_late(self, now_s: float, node: SimNode, heartbeat: Heartbeat) -> bool:

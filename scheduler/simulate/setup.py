@@ -70,14 +70,17 @@ class CostModel(Protocol):
 def stage_costs(model: CostModel, job: JobSpec, kind: TaskKind) -> list[TaskCost]:
     """Return the costs of the job's maps or of its reduces, in order.
 
-    A model may have the method `stage_costs`, which returns the same with fewer calls.
+    A model with a true attribute `is_as_declared` is asked once for all tasks whose declared cost is the same
+    object.
     """
-    whole: Callable[[JobSpec, TaskKind], list[TaskCost]] | None = getattr(model, "stage_costs", None)
-    if whole is not None:
-        return whole(job, kind)
-    is_map = kind is TaskKind.MAP
-    one, count = (model.map_cost, job.maps) if is_map else (model.reduce_cost, job.reduces)
-    return [one(job, index) for index in range(count)]
+    one, count, declared = model.map_cost, job.maps, job.map_costs
+    if kind is TaskKind.REDUCE:
+        one, count, declared = model.reduce_cost, job.reduces, job.reduce_costs
+    if not declared or not getattr(model, "is_as_declared", False):
+        return [one(job, index) for index in range(count)]
+    keys = list(map(id, declared[:count]))
+    found = {key: one(job, index) for key, index in dict(zip(keys, range(count), strict=True)).items()}
+    return list(map(found.__getitem__, keys))
 
 
 class Rows(Sink, Protocol):

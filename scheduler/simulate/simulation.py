@@ -88,7 +88,7 @@ class Simulation:
         self.copies: Copies | None = None
         if keeping is not None:
             self.copies = Copies(keeping, setup.seed, self.storage, self.upkeep.keep)
-        self.heartbeats = HeartbeatSchedule(self, asks=not elides)
+        self.heartbeats = HeartbeatSchedule(self)
         self.due_s = inf  # Submit time of the next job.
         self._tick_at_s = -1.0
         self._commits: dict[int, Commit] = {}

@@ -81,7 +81,8 @@ def test_the_stretch_rises_while_others_take_the_cpu_and_falls_after(tmp_path: P
     steps = [round(stretch / first, 6) for _, stretch, _ in told["changes"]]
     stretches = [stretch for _, stretch, _ in told["changes"]]
     assert told["largest"] == max(stretches) > first
-    assert max(first, min(stretches)) <= told["mean"] <= told["largest"] and told["mean"] > first
+    assert first < told["mean"] and min(stretches) <= told["mean"] <= told["largest"]
+    assert told["mean"] < told["largest"] or len(set(stretches)) == 1
     assert steps[0] >= 1.0 and set(steps) <= set(STEPS)
     # On a host where others go on, the stretch need not fall before the run's end.
     assert last < told["largest"] or longest_quiet_s < HOLD_S + 2.0

@@ -144,9 +144,7 @@ class State(NamedTuple):
     patience: Table[plain.PatienceEntry]  # By job; empty without delay scheduling.
     stages: Table[plain.StageEntry]
     tasks: Table[plain.TaskEntry]
-    is_started: (
-        Ints  # By task, 1 if it has been launched; apart from `tasks` since searches read nothing else.
-    )
+    is_started: Ints  # By task, 1 if it was launched; not in `tasks`, so that it fits into the CPU's cache.
     costs: Table[plain.CostEntry]
     pools: Table[plain.PoolEntry]
     pool_stages: Table[plain.PoolStageEntry]

@@ -12,6 +12,7 @@ from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.simulated.measure_apps import measure, sample_of
 from schedbed.deploy.simulated.measured_laws import cpu_factors_of, laws_of
 from schedbed.deploy.simulated.task_costs import HANDLING, ScenarioCosts, costs_of
+from schedbed.scheduler.simulate.setup import stage_costs
 from schedbed.tasks.appkit.app_catalogue import APPS
 from schedbed.tasks.appkit.cost_law import AppCosts, Law
 from schedbed.tasks.specs import BlockRange, Cost, Split, TaskKind
@@ -78,9 +79,9 @@ def test_the_costs_of_a_stage_are_those_of_its_tasks() -> None:
     specs.append(replace(specs[0], job="job_2", map_costs=(), reduce_costs=(), splits=splits))
     for spec in specs:
         costs = ScenarioCosts({"job_2": LAW}, core_speed=0.1)
-        assert costs.stage_costs(spec, TaskKind.MAP) == [costs.map_cost(spec, number) for number in range(4)]
+        assert stage_costs(costs, spec, TaskKind.MAP) == [costs.map_cost(spec, number) for number in range(4)]
         reduces = [costs.reduce_cost(spec, number) for number in range(2)]
-        assert costs.stage_costs(spec, TaskKind.REDUCE) == reduces
+        assert stage_costs(costs, spec, TaskKind.REDUCE) == reduces
 
 
 def test_synthetic_jobs_do_what_they_say_and_traced_ones_last_as_long_as_they_did() -> None:

@@ -145,10 +145,8 @@ def test_heartbeats_that_report_no_end_and_start_no_task_have_no_row(policy: str
         ends_s = [row[11] for row in few.rows["attempt"] if row[5] == node and row[11] <= at_s]
         assert (at_s, node) in news or at_s - max(ends_s) < 0.5
     assert news <= {(at_s, node) for at_s, node, *_ in few.rows["heartbeat"]}
-    for column in (4, 5):
-        assert used(few, column) == pytest.approx(
-            used(every, column), rel=1e-3
-        )  # `every` lacks the run's end
+    for column in (4, 5):  # `every` lacks the time after a node's last heartbeat.
+        assert used(few, column) == pytest.approx(used(every, column), rel=1e-3)
 
 
 def used(tape: Tape, column: int) -> dict[str, float]:
