@@ -96,6 +96,7 @@ class History:
     the write can be repeated. Only one thread may use the object. Without `part_rows`, `flush` writes part
     files if `every_s` seconds have passed. With `part_rows`, a part file is written whenever a table has this
     number of rows in memory, and at the end. This limits the memory, and equal rows then give equal files.
+    `first` is the number of the first part file, by default the one after those that are there.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class History:
         *,
         every_s: float = 3.0,
         part_rows: int | None = None,
+        first: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._parts = Path(out_dir) / PARTS
@@ -116,7 +118,7 @@ class History:
         self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in COLUMNS}
         self._groups = {table: AlikeGroups(part_rows) for table in COLUMNS} if part_rows else {}
         self._last_s = clock()
-        self._count = next_part_number(self._parts, slug_of(policy), repeat)
+        self._count = next_part_number(self._parts, slug_of(policy), repeat) if first is None else first
 
     def append(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
         """Add rows to the table. Values are in the order of `COLUMNS[table]`, and None is a missing value.
@@ -168,10 +170,16 @@ class History:
 
     def close(self) -> None:
         """Write all rows that are still in memory to part files."""
-        self.flush(now=True)
-        for table, groups in self._groups.items():
-            for group in groups.rest():
+        for table in COLUMNS:
+            self.finish(table)
+
+    def finish(self, table: str) -> int:
+        """Write all rows of a table that are still in memory. Return the number of the next part file."""
+        self._write_rows(table)
+        if table in self._groups:
+            for group in self._groups[table].rest():
                 self._write_part(table, group)
+        return self._count
 
     def _write_rows(self, table: str) -> None:
         """Write the table's waiting rows, or as many as make whole part files if these have a set length."""

@@ -127,14 +127,32 @@ def measure(run: RunTables) -> dict[str, Any]:
 
     `measures.window` describes which jobs and times each metric covers.
     """
-    counted, during, tasks = run.counted, run.during, _task_times(run)
+    return joined(measure_waits(run), measure_others(run))
+
+
+def joined(waits_of: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of `measure` for a run, from those of `measure_waits` and `measure_others`."""
+    both = {**waits_of, **others}
+    first = ("makespan_s", "completion_s", "wait_s", "time_s")
+    return {name: both[name] for name in (*first, *(name for name in others if name not in first))}
+
+
+def measure_waits(run: RunTables) -> dict[str, Any]:
+    """Return those metrics of a run that divide the waits of tasks by cause, which takes most of the time."""
+    counted, tasks = run.counted, _task_times(run)
+    return {
+        "wait_s": _waiting(counted.jobs, tasks),
+        "time_s": job_time(counted.jobs, tasks.first, tasks.causes, useful(run.attempts[USED])),
+    }
+
+
+def measure_others(run: RunTables) -> dict[str, Any]:
+    """Return all metrics of a run that `measure_waits` does not return."""
+    counted, during = run.counted, run.during
     used = useful(counted.attempts[USED])
-    used_of_all = used if counted is run else useful(run.attempts[USED])
     return {
         "makespan_s": makespan(counted.jobs),
         "completion_s": completion(counted.jobs),
-        "wait_s": _waiting(counted.jobs, tasks),
-        "time_s": job_time(counted.jobs, tasks.first, tasks.causes, used_of_all),
         "slowdown": slowdown(counted.jobs, run.isolated_s),
         "jobs": job_states(counted.jobs),
         "locality": locality(counted.attempts, used),
@@ -212,19 +230,11 @@ def _task_times(run: RunTables) -> TaskTimes:
     return TaskTimes(first, waits.task_waits(first), causes)
 
 
-def waiting(run: RunTables) -> dict[str, Any]:
-    """Return the mean, median and 95th percentile of the waits of jobs and of tasks.
+def _waiting(counted: pd.DataFrame, tasks: TaskTimes) -> dict[str, Any]:
+    """Return the mean, median and 95th percentile of the waits of the jobs in `counted` and of their tasks.
 
     A job waits from submission to its first launch. A task waits from the time when it is runnable to its
-    assignment.
-    """
-    return _waiting(run.counted.jobs, _task_times(run))
-
-
-def _waiting(counted: pd.DataFrame, tasks: TaskTimes) -> dict[str, Any]:
-    """Return the statistics of the waits of the jobs in `counted` and of their tasks.
-
-    The waits of tasks are also divided by cause. The means of the causes add up to the mean wait.
+    assignment. The waits of tasks are also divided by cause. The means of the causes add up to the mean wait.
     """
     place = places_of(counted["job"], tasks.first["job"])
 

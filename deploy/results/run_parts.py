@@ -45,15 +45,16 @@ def make_parts(out: Path, run: RunFile, recorded: Recorded, *, with_report: bool
     frame = report_data.frame(run, recorded) if with_report else None
     shown = report_data.first_runs(run) if with_report else []
     pieces = timeline.pieces(out, run, recorded)
-    steps: dict[Key, dict[str, Step]] = {}
+    steps: dict[Key, dict[str, Step]] = {}  # Those that take long come first, so that cores end together.
     for piece in pieces:
         key = (piece.policy, piece.repeat)
         steps[key] = {
-            "metrics": partial(_metrics, recorded, key),
             "timeline": partial(timeline.write_piece, piece, run, recorded),
+            "waits": partial(_waits, recorded, key),
         }
         if frame is not None and key in shown:
             steps[key]["drawn"] = partial(_drawn, frame, run, recorded, key)
+        steps[key]["others"] = partial(_others, recorded, key)
         steps[key]["fidelity"] = partial(_fidelity, run, recorded, key)
     try:
         made = _do_all(recorded, steps, cores_for(run))
@@ -65,7 +66,7 @@ def make_parts(out: Path, run: RunFile, recorded: Recorded, *, with_report: bool
     drawn = [made[key]["drawn"] for key in shown]
     of_records = [made[record.policy, record.repeat] for record in summary.in_order(run)]
     return RunParts(
-        measures=[(each["metrics"], each["fidelity"]) for each in of_records],
+        measures=[(metrics.joined(each["waits"], each["others"]), each["fidelity"]) for each in of_records],
         data={} if frame is None else report_data.joined(frame, [data for data, _ in drawn]),
         facts={key[0]: RunFacts(**facts) for key, (_, facts) in zip(shown, drawn, strict=True) if facts},
     )
@@ -95,8 +96,12 @@ def _in_turn(steps: Mapping[str, Step]) -> dict[str, Any]:
     return {name: step() for name, step in steps.items()}
 
 
-def _metrics(recorded: Recorded, key: Key) -> dict[str, Any]:
-    return metrics.measure(recorded.measured(*key))
+def _waits(recorded: Recorded, key: Key) -> dict[str, Any]:
+    return metrics.measure_waits(recorded.measured(*key))
+
+
+def _others(recorded: Recorded, key: Key) -> dict[str, Any]:
+    return metrics.measure_others(recorded.measured(*key))
 
 
 def _fidelity(run: RunFile, recorded: Recorded, key: Key) -> dict[str, Any]:

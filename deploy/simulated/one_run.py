@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from schedbed.deploy.display.progress import Progress, RunProgress
 from schedbed.deploy.options import no_interrupts
 from schedbed.deploy.results.runfile import RunFile, RunRecord
+from schedbed.deploy.results.shared_work import share
 from schedbed.deploy.scenario.resolved import PolicyChoice
 from schedbed.deploy.worker_fork import RESULT, STOPPED, CutOff, Send, WorkEnd
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.history import COLUMNS, ROW_GROUP_ROWS, History, drop_parts
 from schedbed.scheduler.registry.user_file import is_policy_file
+from schedbed.scheduler.simulate.row_frames import RowRanges, as_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,11 +89,12 @@ class SimulationEnd:
 class HistoryRows:
     """A receiver of a simulation's rows. It passes them in batches to the history.
 
-    The history is the object that writes the run's tables.
+    The history is the object that writes the run's tables. If `run` is given, the history is the run's, and up
+    to `at_once` processes write the rows of a large table.
     """
 
-    def __init__(self, history: RowTarget) -> None:
-        self._history = history
+    def __init__(self, history: RowTarget, run: OneRun | None = None, at_once: int = 1) -> None:
+        self._history, self._run, self._at_once = history, run, at_once
         self._waiting: dict[str, list[tuple[Any, ...]]] = {table: [] for table in COLUMNS}
         self.bad_jobs: list[str] = []
 
@@ -133,6 +137,27 @@ class HistoryRows:
         self._waiting[table].clear()
         self._history.append_frame(table, data)
 
+    def ranges(self, table: str, rows: RowRanges) -> None:
+        """Append rows to a table, after the rows that are queued for it. There must be no others later."""
+        count = len(rows)
+        each = -(-count // self._at_once)
+        if self._run is None or self._at_once < 2 or each < ROW_GROUP_ROWS:
+            for data in rows.between(0, count):
+                self.columns(table, as_frame(table, data))
+            return
+        run, each = self._run, -(-each // ROW_GROUP_ROWS) * ROW_GROUP_ROWS
+        self._history.append(table, self._waiting[table])
+        self._waiting[table].clear()
+        first, parts = run.history.finish(table), each // ROW_GROUP_ROWS
+
+        def write(place: int) -> None:
+            history = run.new_history(first + place * parts)
+            for data in rows.between(place * each, min((place + 1) * each, count)):
+                history.append_frame(table, as_frame(table, data))
+            history.close()
+
+        share([partial(write, place) for place in range(-(-count // each))], self._at_once)
+
     def flush(self) -> None:
         """Pass all queued rows to the history, which writes the tables."""
         for table, rows in self._waiting.items():
@@ -162,9 +187,9 @@ class OneRun:
         """Return whether the policy is from a user's file, so that it must run in a separate process."""
         return self.choice.make is None and is_policy_file(self.choice.spec)
 
-    def new_history(self) -> History:
-        """Return a new history, which writes the tables of this run."""
-        return History(self.place[0], self.choice.spec, self.repeat, part_rows=ROW_GROUP_ROWS)
+    def new_history(self, first: int | None = None) -> History:
+        """Return a new history, which writes the tables of this run. `first` is as in `History`."""
+        return History(self.place[0], self.choice.spec, self.repeat, part_rows=ROW_GROUP_ROWS, first=first)
 
     def begin(self) -> None:
         """Begin the record and the display of the run.

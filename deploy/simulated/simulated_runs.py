@@ -16,6 +16,7 @@ from schedbed.deploy.no_collections import no_collections
 from schedbed.deploy.options import RunOptions, no_interrupts, run_order
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
+from schedbed.deploy.side_by_side import SideWork, all_cores, side_by_side
 from schedbed.deploy.simulated.compile_ahead import LoopChoice, choose_loop, effort_of
 from schedbed.deploy.simulated.one_run import HistoryRows, OneRun, RowTarget, SentRows, SimulationEnd
 from schedbed.deploy.simulated.shared_inputs import SharedInputs
@@ -33,7 +34,6 @@ from schedbed.tasks.chance import chance
 from schedbed.tasks.errors import BadInput
 
 if TYPE_CHECKING:
-    from schedbed.deploy.side_by_side import SideWork
     from schedbed.deploy.simulated.recorded_costs import RecordedCosts
     from schedbed.deploy.simulated.task_costs import ScenarioCosts
 
@@ -224,7 +224,7 @@ class SimRuns:
     def _simulate_here(self, run: OneRun) -> None:
         run.begin()
         try:
-            self._simulate(run, run.history, run.show, run.ended)
+            self._simulate(run, run.history, run.show, run.ended, all_cores())
         except BaseException as error:
             run.ended.note = type(error).__name__
             raise
@@ -233,8 +233,6 @@ class SimRuns:
 
     def _run_apart(self, runs: Sequence[OneRun], at_once: int, needs_bytes: int = 0) -> None:
         """Simulate each of the runs in a separate process, at most `at_once` at a time."""
-        from schedbed.deploy.side_by_side import side_by_side
-
         side_by_side([self._work(run, needs_bytes) for run in runs], at_once)
 
     def _work(self, run: OneRun, needs_bytes: int) -> SideWork:
@@ -244,8 +242,6 @@ class SimRuns:
         process crashes. Otherwise the separate process writes the rows itself. `needs_bytes` is the expected
         memory of the separate process.
         """
-
-        from schedbed.deploy.side_by_side import SideWork
 
         def simulate(send: Send) -> None:
             found, sent = SimulationEnd(), SentRows(send)
@@ -267,8 +263,11 @@ class SimRuns:
             needs_bytes=needs_bytes,
         )
 
-    def _simulate(self, run: OneRun, target: RowTarget, show: Show, ended: SimulationEnd) -> None:
-        choice, rows = run.choice, HistoryRows(target)
+    def _simulate(
+        self, run: OneRun, target: RowTarget, show: Show, ended: SimulationEnd, at_once: int = 1
+    ) -> None:
+        """Simulate the run. Up to `at_once` processes write a large table, if `target` is the run's history."""
+        choice, rows = run.choice, HistoryRows(target, run, at_once)
         simulation: Simulation | None = None
         try:
             gc.collect()

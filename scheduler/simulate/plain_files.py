@@ -61,6 +61,48 @@ class WrittenFiles(NamedTuple):
     lengths: Values
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainReplicas:
+    """The rows of the blocks table for the replicas of plain files, a `RowRanges`.
+
+    Row i is about the replica `order[i]`. `node`, `block` and `cause` are by replica, where `block` is the
+    number of the block after `first`. `file` and `lengths` are by block, and `paths` and `made_s` by file.
+    """
+
+    order: Values
+    node: Values
+    block: Values
+    cause: Values
+    file: Values
+    nodes: Sequence[NodeId]
+    paths: Values
+    made_s: Values
+    lengths: Values
+    first: int
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.order)
+
+    def between(self, low: int, high: int) -> Iterator[dict[str, Column]]:
+        """Implement `RowRanges.between`. A batch has all rows of some nodes, about `ROWS_AT_ONCE` rows."""
+        for begin, end in _batches(np.bincount(self.node)):
+            rows = self.order[max(begin, low) : min(end, high)]
+            if not len(rows):
+                continue
+            blocks = self.block[rows]
+            files = self.file[blocks]
+            yield {
+                "block": block_ids(self.first + blocks),
+                "file": self.paths[files].tolist(),
+                "node": Text(self.node[rows], self.nodes),
+                "bytes": self.lengths[blocks],
+                "added": self.made_s[files],
+                "removed": np.full(len(rows), np.nan),
+                "cause": Text(self.cause[rows], CAUSES),
+            }
+
+
 class PlainFiles:
     """Complete files with all wanted replicas. `names` is the NameNode, which is told about them by `tell`.
 
@@ -283,39 +325,32 @@ class PlainFiles:
             self._names.store(made_s, path, replication, lengths, places, is_input=is_input)
             begin = end
 
-    def columns(self) -> Iterator[dict[str, Column]]:
-        """Yield the rows of the blocks table for all replicas of the files, as columns.
+    def replicas(self) -> PlainReplicas:
+        """Return the rows of the blocks table for all replicas of the files.
 
-        The rows are ordered by node, the node with the oldest replica first. A batch has all rows of some
-        nodes, about `ROWS_AT_ONCE` rows.
+        They are ordered by node, the node with the oldest replica first.
         """
         files = self._files
-        if not files.lengths:
-            return
         copies = np.array(files.copies, np.int64)
         starts = np.cumsum(copies) - copies
         block = np.repeat(np.arange(len(copies), dtype=np.int32), copies)
         nodes, node = self._by_age(np.array(files.holders))
         narrow = node.astype(np.uint16) if len(nodes) < 1 << 16 else node  # Sorted faster.
-        order = np.argsort(narrow, kind="stable").astype(np.int32)
-        file = np.repeat(np.arange(len(files.paths)), np.diff(files.ends, prepend=0))
-        is_input = np.array(files.is_input)[file]
+        file = np.repeat(np.arange(len(files.paths)), np.diff(np.array(files.ends, np.int64), prepend=0))
+        is_input = np.array(files.is_input, bool)[file]
         cause = np.where(is_input[block], 0, np.where(np.arange(len(block)) == starts[block], 1, 2))
-        cause = cause.astype(np.int8)
-        paths, made_s = np.array(files.paths, object), np.array(files.made_s, float)
-        lengths = np.array(files.lengths, np.int64)
-        for low, high in _batches(np.bincount(node)):
-            rows = order[low:high]
-            blocks = block[rows]
-            yield {
-                "block": block_ids(self._first + blocks),
-                "file": paths[file[blocks]].tolist(),
-                "node": Text(node[rows], nodes),
-                "bytes": lengths[blocks],
-                "added": made_s[file[blocks]],
-                "removed": np.full(len(rows), np.nan),
-                "cause": Text(cause[rows], CAUSES),
-            }
+        return PlainReplicas(
+            order=np.argsort(narrow, kind="stable").astype(np.int32),
+            node=node,
+            block=block,
+            cause=cause.astype(np.int8),
+            file=file,
+            nodes=nodes,
+            paths=np.array(files.paths, object),
+            made_s=np.array(files.made_s, float),
+            lengths=np.array(files.lengths, np.int64),
+            first=self._first,
+        )
 
     def _by_age(self, holders: Values) -> tuple[list[NodeId], Values]:
         """Return the nodes with replicas, the one with the oldest replica first, and each replica's place in

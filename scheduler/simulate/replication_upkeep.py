@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 from schedbed.scheduler.block_reads import reads_of
 from schedbed.scheduler.simulate.event_queue import BLOCKS, COPIED, NAMES, READS, EventQueue
-from schedbed.scheduler.simulate.row_frames import put_columns
 from schedbed.scheduler.simulate.setup import Rows, Setup
 from schedbed.scheduler.simulate.storage import Storage
 from schedbed.scheduler.simulate.tracked_nodes import SimNode
@@ -202,5 +201,4 @@ class Upkeep:
     def close(self) -> None:
         """Write the rows of all remaining replicas at the end of the run."""
         self.take_rows()
-        for data in self._storage.living():
-            put_columns(self._simulation.rows, "blocks", data)
+        self._storage.put_living(self._simulation.rows)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, make_row
 from schedbed.scheduler.history import COLUMNS
@@ -31,6 +31,30 @@ class Text:
 
 Column = Any
 """An array, a list of values, or a Text."""
+
+
+class RowRanges(Protocol):
+    """Rows of a table that can be made as columns, one range of rows at a time and in any order."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        ...
+
+    def between(self, low: int, high: int) -> Iterator[dict[str, Column]]:
+        """Yield the rows from number `low` up to but not including number `high`, in batches."""
+        ...
+
+
+def put_ranges(rows: Any, table: str, ranges: RowRanges) -> None:
+    """Write rows to the receiver `rows`, as `put_columns` does.
+
+    A receiver with the method `ranges` receives all of them at once, and may make them in several processes.
+    """
+    if hasattr(rows, "ranges"):
+        rows.ranges(table, ranges)
+        return
+    for data in ranges.between(0, len(ranges)):
+        put_columns(rows, table, data)
 
 
 def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:

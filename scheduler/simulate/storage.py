@@ -7,7 +7,7 @@ created in the NameNode only when it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from schedbed.scheduler.simulate.compiled.code_cache import is_cached
 from schedbed.scheduler.simulate.placed_files import PlacedFile, PlacedSplits
 from schedbed.scheduler.simulate.plain_files import PlainFiles, WrittenFiles
 from schedbed.scheduler.simulate.replica_rows import columns_of_lives
-from schedbed.scheduler.simulate.row_frames import Column
+from schedbed.scheduler.simulate.row_frames import put_columns, put_ranges
 from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob, build_job, suits
 
@@ -270,10 +270,14 @@ class Storage:
         """
         return self._journal.take_ended(ROWS_AT_ONCE)
 
-    def living(self) -> Iterator[dict[str, Column]]:
-        """Yield the rows of all remaining replicas for the blocks table, as columns. Each replica appears
-        once."""
+    def put_living(self, rows: Any) -> None:
+        """Write the rows of all remaining replicas to the blocks table of the receiver `rows`.
+
+        Each replica appears once.
+        """
         if not self._journal.has_living():
-            return self._plain.columns()
+            put_ranges(rows, "blocks", self._plain.replicas())
+            return
         files = list(self.names.files())
-        return columns_of_lives(self._journal.take_living(), files)
+        for data in columns_of_lives(self._journal.take_living(), files):
+            put_columns(rows, "blocks", data)

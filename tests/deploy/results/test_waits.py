@@ -33,7 +33,7 @@ def waits_of(jobs: list[dict[str, Any]], attempts: list[dict[str, Any]]) -> list
 
 
 def test_a_job_waits_until_its_first_launch_and_never_launched_ones_do_not_count() -> None:
-    found = metrics.waiting(run_of(jobs=JOBS))["jobs"]
+    found = metrics.measure_waits(run_of(jobs=JOBS))["wait_s"]["jobs"]
     assert (found["mean"], found["median"]) == (1.25, 1.25)
     assert found["per_user"]["ana"]["mean"] == 2.0 and found["per_user"]["bo"]["p95"] == 0.5
     assert found["per_size"]["small"]["mean"] == 2.0 and found["per_size"]["medium"]["mean"] == 0.5
@@ -66,7 +66,7 @@ def test_completion_is_told_by_user_and_size() -> None:
 
 
 def test_no_jobs_have_no_waits() -> None:
-    found = metrics.waiting(run_of())
+    found = metrics.measure_waits(run_of())["wait_s"]
     assert np.isnan(found["jobs"]["mean"]) and np.isnan(found["tasks"]["p95"])
 
 

@@ -41,7 +41,8 @@ def test_the_rows_are_those_of_a_namenode_that_was_told() -> None:
     names, journal = namenode(7)
     files = PlainFiles(names, 4)
     fill(files)
-    [made] = files.columns()
+    replicas = files.replicas()
+    [made] = replicas.between(0, len(replicas))
     assert not journal.has_living() and len(files) == 21
     files.tell()
     assert not len(files)
