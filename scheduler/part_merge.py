@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,22 +18,35 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = None) -> list[str]:
+MergeAll = Callable[[Sequence[Callable[[], list[str]]]], list[list[str]]]
+"""Calls all functions, and returns their results in order."""
+
+
+def merge(
+    out_dir: Path | str,
+    written: Callable[[list[str]], None] | None = None,
+    merge_all: MergeAll = lambda merges: [merge_one() for merge_one in merges],
+) -> list[str]:
     """Merge the part files of each table into `out_dir/<table>.parquet`. Return the unreadable files' names.
 
     Unreadable part files are moved to `out_dir/parts.broken`, and all other part files are removed. A table
     without rows becomes an empty file. Merging again changes nothing. The function `written` is called with
     the list of unreadable files before the part files are removed. If a merge was interrupted, the next merge
-    calls `written` again.
+    calls `written` again. `merge_all` calls the functions that each merge one table, by default one after the
+    other.
     """
     out = Path(out_dir)
     parts, done = out / PARTS, out / f"{PARTS}.merged"
     shutil.rmtree(done, ignore_errors=True)
-    broken: list[str] = []
-    for table in COLUMNS:
-        target = out / f"{table}.parquet"
-        if parts.is_dir() or not target.exists():
-            _merge_table(table, parts / table, target, broken)
+    targets = {table: out / f"{table}.parquet" for table in COLUMNS}
+    merges = {
+        table: partial(_merge_table, table, parts / table, target)
+        for table, target in targets.items()
+        if parts.is_dir() or not target.exists()
+    }
+    largest_first = sorted(merges, key=lambda table: -folder_bytes(parts / table))
+    found = dict(zip(largest_first, merge_all([merges[table] for table in largest_first]), strict=True))
+    broken = [name for table in merges for name in found[table]]
     for name in broken:
         kept = out / f"{PARTS}.broken" / name
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -45,14 +59,20 @@ def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = Non
     return broken
 
 
-def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> None:
+def folder_bytes(folder: Path) -> int:
+    """Return the total size of all files in a folder and its subfolders, or 0 if there is no folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*"))
+
+
+def _merge_table(table: str, folder: Path, target: Path) -> list[str]:
     """Write the rows of the part files in `folder` to the file `target`, in groups of ROW_GROUP_ROWS rows.
+
+    Return the names of the unreadable part files.
 
     The file depends only on the rows of each run, not on how they were divided into part files or stored
     there. A run with at least ROW_GROUP_ROWS rows begins a new group, so that its part files can be copied.
-    The names of unreadable part files are appended to `broken`.
     """
-    broken.extend(sorted(f"{table}/{torn.name}" for torn in folder.glob("*.tmp")))
+    broken = sorted(f"{table}/{torn.name}" for torn in folder.glob("*.tmp"))
     groups = AlikeGroups(history.ROW_GROUP_ROWS)
     tmp = target.with_name(f".{target.name}.tmp")
     with TableFile(tmp, frame(table, [])) as out:
@@ -75,6 +95,7 @@ def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> N
                 _add_all(out, groups.whole())
         _add_all(out, groups.rest())
     tmp.replace(target)
+    return broken
 
 
 def _add_all(out: TableFile, groups: Iterator[pd.DataFrame]) -> None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.runfile import RunFile, RunRecord, TableRecord
+from schedbed.deploy.results.shared_work import share
+from schedbed.deploy.side_by_side import all_cores
 from schedbed.scheduler.history import COLUMNS, PARTS, read_table
-from schedbed.scheduler.part_merge import merge
+from schedbed.scheduler.part_merge import folder_bytes, merge
 from schedbed.tasks.errors import BadInput
 
+LARGE_BYTES = 16 << 20
+"""The least size of part files for which processes are started to merge them."""
 SHOWN = 20
 """The most jobs named in one line."""
 
@@ -49,18 +54,26 @@ def merge_parts(folder: Path | str, run: RunFile) -> None:
     """Merge the part files of a run's tables, and store the tables' row counts and checksums in run.json.
 
     The names of damaged part files, which are left out, are stored there as well. If there are no part files,
-    only check the tables. Raises BadInput if a table is missing or has changed.
+    only check the tables. The tables of a large simulation are shared between all cores. Raises BadInput if a
+    table is missing or has changed.
     """
     if not (Path(folder) / PARTS).is_dir() and (run.tables or run.runs):
         check_tables(folder, run)
         return
 
+    are_large = run.machines == "sim" and folder_bytes(Path(folder) / PARTS) >= LARGE_BYTES
+    do_all = partial(share, at_once=all_cores() if are_large else 1)
+
     def note(broken: list[str]) -> None:
         run.left_out = sorted({*run.left_out, *broken})
-        run.tables = {table: _measured(Path(folder) / f"{table}.parquet") for table in COLUMNS}
+        found = do_all([partial(_measured, Path(folder) / f"{table}.parquet") for table in COLUMNS])
+        run.tables = {
+            table: TableRecord(rows=rows, sha256=sha256)
+            for table, (rows, sha256) in zip(COLUMNS, found, strict=True)
+        }
         run.save(folder)
 
-    merge(folder, note)
+    merge(folder, note, do_all)
 
 
 def failures(folder: Path | str, run: RunFile) -> list[str]:
@@ -98,12 +111,13 @@ def shortened(lines: list[str], between: str = "; ") -> str:
     return between.join(lines[:SHOWN]) + more
 
 
-def _measured(path: Path) -> TableRecord:
+def _measured(path: Path) -> tuple[int, str]:
+    """Return the number of rows and the checksum of a table's file."""
     import fastparquet
 
     with path.open("rb") as file:
         rows = int(fastparquet.ParquetFile(file).count())
-    return TableRecord(rows=rows, sha256=_sha256(path))
+    return rows, _sha256(path)
 
 
 def _faults(folder: Path, table: str, wanted: TableRecord | None) -> Iterator[str]:

@@ -8,9 +8,10 @@ from shutil import copytree
 
 import pytest
 
-from schedbed.deploy.results import html_report, run_parts, shared_work
+from schedbed.deploy.results import html_report, record_check, run_parts, shared_work
 from schedbed.deploy.results.runfile import RunFile, RunRecord, TableRecord
 from schedbed.deploy.results.shared_work import LARGE_ROWS, cores_for, share
+from schedbed.scheduler.history import COLUMNS, History
 from schedbed.tasks.errors import BadInput
 from tests.harness.fake_run import FakeRun
 
@@ -108,3 +109,34 @@ def test_several_processes_write_the_same_files(
     html_report.rebuild(two, with_plots=False)
     assert shared == works
     assert [(one / name).read_bytes() for name in FILES] == [(two / name).read_bytes() for name in FILES]
+
+
+@pytest.mark.parametrize(("machines", "are_shared"), [("sim", True), ("process", False)])
+def test_several_processes_merge_the_same_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machines: str, are_shared: bool
+) -> None:
+    for name in ("one", "two"):
+        history = History(tmp_path / name, "fifo", 0, part_rows=10)
+        history.append("faults", [(float(second), "kill", f"n{second}", None) for second in range(35)])
+        history.append("blocks", [(f"b{i}", "/in/a", f"n{i}", i, 0.0, None, "input") for i in range(25)])
+        history.close()
+        torn = max((tmp_path / name / "parts" / "blocks").iterdir())
+        torn.write_bytes(torn.read_bytes()[:-9])
+    runs = {
+        name: RunFile(scenario={}, policies=["fifo"], repeats=1, seed=1, machines=machines)
+        for name in ("one", "two")
+    }
+    record_check.merge_parts(tmp_path / "one", runs["one"])
+    monkeypatch.setattr(record_check, "LARGE_BYTES", 1)
+    monkeypatch.setattr(record_check, "all_cores", lambda: 2)
+    processes: list[int] = []
+    monkeypatch.setattr(
+        record_check, "share", lambda works, at_once: processes.append(at_once) or share(works, at_once)
+    )
+    record_check.merge_parts(tmp_path / "two", runs["two"])
+    assert processes == [2 if are_shared else 1] * 2
+    assert runs["one"].left_out == runs["two"].left_out == ["blocks/" + torn.name]
+    assert runs["one"].tables == runs["two"].tables and runs["two"].tables["faults"].rows == 35
+    for table in COLUMNS:
+        one, two = (tmp_path / name / f"{table}.parquet" for name in ("one", "two"))
+        assert one.read_bytes() == two.read_bytes()
