@@ -11,7 +11,7 @@ from typing import NamedTuple
 from schedbed.scheduler.admission.node_memo import NodeMemo
 from schedbed.scheduler.models.resource_profiles import Amounts, NodeDemands
 from schedbed.scheduler.policies.ras_jobs import KnownJob, kind_of
-from schedbed.scheduler.view import AttemptView, JobView, NodeView
+from schedbed.scheduler.view import JobView, NodeView
 from schedbed.tasks.specs import TaskKind
 
 MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
@@ -22,10 +22,11 @@ Counts = Mapping[tuple[str, TaskKind], int]
 class _FixedLoad(NamedTuple):
     """The results for a node that depend on its attempts alone.
 
-    `least`: see `NodeLoads.least`. `used`: the sum of the demands of all attempts, or None if some are
-    reduces, since the demand of a reduce changes while it runs.
+    `counts` and `least`: see the methods of `NodeLoads` with these names. `used`: the sum of the demands of
+    all attempts, or None if some are reduces, since the demand of a reduce changes while it runs.
     """
 
+    counts: Counts
     least: Amounts
     used: Amounts | None
 
@@ -38,17 +39,16 @@ class NodeLoads:
 
     def __init__(self, know: Callable[[JobView], KnownJob]) -> None:
         self._know = know
-        self._counts: NodeMemo[Counts] = NodeMemo(_count)
         self._fixed: NodeMemo[_FixedLoad] = NodeMemo(self._sum)
 
     def counts(self, node: NodeView) -> Counts:
         """Return the number of the node's attempts by (job id, kind of task), without attempts that are being
         killed."""
-        return self._counts.of(node)
+        return self._fixed.of(node).counts
 
     def forget(self, job: str) -> None:
-        """Forget the counts that contain the job with this id, because the job has ended."""
-        self._counts.drop(lambda counts: (job, MAP) in counts or (job, REDUCE) in counts)
+        """Forget the results that contain the job with this id, because the job has ended."""
+        self._fixed.drop(lambda load: (job, MAP) in load.counts or (job, REDUCE) in load.counts)
 
     def least(self, node: NodeView) -> Amounts:
         """Return the least resources, in percent of the node, that the node's running tasks may use until one
@@ -79,10 +79,15 @@ class NodeLoads:
     def _sum(self, node: NodeView) -> _FixedLoad:
         cpu = io = memory = 0.0
         spec, hardware, only_maps = node.spec, kind_of(node.spec), True
+        counts: dict[tuple[str, TaskKind], int] = {}
         for attempt in node.attempts.values():
             task = attempt.task
-            demands = self._know(task.job).demands(spec, hardware)
-            if task.kind is MAP:
+            job, kind = task.job, task.kind
+            if attempt.state != "killing":
+                key = (job.job, kind)
+                counts[key] = counts.get(key, 0) + 1
+            demands = self._know(job).demands(spec, hardware)
+            if kind is MAP:
                 more = demands.map
                 cpu, io, memory = cpu + more.cpu, io + more.io, memory + more.memory
             else:
@@ -90,7 +95,7 @@ class NodeLoads:
                 cpu += min(demands.shuffle.cpu, demands.reduce.cpu)
                 memory += min(demands.shuffle.memory, demands.reduce.memory)
         least = Amounts(cpu, io, memory)
-        return _FixedLoad(least, least if only_maps else None)
+        return _FixedLoad(counts, least, least if only_maps else None)
 
 
 def demand_of(known: KnownJob, demands: NodeDemands, kind: TaskKind) -> Amounts:
@@ -104,14 +109,3 @@ def demand_of(known: KnownJob, demands: NodeDemands, kind: TaskKind) -> Amounts:
     if known.share.reducing or not maps.unstarted + maps.running:
         return demands.reduce
     return demands.shuffling(maps.running)
-
-
-def _count(node: NodeView) -> Counts:
-    attempts: Mapping[str, AttemptView] = node.attempts
-    counts: dict[tuple[str, TaskKind], int] = {}
-    for attempt in attempts.values():
-        if attempt.state != "killing":
-            task = attempt.task
-            key = (task.job.job, task.kind)
-            counts[key] = counts.get(key, 0) + 1
-    return counts

@@ -317,9 +317,8 @@ class ExactEmulation:
         memory_bytes, asked_s, speed = 0, where.asked_s, where.speed
         cpu_s, disk_bytes = where.cpu_s, where.disk_bytes
         for run in where.runs.values():
-            peak_bytes = run.plan.cost.memory_peak_bytes
-            if peak_bytes:
-                memory_bytes += int(peak_bytes * run.done(now_s))
+            if run.peak_bytes:
+                memory_bytes += int(run.peak_bytes * run.done(now_s))
             since_s = run.since_s
             worked_s = (now_s - (since_s if since_s > asked_s else asked_s)) * speed
             if worked_s > 0.0:  # As in `ExactNode.count`, without a call.

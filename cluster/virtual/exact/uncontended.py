@@ -28,6 +28,7 @@ class ExactRun:
         "failure",
         "left_s",
         "node",
+        "peak_bytes",
         "plan",
         "since_s",
         "started_s",
@@ -38,6 +39,7 @@ class ExactRun:
 
     def __init__(self, plan: AttemptPlan, node: ExactNode, now_s: float) -> None:
         self.plan = plan
+        self.peak_bytes = plan.cost.memory_peak_bytes
         self.node = node
         self.started_s = self.since_s = now_s + plan.start_s
         self.due_s = math.inf
