@@ -89,8 +89,8 @@ class SimulationEnd:
 class HistoryRows:
     """A receiver of a simulation's rows. It passes them in batches to the history.
 
-    The history is the object that writes the run's tables. If `run` is given, the history is the run's, and up
-    to `at_once` processes write the rows of a large table.
+    The history is the object that writes the run's tables. If `at_once` is more than 1, it must be that of
+    `run`, and as many processes write the rows of a large table.
     """
 
     def __init__(self, history: RowTarget, run: OneRun | None = None, at_once: int = 1) -> None:

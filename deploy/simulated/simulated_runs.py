@@ -266,7 +266,7 @@ class SimRuns:
     def _simulate(
         self, run: OneRun, target: RowTarget, show: Show, ended: SimulationEnd, at_once: int = 1
     ) -> None:
-        """Simulate the run. Up to `at_once` processes write a large table, if `target` is the run's history."""
+        """Simulate the run. `at_once` is as in `HistoryRows`."""
         choice, rows = run.choice, HistoryRows(target, run, at_once)
         simulation: Simulation | None = None
         try:

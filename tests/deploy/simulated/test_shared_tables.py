@@ -9,18 +9,22 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
+from typer.testing import CliRunner
 
 from schedbed.cluster.blocks.memory_journal import MemoryJournal
 from schedbed.cluster.blocks.namenode import NameNode
+from schedbed.deploy.cli import main
 from schedbed.deploy.display.progress import make_progress
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolved import PolicyChoice
-from schedbed.deploy.simulated import one_run
+from schedbed.deploy.simulated import one_run, simulated_runs
 from schedbed.deploy.simulated.one_run import HistoryRows, OneRun
 from schedbed.scheduler import history
 from schedbed.scheduler.part_merge import merge
 from schedbed.scheduler.simulate.plain_files import PlainFiles, PlainReplicas
-from schedbed.scheduler.simulate.row_frames import Column, as_frame
+from schedbed.scheduler.simulate.row_frames import Column, as_frame, put_ranges
+from schedbed.scheduler.simulate.storage import Storage
 
 GROUP_ROWS = 40
 
@@ -112,3 +116,31 @@ def test_ranges_of_replicas_together_are_all_rows() -> None:
     cuts = [0, 1, 17, 18, len(rows)]
     parts = [as_frame("blocks", each) for low, high in pairwise(cuts) for each in rows.between(low, high)]
     pd.testing.assert_frame_equal(pd.concat(parts).reset_index(drop=True), whole.reset_index(drop=True))
+
+
+@pytest.mark.parametrize(("cores", "works"), [(1, []), (2, [2])])
+def test_a_run_in_this_process_uses_all_cores_for_a_large_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, works: list[int]
+) -> None:
+    path = tmp_path / "s.yaml"
+    jobs = [{"name": "burn", "app": "synthetic", "maps": 3, "map": {"cpu": "1s"}}]
+    path.write_text(yaml.safe_dump({"name": "s", "cluster": {"nodes": 2}, "workload": {"jobs": jobs}}))
+    shared: list[int] = []
+
+    def watched(works: Any, at_once: int) -> list[Any]:
+        shared.append(len(works))
+        return [work() for work in works]
+
+    rows = replicas(30)
+    monkeypatch.setattr(one_run, "ROW_GROUP_ROWS", GROUP_ROWS)
+    monkeypatch.setattr(one_run, "share", watched)
+    monkeypatch.setattr(simulated_runs, "all_cores", lambda: cores)
+    monkeypatch.setattr(Storage, "put_living", lambda _, sink: put_ranges(sink, "blocks", rows))
+    out = tmp_path / "out"
+    options = ["--machines", "sim", "--policy", "fifo", "--no-live", "--no-report", "--out", str(out)]
+    result = CliRunner().invoke(main.app, ["run", str(path), *options])
+    assert result.exit_code == 0, result.output
+    assert shared == works
+    assert history.read_table(out, "blocks")["block"].tolist() == [
+        block for each in rows.between(0, len(rows)) for block in each["block"]
+    ]
