@@ -202,6 +202,11 @@ def finish(
         record = rebuild(folder, record.as_loaded(), with_report=report, with_plots=plots)
     made = load(folder)
     show(made if beside is None else beside(made), Console())
+    for run in record.runs:
+        if run.state == "interrupted":
+            print(
+                f"{run.policy}, repeat {run.repeat + 1}: interrupted, so the values are those of a part of the run"
+            )
     for part in record.left_out:
         print(f"damaged and left out: {part}")
     look = f"open {folder / 'report.html'}" if report else f"schedbed report {folder} makes the report"

@@ -98,6 +98,7 @@ def test_ctrl_c_ends_with_130_keeps_what_was_measured_and_leaves_nothing(interru
     assert command.left_behind() == []
     assert len(read_tables(out)["heartbeats"]) > 0
     assert (out / "report.html").exists()
+    assert "repeat 1: interrupted, so the values are those of a part of the run" in command.text()
 
 
 def test_a_local_run_listens_on_the_loopback_interface_only(interrupted: Interrupted) -> None:

@@ -187,9 +187,11 @@ def test_a_signal_ends_a_run_in_order(number: signal.Signals, code: int, elsewhe
             if b"stands" in line:
                 break
         command.send_signal(number)
-        said = command.stderr.read().decode()
+        printed, said = command.stdout.read().decode(), command.stderr.read().decode()
         assert command.wait(PATIENCE_S) == code
     assert "schedbed: interrupted" in said
+    assert [line.partition(":")[0] for line in printed.splitlines() if "interrupted" in line] == ["stops.py"]
+    assert "Stops, repeat 1: interrupted, so the values are those of a part of the run" in printed
     kept = json.loads(Path("out/run.json").read_text())["runs"]
     assert [run["state"] for run in kept] == ["succeeded", "interrupted"]
     assert (
