@@ -78,18 +78,18 @@ def _do_all(
     """Do the steps of each run, on several cores if `cores` is more than 1. Return the results of each run.
 
     Each core does all steps of a run at a time. If this would leave the other cores without work for a last
-    run, its steps are shared between them, unless it has very many decisions: each step would need much memory.
+    run, its steps are done singly, by whichever core is free, unless it has very many decisions: each step would
+    need much memory.
     """
     largest_first = sorted(steps, key=lambda key: -sum(recorded.count(table, *key) for table in VIEWED))
-    shares_last = len(steps) % cores == 1 and not recorded.has_many_decisions(*largest_first[-1])
-    whole = largest_first[:-1] if shares_last else largest_first
-    works = [partial(_in_turn, steps[key]) for key in whole]
-    made: dict[Key, dict[str, Any]] = dict(zip(whole, share(works, cores), strict=True))
-    if shares_last:
-        last = largest_first[-1]
-        recorded.measured(*last)  # All processes use these tables.
-        made[last] = dict(zip(steps[last], share(list(steps[last].values()), cores), strict=True))
-    return made
+    is_alone = len(steps) % cores == 1 and not recorded.has_many_decisions(*largest_first[-1])
+    singly = [largest_first.pop()] if is_alone else []
+    for key in singly:
+        recorded.measured(*key)  # The processes of all steps use these tables.
+    whole = [partial(_in_turn, steps[key]) for key in largest_first]
+    found = iter(share([*whole, *(step for key in singly for step in steps[key].values())], cores))
+    made: dict[Key, dict[str, Any]] = {key: next(found) for key in largest_first}
+    return made | {key: {name: next(found) for name in steps[key]} for key in singly}
 
 
 def _in_turn(steps: Mapping[str, Step]) -> dict[str, Any]:
