@@ -157,12 +157,9 @@ class History:
         self._groups[table].add(data)
         self._write_rows(table)
 
-    def flush(self, *, now: bool = False) -> None:
-        """Write the rows in memory to part files if `every_s` seconds have passed since the last write.
-
-        With `now`, write them in any case.
-        """
-        if not now and (self._part_rows is not None or self._clock() - self._last_s < self._every_s):
+    def flush(self) -> None:
+        """Write the rows in memory to part files if `every_s` seconds have passed since the last write."""
+        if self._part_rows is not None or self._clock() - self._last_s < self._every_s:
             return
         self._last_s = self._clock()
         for table in COLUMNS:

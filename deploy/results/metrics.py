@@ -132,9 +132,8 @@ def measure(run: RunTables) -> dict[str, Any]:
 
 def joined(waits_of: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of `measure` for a run, from those of `measure_waits` and `measure_others`."""
-    both = {**waits_of, **others}
-    first = ("makespan_s", "completion_s", "wait_s", "time_s")
-    return {name: both[name] for name in (*first, *(name for name in others if name not in first))}
+    first = {name: others[name] for name in ("makespan_s", "completion_s")}
+    return {**first, **waits_of, **others}  # A key keeps its first place.
 
 
 def measure_waits(run: RunTables) -> dict[str, Any]:

@@ -10,14 +10,11 @@ from pathlib import Path
 
 from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.runfile import RunFile, RunRecord, TableRecord
-from schedbed.deploy.results.shared_work import share
-from schedbed.deploy.side_by_side import all_cores
+from schedbed.deploy.results.shared_work import cores_for, share
 from schedbed.scheduler.history import COLUMNS, PARTS, read_table
 from schedbed.scheduler.part_merge import folder_bytes, merge
 from schedbed.tasks.errors import BadInput
 
-LARGE_BYTES = 16 << 20
-"""The least size of part files for which processes are started to merge them."""
 SHOWN = 20
 """The most jobs named in one line."""
 
@@ -61,8 +58,7 @@ def merge_parts(folder: Path | str, run: RunFile) -> None:
         check_tables(folder, run)
         return
 
-    are_large = run.machines == "sim" and folder_bytes(Path(folder) / PARTS) >= LARGE_BYTES
-    do_all = partial(share, at_once=all_cores() if are_large else 1)
+    do_all = partial(share, at_once=cores_for(run, folder_bytes(Path(folder) / PARTS)))
 
     def note(broken: list[str]) -> None:
         run.left_out = sorted({*run.left_out, *broken})

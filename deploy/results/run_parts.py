@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.deploy.results import metrics, summary, timeline
+from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.page import report_data
 from schedbed.deploy.results.page.run_facts import RunFacts
 from schedbed.deploy.results.recorded import VIEWED, Key, Recorded
@@ -50,11 +51,11 @@ def make_parts(out: Path, run: RunFile, recorded: Recorded, *, with_report: bool
         key = (piece.policy, piece.repeat)
         steps[key] = {
             "timeline": partial(timeline.write_piece, piece, run, recorded),
-            "waits": partial(_waits, recorded, key),
+            "waits": partial(_measured, metrics.measure_waits, recorded, key),
         }
         if frame is not None and key in shown:
             steps[key]["drawn"] = partial(_drawn, frame, run, recorded, key)
-        steps[key]["others"] = partial(_others, recorded, key)
+        steps[key]["others"] = partial(_measured, metrics.measure_others, recorded, key)
         steps[key]["fidelity"] = partial(_fidelity, run, recorded, key)
     try:
         made = _do_all(recorded, steps, cores_for(run))
@@ -96,12 +97,8 @@ def _in_turn(steps: Mapping[str, Step]) -> dict[str, Any]:
     return {name: step() for name, step in steps.items()}
 
 
-def _waits(recorded: Recorded, key: Key) -> dict[str, Any]:
-    return metrics.measure_waits(recorded.measured(*key))
-
-
-def _others(recorded: Recorded, key: Key) -> dict[str, Any]:
-    return metrics.measure_others(recorded.measured(*key))
+def _measured(measure: Callable[[RunTables], Any], recorded: Recorded, key: Key) -> Any:
+    return measure(recorded.measured(*key))
 
 
 def _fidelity(run: RunFile, recorded: Recorded, key: Key) -> dict[str, Any]:

@@ -12,15 +12,19 @@ from schedbed.deploy.worker_fork import RESULT, Send
 
 LARGE_ROWS = 500_000
 """The least number of table rows for which processes are started."""
+LARGE_BYTES = 16 << 20
+"""The same for part files that are not merged yet: the least size of all of them."""
 
 
-def cores_for(run: RunFile) -> int:
+def cores_for(run: RunFile, parts_bytes: int = 0) -> int:
     """Return how many processes make the results of a finished run at a time: 1, or all cores if it is large.
 
-    A live run's results are made by one process, since the process has threads, with which it must not fork.
+    `parts_bytes` is the size of its part files, if its tables are not merged yet. A live run's results are made
+    by one process, since the process has threads, with which it must not fork.
     """
     rows = sum(table.rows for table in run.tables.values())
-    return all_cores() if run.machines == "sim" and rows >= LARGE_ROWS else 1
+    is_large = rows >= LARGE_ROWS or parts_bytes >= LARGE_BYTES
+    return all_cores() if run.machines == "sim" and is_large else 1
 
 
 def share(works: Sequence[Callable[[], Any]], at_once: int) -> list[Any]:

@@ -102,8 +102,11 @@ class HistoryRows:
         rows = self._waiting[table]
         rows.append(row)
         if len(rows) >= BATCH_ROWS:
-            self._history.append(table, rows)
-            rows.clear()
+            self._pass_on(table)
+
+    def _pass_on(self, table: str) -> None:
+        self._history.append(table, self._waiting[table])
+        self._waiting[table].clear()
 
     def decision(self, row: DecisionRow) -> None:
         """Implement `Sink.decision`: queue the row for the decisions table."""
@@ -133,8 +136,7 @@ class HistoryRows:
 
     def columns(self, table: str, data: pd.DataFrame) -> None:
         """Append all rows of a data frame to a table, after the rows that are queued for the table."""
-        self._history.append(table, self._waiting[table])
-        self._waiting[table].clear()
+        self._pass_on(table)
         self._history.append_frame(table, data)
 
     def ranges(self, table: str, rows: RowRanges) -> None:
@@ -146,8 +148,7 @@ class HistoryRows:
                 self.columns(table, as_frame(table, data))
             return
         run, each = self._run, -(-each // ROW_GROUP_ROWS) * ROW_GROUP_ROWS
-        self._history.append(table, self._waiting[table])
-        self._waiting[table].clear()
+        self._pass_on(table)
         first, parts = run.history.finish(table), each // ROW_GROUP_ROWS
 
         def write(place: int) -> None:
@@ -160,9 +161,8 @@ class HistoryRows:
 
     def flush(self) -> None:
         """Pass all queued rows to the history, which writes the tables."""
-        for table, rows in self._waiting.items():
-            self._history.append(table, rows)
-            rows.clear()
+        for table in self._waiting:
+            self._pass_on(table)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -127,8 +127,8 @@ def test_several_processes_merge_the_same_tables(
         for name in ("one", "two")
     }
     record_check.merge_parts(tmp_path / "one", runs["one"])
-    monkeypatch.setattr(record_check, "LARGE_BYTES", 1)
-    monkeypatch.setattr(record_check, "all_cores", lambda: 2)
+    monkeypatch.setattr(shared_work, "LARGE_BYTES", 1)
+    monkeypatch.setattr(shared_work, "all_cores", lambda: 2)
     processes: list[int] = []
     monkeypatch.setattr(
         record_check, "share", lambda works, at_once: processes.append(at_once) or share(works, at_once)
