@@ -94,16 +94,20 @@ def doubt_stretch(judged: dict[str, Any], stretches: Mapping[str, Any]) -> dict[
 
 
 def doubt_unfinished(
-    judged: dict[str, Any], planned: Sequence[str], ended: Collection[str]
+    judged: dict[str, Any], planned: Sequence[str], ended: Collection[str], *, interrupted: bool = False
 ) -> dict[str, Any]:
-    """Return the fidelity `judged`, marked as not trusted if some of the `planned` jobs are not in `ended`.
+    """Return the fidelity `judged`, marked as not trusted if some of the `planned` jobs are not in `ended`, or
+    if the run was `interrupted`.
 
     A run that lacks its last jobs cannot be compared with a run of all jobs.
     """
     missing = sum(job not in ended for job in planned)
-    if not missing:
+    if missing:
+        why = f"The run ended before {missing} of its {len(planned)} jobs did: its figures cover the others only."
+    elif interrupted:
+        why = "The run was interrupted: its figures are those of a part of it."
+    else:
         return judged
-    why = f"The run ended before {missing} of its {len(planned)} jobs did: its figures cover the others only."
     return judged | {"trusted": False, "why": [why, *judged["why"]]}
 
 

@@ -115,7 +115,8 @@ def fidelity_of(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dic
     `record` is the entry of this repeat in run.json, and `mine` contains its tables.
     """
     judged = doubt_stretch(_judged(run, record, mine), record.stretches)
-    return doubt_unfinished(judged, run.jobs, set(texts_of(mine.jobs["job"])))
+    ended = set(texts_of(mine.jobs["job"]))
+    return doubt_unfinished(judged, run.jobs, ended, interrupted=record.state == "interrupted")
 
 
 def _judged(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dict[str, Any]:

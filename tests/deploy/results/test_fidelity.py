@@ -42,6 +42,8 @@ def test_a_run_that_ended_before_its_jobs_is_not_trusted_live_or_simulated() -> 
         cut = doubt_unfinished(whole, ["job_0001", "job_0002"], {"job_0001"})
         assert not cut["trusted"] and "before 1 of its 2 jobs did" in cut["why"][0]
         assert doubts(cut) == cut["why"][:1] and (SIMULATED in cut["why"]) == (machines == "sim")
+        stopped = doubt_unfinished(whole, ["job_0001"], {"job_0001"}, interrupted=True)
+        assert not stopped["trusted"] and "was interrupted" in doubts(stopped)[0]
 
 
 def test_more_cores_than_the_host_has_are_trusted_when_time_is_stretched() -> None:

@@ -89,6 +89,7 @@ def test_a_run_that_was_cut_short_still_makes_everything(tmp_path: Path) -> None
     html_report.rebuild(tmp_path)
     made = summary.load(tmp_path)
     assert made["policies"]["fair"]["fidelity"]["why"] == ["no run was measured"]
+    assert "was interrupted" in made["policies"]["fifo"]["fidelity"]["why"][0]
     assert "interrupted: KeyboardInterrupt" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert [policy["name"] for policy in data_of(tmp_path)["policies"]] == ["fifo"]
 
