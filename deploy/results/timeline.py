@@ -8,18 +8,19 @@ is a counter, and a fault is an instant event.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from shutil import copyfileobj
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from schedbed.deploy.results.lanes import assign_lanes, drawn_nodes
-from schedbed.deploy.results.measures.row_values import row_values
+from schedbed.deploy.results.measures.json_rows import MISSING, object_texts, to_json, value_texts
+from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.series import Steps
 from schedbed.deploy.results.measures.waits import first_assignments
 from schedbed.deploy.results.metrics import RunTables
@@ -33,7 +34,7 @@ NAME = "timeline.json"
 HEARTBEATS_A_NODE_MAX = 4000
 QUEUE_POINTS_MAX = 4000
 SKIPS_MAX = 10_000  # The most skips per run; of more, every n-th is included.
-EVENTS_A_LINE = 1000  # Many are encoded at a time, which is faster.
+EVENTS_A_LINE = 1000
 COPY_BYTES = 1 << 20
 COLORS = {
     "failed": "terrible",
@@ -43,9 +44,8 @@ COLORS = {
 ARGS = ("node", "locality", "state", "reason", "length", "cpu_s", "read_local_bytes", "read_remote_bytes")
 ARGS += ("shuffle_bytes", "spill_bytes", "output_bytes")
 
-NEEDED = ("attempt", "kind", "lane", "from_s", "to_s", "shuffle_end", "sort_end")
-
-Event = dict[str, Any]
+Event = str
+"""The JSON text of an event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +92,10 @@ def pieces(out_dir: Path | str, run: RunFile, recorded: Recorded) -> list[Piece]
 
 def write_piece(piece: Piece, run: RunFile, recorded: Recorded) -> None:
     """Write the events of one policy in one repeat to the file of the piece."""
-    encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
     with piece.path.open("w", encoding="utf-8") as out:
         made, between = _events(piece, run, recorded), "\n"
         while some := list(islice(made, EVENTS_A_LINE)):
-            out.write(between + encode(some)[1:-1])
+            out.write(between + ",".join(some))
             between = ",\n"
 
 
@@ -133,8 +132,14 @@ def _events(piece: Piece, run: RunFile, recorded: Recorded) -> Iterator[Event]:
 
 
 def _process(pid: int, name: str) -> Iterator[Event]:
-    yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
-    yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": pid}}
+    yield to_json({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}})
+    yield to_json(
+        {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": pid}}
+    )
+
+
+def _thread(pid: int, tid: int, name: str) -> Event:
+    return to_json({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}})
 
 
 def _queue(mine: RunTables, pid: int) -> Iterator[Event]:
@@ -159,9 +164,12 @@ def _queue(mine: RunTables, pid: int) -> Iterator[Event]:
         count = round(float(maps + reduces))
         waited = max(0.0, float(t) - float(sum_since) / count) if count else 0.0
         queue = {"maps": round(float(maps)), "reduces": round(float(reduces))}
-        yield {"ph": "C", "name": "tasks waiting", "pid": pid, "ts": _micros(t), "args": queue}
-        mean = {"seconds": round(waited, 3)}
-        yield {"ph": "C", "name": "mean wait so far [s]", "pid": pid, "ts": _micros(t), "args": mean}
+        yield _counter("tasks waiting", pid, t, queue)
+        yield _counter("mean wait so far [s]", pid, t, {"seconds": round(waited, 3)})
+
+
+def _counter(name: str, pid: int, t: float, args: Mapping[str, float]) -> Event:
+    return to_json({"ph": "C", "name": name, "pid": pid, "ts": _micros(t), "args": args})
 
 
 def _decisions(mine: RunTables, pid: int, pids: Mapping[str, int]) -> Iterator[Event]:
@@ -176,41 +184,52 @@ def _decisions(mine: RunTables, pid: int, pids: Mapping[str, int]) -> Iterator[E
     dropped = np.setdiff1d(skips, skips[::step])
     of = f" of {len(pids)} nodes" if len(pids) < len(mine.nodes) else ""
     thread = f"decisions{of}" + (f" (one of {step} skips)" if step > 1 else "")
-    yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": 1, "args": {"name": thread}}
-    for row in row_values(data.drop(index=data.index[dropped])):
-        name = (
-            f"{row['answer']}: {row['reason']}"
-            if row["reason"] == row["reason"] and row["reason"]
-            else row["answer"]
-        )
-        args = {key: row[key] for key in ("node", "job", "task", "kind") if row[key] == row[key] and row[key]}
-        yield {"ph": "i", "s": "t", "name": name, "ts": _micros(row["t"]), "pid": pid, "tid": 1, "args": args}
+    yield _thread(pid, 1, thread)
+    data = data.drop(index=data.index[dropped])
+    texts = {name: value_texts(data[name]) for name in ("node", "job", "task", "kind")}
+    args = object_texts({name: [_unless_empty(text) for text in column] for name, column in texts.items()})
+
+    @cache
+    def named(answer: str, reason: str) -> str:
+        return to_json(f"{answer}: {reason}" if reason == reason and reason else answer)
+
+    names = map(named, texts_of(data["answer"]), texts_of(data["reason"]))
+    for name, ts, arg in zip(names, _all_micros(data["t"]).tolist(), args, strict=True):
+        yield f'{{"ph":"i","s":"t","name":{name},"ts":{ts},"pid":{pid},"tid":1,"args":{arg}}}'
+
+
+def _unless_empty(text: str) -> str:
+    return MISSING if text == '""' else text
 
 
 def _slices(attempts: pd.DataFrame, end_s: float, pids: Mapping[str, int]) -> Iterator[Event]:
-    lanes = assign_lanes(attempts, end_s)[[*NEEDED, *ARGS]]
+    """Yield an event for each attempt in `attempts`, and one for each phase of a reduce.
+
+    The first attempt of each slot follows an event with the slot's name. `end_s` is the end of the run in
+    seconds.
+    """
+    data = assign_lanes(attempts, end_s)
+    args = object_texts({name: value_texts(data[name]) for name in ARGS})
+    names, spans = value_texts(data["attempt"]), _spans(data["from_s"], data["to_s"])
+    colors = {state: f',"cname":{to_json(color)}' for state, color in COLORS.items()}
+    ends = list(zip(data["shuffle_end"].tolist(), data["sort_end"].tolist(), strict=True))
+    starts, stops = data["from_s"].tolist(), data["to_s"].tolist()
+    columns = (data["lane"].tolist(), *(texts_of(data[name]) for name in ("node", "kind", "state")))
     named: set[tuple[int, int]] = set()
-    for row in row_values(lanes):
-        pid = pids[row["node"]]
-        tid = int(row["lane"]) + (1 if row["kind"] == "map" else 1001)
+    for row, (lane, node, kind, state) in enumerate(zip(*columns, strict=True)):
+        pid, tid = pids[node], lane + (1 if kind == "map" else 1001)
         if (pid, tid) not in named:
             named.add((pid, tid))
-            args = {"name": f"{row['kind']} slot {int(row['lane']) + 1}"}
-            yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": args}
-        yield from _attempt(row, pid, tid)
-
-
-def _attempt(row: Mapping[str, Any], pid: int, tid: int) -> Iterator[Event]:
-    args = {key: row[key] for key in ARGS if row[key] == row[key] and row[key] is not None}
-    base: Event = {"pid": pid, "tid": tid, "cat": row["kind"]}
-    color = {"cname": COLORS[row["state"]]} if row["state"] in COLORS else {}
-    start, end = row["from_s"], row["to_s"]
-    yield {"ph": "X", "name": row["attempt"], **_span(start, end), **base, "args": args, **color}
-    ends = [("shuffle", row["shuffle_end"]), ("sort", row["sort_end"]), ("reduce", end)]
-    if row["kind"] == "reduce" and all(start <= at <= end for _, at in ends):
-        for phase, at in ends:
-            yield {"ph": "X", "name": phase, **_span(start, at), **base, "args": {}}
-            start = at
+            yield _thread(pid, tid, f"{kind} slot {lane + 1}")
+        base = f'"pid":{pid},"tid":{tid},"cat":"{kind}"'
+        color = colors.get(state, "")
+        yield f'{{"ph":"X","name":{names[row]},{spans[row]},{base},"args":{args[row]}{color}}}'
+        start, end = starts[row], stops[row]
+        phases = (("shuffle", ends[row][0]), ("sort", ends[row][1]), ("reduce", end))
+        if kind == "reduce" and all(start <= at <= end for _, at in phases):
+            for phase, at in phases:
+                yield f'{{"ph":"X","name":"{phase}",{_span(_micros(start), _micros(at))},{base},"args":{{}}}}'
+                start = at
 
 
 def _counters(mine: RunTables, pids: Mapping[str, int]) -> Iterator[Event]:
@@ -218,11 +237,10 @@ def _counters(mine: RunTables, pids: Mapping[str, int]) -> Iterator[Event]:
         pid = pids[str(node)]
         step = len(heartbeats) // HEARTBEATS_A_NODE_MAX + 1
         few = heartbeats.iloc[::step].fillna(0.0)
-        for t, cpu, disk, net in zip(
-            few["t"], few["cpu_util"], few["disk_util"], few["net_util"], strict=True
-        ):
-            args = {"cpu %": _percent(cpu), "disk %": _percent(disk), "network %": _percent(net)}
-            yield {"ph": "C", "name": "utilisation", "pid": pid, "ts": _micros(t), "args": args}
+        shares = [few[name].tolist() for name in ("cpu_util", "disk_util", "net_util")]
+        for ts, cpu, disk, net in zip(_all_micros(few["t"]).tolist(), *shares, strict=True):
+            args = f'"cpu %":{_percent(cpu)},"disk %":{_percent(disk)},"network %":{_percent(net)}'
+            yield f'{{"ph":"C","name":"utilisation","pid":{pid},"ts":{ts},"args":{{{args}}}}}'
 
 
 def _faults(mine: RunTables, pids: Mapping[str, int]) -> Iterator[Event]:
@@ -232,16 +250,27 @@ def _faults(mine: RunTables, pids: Mapping[str, int]) -> Iterator[Event]:
         name = f"{fault['kind']} {fault['target']}"
         until = {} if fault["until"] != fault["until"] else {"until_s": fault["until"]}
         for scope in scopes or [{"s": "g", "pid": min(pids.values(), default=1)}]:
-            yield {"ph": "i", "name": name, "ts": _micros(fault["t"]), "tid": 0, "args": until, **scope}
+            event = {"ph": "i", "name": name, "ts": _micros(fault["t"]), "tid": 0, "args": until}
+            yield to_json(event | scope)
 
 
-def _span(start: float, end: float) -> Event:
-    return {"ts": _micros(start), "dur": max(1, _micros(end) - _micros(start))}
+def _spans(starts: pd.Series, ends: pd.Series) -> list[str]:
+    """Return the members `ts` and `dur` of events from `starts` to `ends`, which are times in seconds."""
+    return list(map(_span, _all_micros(starts).tolist(), _all_micros(ends).tolist()))
+
+
+def _span(start: int, end: int) -> str:
+    """Return the members `ts` and `dur` of an event. `start` and `end` are in microseconds."""
+    return f'"ts":{start},"dur":{max(1, end - start)}'
 
 
 def _micros(t: float) -> int:
     return round(t * 1e6)
 
 
+def _all_micros(times: pd.Series) -> np.ndarray:
+    return np.rint(times.to_numpy(float) * 1e6).astype(np.int64)
+
+
 def _percent(share: float) -> float:
-    return round(100 * float(share), 1)
+    return round(100 * share, 1)

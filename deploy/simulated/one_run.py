@@ -139,15 +139,18 @@ class HistoryRows:
         self._pass_on(table)
         self._history.append_frame(table, data)
 
+    def shares(self, count: int) -> bool:
+        """Return whether `ranges` makes a table of `count` rows in several processes."""
+        return self._run is not None and self._at_once > 1 and count > self._at_once * (ROW_GROUP_ROWS - 1)
+
     def ranges(self, table: str, rows: RowRanges) -> None:
         """Append rows to a table, after the rows that are queued for it. There must be no others later."""
-        count = len(rows)
-        each = -(-count // self._at_once)
-        if self._run is None or self._at_once < 2 or each < ROW_GROUP_ROWS:
+        run, count = self._run, len(rows)
+        if run is None or not self.shares(count):
             for data in rows.between(0, count):
                 self.columns(table, as_frame(table, data))
             return
-        run, each = self._run, -(-each // ROW_GROUP_ROWS) * ROW_GROUP_ROWS
+        each = -(-count // (self._at_once * ROW_GROUP_ROWS)) * ROW_GROUP_ROWS
         self._pass_on(table)
         first, parts = run.history.finish(table), each // ROW_GROUP_ROWS
 

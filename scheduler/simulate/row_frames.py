@@ -57,6 +57,11 @@ def put_ranges(rows: Any, table: str, ranges: RowRanges) -> None:
         put_columns(rows, table, data)
 
 
+def are_shared(rows: Any, count: int) -> bool:
+    """Return whether the receiver `rows` makes `count` rows, given to `put_ranges`, in several processes."""
+    return hasattr(rows, "shares") and rows.shares(count)
+
+
 def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:
     """Write rows, given as columns, to the receiver `rows`.
 

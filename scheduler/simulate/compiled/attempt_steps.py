@@ -115,13 +115,13 @@ def source_of(state: State, task: int, node: int) -> int:
     otherwise any node with a replica. Mirrors `ExactCosts._source`.
     """
     run = state.tasks[task]
+    for at in range(run.holders_at, run.holders_end):
+        if state.holder[at] == node:
+            return node
     rack = state.nodes[node].rack
     beside = far = 0
     for at in range(run.holders_at, run.holders_end):
-        other = state.holder[at]
-        if other == node:
-            return node
-        if state.nodes[other].rack == rack:
+        if state.nodes[state.holder[at]].rack == rack:
             beside += 1
         else:
             far += 1

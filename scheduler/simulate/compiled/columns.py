@@ -4,11 +4,13 @@ attempts, jobs)."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from operator import add
 
 import numpy as np
 
 from schedbed.scheduler.core.rows import JobRow
+from schedbed.scheduler.history import ROW_GROUP_ROWS
 from schedbed.scheduler.simulate.compiled import state as names
 from schedbed.scheduler.simulate.compiled.arrays import Values
 from schedbed.scheduler.simulate.compiled.state import State
@@ -192,6 +194,29 @@ def attempts(state: State, said: Labels, splits: tuple[Values, Values], which: V
         "shuffle_end": np.where(is_map, np.nan, tasks["shuffle_end"]),
         "sort_end": np.where(is_map, np.nan, tasks["sort_end"]),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRanges:
+    """The rows of the attempts table for the tasks with the numbers `which`, a `RowRanges`.
+
+    `state`, `said` and `splits` are as in `attempts`.
+    """
+
+    state: State
+    said: Labels
+    splits: tuple[Values, Values]
+    which: Values
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.which)
+
+    def between(self, low: int, high: int) -> Iterator[dict[str, Column]]:
+        """Implement `RowRanges.between`. A batch is a group of rows of a table."""
+        for begin in range(low, high, ROW_GROUP_ROWS):
+            rows = self.which[begin : min(begin + ROW_GROUP_ROWS, high)]
+            yield attempts(self.state, self.said, self.splits, rows)
 
 
 def splits_of(jobs: Sequence[JobSpec]) -> tuple[Values, Values]:

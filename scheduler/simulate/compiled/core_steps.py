@@ -213,14 +213,15 @@ def _launch(state: State, task: int, node: int, kind: int) -> None:
 @compiled
 def _locality(state: State, task: int, node: int) -> int:
     """Return the locality of a map on the node: 2 if it is node-local, 1 if rack-local, 0 if off-rack."""
-    run, rack, found = state.tasks[task], state.nodes[node].rack, 0
+    run, rack = state.tasks[task], state.nodes[node].rack
+    for at in range(run.hosts_at, run.hosts_end):
+        if state.host[at] == node:
+            return 2
     for at in range(run.hosts_at, run.hosts_end):
         host = state.host[at]
-        if host == node:
-            return 2
         if host >= 0 and state.nodes[host].rack == rack:
-            found = 1
-    return found
+            return 1
+    return 0
 
 
 @twin_of("schedbed.scheduler.core.core:Core._offer")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
+from operator import is_
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -93,7 +94,9 @@ class Inputs:
 
     def arrays(self) -> Arrays:
         """Return the fields `host` and `holder` of the state."""
-        return {"host": _joined(self._hosts), "holder": _joined(self._holders)}
+        host = _joined(self._hosts)
+        are_same = all(map(is_, self._hosts, self._holders))
+        return {"host": host, "holder": host if are_same else _joined(self._holders)}
 
     def fill(self, tasks: Table[plain.TaskEntry]) -> None:
         """Store in the table of all tasks whether each reads a block, and its ranges of `host` and `holder`."""

@@ -22,7 +22,7 @@ from schedbed.scheduler.simulate.compiled.loop import GOES_ON, NEEDS_BLOCK, NEED
 from schedbed.scheduler.simulate.compiled.placing.block_placer import compile_placing
 from schedbed.scheduler.simulate.compiled.state import State
 from schedbed.scheduler.simulate.compiled.tables import ROWS, make_state
-from schedbed.scheduler.simulate.row_frames import Column, put_columns
+from schedbed.scheduler.simulate.row_frames import Column, are_shared, put_columns, put_ranges
 from schedbed.scheduler.simulate.setup import Stuck
 from schedbed.scheduler.simulate.simulation import OnProgress, Simulation
 from schedbed.tasks.specs import TaskKind, task_id
@@ -57,18 +57,26 @@ class _CompiledRun:
         self._splits = columns.splits_of(simulation.jobs)
         self._slack = len(simulation.jobs) + len(state.launched) + 8
         self._attempts = self._jobs = 0
+        self._shares_attempts = are_shared(simulation.rows, len(state.tasks))
         self._plans: dict[int, AttemptPlan] = {}
 
     def run(self, on_progress: OnProgress | None) -> None:
         """Run the simulation to its end. Raises Stuck if jobs wait and no event is left.
 
-        A thread writes the rows, which takes about as long as the loop.
+        A thread writes the rows, which takes about as long as the loop. If the receiver can make them in several
+        processes, the rows of attempts are left for the end.
         """
         for node in self._simulation.nodes:
             node.up = True
         with RowThread() as thread:
-            self._loop(thread, on_progress)
+            try:
+                self._loop(thread, on_progress)
+            except BaseException:
+                self._hand_on_attempts(thread, every=True)
+                raise
             thread.finish()
+        if self._shares_attempts:
+            self._share_attempts()
         for node, timers in zip(self._simulation.nodes, self._state.nodes["timers"].tolist(), strict=True):
             node.timers = timers
         del self._state, self._said, self._splits  # The rows that are left may take as much memory.
@@ -80,7 +88,7 @@ class _CompiledRun:
             if not is_cached():
                 compile_placing()
                 note_cached()
-            self._store_files()
+            self._store_files(thread)
             if outcome == NEEDS_BLOCK:
                 self._find_targets()
                 continue
@@ -97,14 +105,17 @@ class _CompiledRun:
             if outcome != GOES_ON:
                 return
 
-    def _store_files(self) -> None:
-        """Apply the recorded changes of output files at the simulated NameNode."""
+    def _store_files(self, thread: RowThread) -> None:
+        """Apply the recorded changes of output files at the simulated NameNode.
+
+        Without contention, `thread` does this, since the loop does not depend on it.
+        """
         state, simulation = self._state, self._simulation
         storage, nodes = simulation.storage, simulation.nodes
         steps = state.file_rows[: int(state.num.n_files)]
         state.num.n_files = 0
         if not simulation.setup.contention:
-            self._write_files(steps[steps["step"] == names.WRITTEN])
+            thread.do(partial(self._write_files, steps[steps["step"] == names.WRITTEN]))
             return
         for at_s, number, step in zip(
             steps["t"].tolist(), steps["number"].tolist(), steps["step"].tolist(), strict=True
@@ -227,18 +238,29 @@ class _CompiledRun:
             self._put(thread, "heartbeats", partial(columns.heartbeats, beats, said, decision_s))
             state.heartbeat_rows[: heartbeats - count] = state.heartbeat_rows[count:heartbeats]
             num.n_heartbeats = heartbeats - count
-        ended = int(num.n_attempts)
-        if not every:
-            ended -= (ended - self._attempts) % ROWS
-        for low in range(self._attempts, ended, ROWS):
-            which = state.attempt_rows[low : min(ended, low + ROWS)]
-            self._put(thread, "attempts", partial(columns.attempts, state, said, self._splits, which))
-        self._attempts = ended
+        if not self._shares_attempts:
+            self._hand_on_attempts(thread, every=every)
         over = state.job_rows[self._jobs : int(num.n_jobs)]
         if len(over):
             made = columns.job_rows(state, self._simulation.jobs, over, self._splits[1])
             thread.do(partial(self._put_jobs, made))
         self._jobs = int(num.n_jobs)
+
+    def _hand_on_attempts(self, thread: RowThread, *, every: bool) -> None:
+        """Let the thread write the rows of new ended attempts, only whole groups of `ROWS` without `every`."""
+        state, ended = self._state, int(self._state.num.n_attempts)
+        if not every:
+            ended -= (ended - self._attempts) % ROWS
+        for low in range(self._attempts, ended, ROWS):
+            which = state.attempt_rows[low : min(ended, low + ROWS)]
+            self._put(thread, "attempts", partial(columns.attempts, state, self._said, self._splits, which))
+        self._attempts = ended
+
+    def _share_attempts(self) -> None:
+        """Write the rows of all ended attempts."""
+        which = self._state.attempt_rows[: int(self._state.num.n_attempts)]
+        rows = columns.AttemptRanges(self._state, self._said, self._splits, which)
+        put_ranges(self._simulation.rows, "attempts", rows)
 
     def _put_jobs(self, made: Iterable[JobRow]) -> None:
         for row in made:

@@ -26,6 +26,7 @@ from schedbed.deploy.simulated.simulated_runs import HistoryRows
 from schedbed.scheduler.history import History, read_tables
 from schedbed.scheduler.part_merge import merge
 from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.simulate.row_frames import RowRanges, as_rows
 from schedbed.scheduler.simulate.setup import Setup, Stragglers, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.chance import Coin, chance
@@ -338,6 +339,46 @@ def test_columns_make_the_same_tables_as_rows(tmp_path: Path) -> None:
     for table, frame in one.items():
         pd.testing.assert_frame_equal(frame, other[table])
     assert len(one["attempts"]) > 10
+
+
+class SharedTape(Tape):
+    """A sink that makes rows in two ranges, the second one first, as if in two processes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shared: list[str] = []
+
+    def shares(self, count: int) -> bool:
+        return count > 1
+
+    def ranges(self, table: str, rows: RowRanges) -> None:
+        middle, count = len(rows) // 2, len(rows)
+        later, first = (
+            [row for data in rows.between(low, high) for row in as_rows(table, data)]
+            for low, high in ((middle, count), (0, middle))
+        )
+        self.shared.append(table)
+        self.rows[table[:-1]] += first + later
+
+
+def test_rows_of_attempts_made_in_ranges_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "ROW_GROUP_ROWS", 4)
+    known, tape = Tape(), SharedTape()
+    assert run(Simulation(story(5, "delay"), known)) is run(Simulation(story(5, "delay"), tape)) is None
+    assert tape.shared == ["attempts", "blocks"]
+    assert tape.text() == known.text() and len(tape.rows["attempt"]) > 10
+
+
+def test_an_interrupted_run_keeps_the_rows_of_attempts_that_were_left_for_its_end() -> None:
+    def interrupt(_: Simulation) -> None:
+        raise KeyboardInterrupt
+
+    known, tape = Tape(), SharedTape()
+    run(Simulation(story(5, "delay"), known))
+    with pytest.raises(KeyboardInterrupt):
+        run(Simulation(story(5, "delay"), tape), interrupt)
+    assert tape.shared == []
+    assert tape.text("attempt") == known.text("attempt")
 
 
 def compare_all() -> None:
