@@ -97,6 +97,20 @@ def _where(error: Exception) -> str:
     return f"{text} ({Path(place.filename).name}, line {place.lineno})"
 
 
+def _with_tables(placed: PlacedInputs, setups: Sequence[Setup]) -> PlacedInputs:
+    """Return the placed inputs with the tables of the compiled loop, if it may run several of the `setups`.
+
+    The setups differ only in the policy and in the times of heartbeats.
+    """
+    from schedbed.scheduler.simulate.compiled.covers import why_not_policy, why_not_setup
+    from schedbed.scheduler.simulate.loading.task_tables import task_tables
+
+    covered = sum(why_not_setup(setup) is why_not_policy(setup.policy()) is None for setup in setups)
+    if covered < 2:
+        return placed
+    return placed._replace(tables=task_tables(setups[0], placed.storage, placed.jobs))
+
+
 class SimRuns:
     """All simulated runs of one command. They use one cost model, so that all policies run the same tasks.
 
@@ -202,12 +216,21 @@ class SimRuns:
     def _place_once(self, runs: Sequence[OneRun]) -> None:
         """Place the input files before the processes of the runs are forked, if all runs have the same seed.
 
-        If this fails, each run places them and reports the error.
+        If several runs may use the compiled loop, also make its tables. If either fails, each run does it and
+        reports the error.
         """
-        setup = self._setup_of(runs[0])
-        if all(self._setup_of(run).seed == setup.seed for run in runs):
-            with no_collections(), suppress(Exception):
-                self._placed = place_inputs(setup)
+        setups = [self._setup_of(run) for run in runs]
+        if any(setup.seed != setups[0].seed for setup in setups):
+            return
+        shipped = [
+            setup
+            for run, setup in zip(runs, setups, strict=True)
+            if run.choice.make is None and not run.is_of_file
+        ]
+        with no_collections(), suppress(Exception):
+            self._placed = place_inputs(setups[0])
+            if self._loop.tries and len(shipped) > 1:
+                self._placed = _with_tables(self._placed, shipped)
 
     def _setup_of(self, run: OneRun) -> Setup:
         inputs = self._inputs

@@ -163,3 +163,7 @@ class Statistics:
 class Stuck(Exception):
     """Raised when a simulation cannot end: jobs wait, but no event is left, or all nodes are down and none
     will return."""
+
+
+class NotCovered(Exception):
+    """Raised for a simulation that the compiled loop does not support. The message contains the reason."""

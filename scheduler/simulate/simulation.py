@@ -64,7 +64,7 @@ class Simulation:
             for index, spec in enumerate(setup.cluster.nodes)
         ]
         self.node_by_name = {node.spec.node: node for node in self.nodes}
-        self.storage, self._jobs = placed
+        self.storage, self._jobs, self.task_tables = placed
         self.storage.alive = self.is_alive
         self.emulation = (setup.emulation or make_emulation)(setup, self.storage)
         self.faults = Faults(self, setup.faults)

@@ -42,7 +42,7 @@ CHOSEN_BY_NAME: dict[str, tuple[int, str]] = {
     "scheduler/policy.py": (2, HOOK),
     "scheduler/simulate/compiled/contended/flow_arrays.py": (1, FIELD),
     "scheduler/simulate/compiled/covers.py": (2, FIELD),
-    "scheduler/simulate/compiled/tables.py": (1, FIELD),
+    "scheduler/simulate/loading/task_tables.py": (1, FIELD),
     "scheduler/simulate/row_frames.py": (1, FIELD),
     "tasks/discover.py": (1, IMPORT),
     "tasks/own/user_class.py": (2, IMPORT),

@@ -18,8 +18,6 @@ i8 = Annotated[int, "i8"]
 i4 = Annotated[int, "i4"]
 i1 = Annotated[int, "i1"]
 
-CACHE_LINE_BYTES = 64
-
 Values = npt.NDArray[Any]
 """A column of a table or a slice of a line, as a numpy array."""
 
@@ -95,12 +93,9 @@ def dtype_of(kind: type[Record]) -> np.dtype[Any]:
 def records(count: int, kind: type[R]) -> Table[R]:
     """Return a table of `count` rows of the record class `kind`, filled with zeros.
 
-    The table has at least one row, even if `count` is 0. It begins at a line of the CPU's cache.
+    The table has at least one row, even if `count` is 0.
     """
-    row, count = dtype_of(kind), max(1, count)
-    space = np.zeros(count * row.itemsize + CACHE_LINE_BYTES, np.uint8)
-    begin = -space.ctypes.data % CACHE_LINE_BYTES
-    return cast("Table[R]", space[begin : begin + count * row.itemsize].view(row).view(np.recarray))
+    return cast("Table[R]", np.zeros(max(1, count), dtype_of(kind)).view(np.recarray))
 
 
 def record_grid(rows: int, columns: int, kind: type[R]) -> TableGrid[R]:

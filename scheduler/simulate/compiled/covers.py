@@ -32,10 +32,6 @@ ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair"), ("greedy", "delay"), ("slots"
 """The compiled versions of each axis, by the names in the attribute `compiled_as` of axes."""
 
 
-class NotCovered(Exception):
-    """Raised for a simulation that the compiled loop does not support. The message contains the reason."""
-
-
 def why_not(simulation: Simulation) -> str | None:
     """Return the reason why the compiled loop cannot run the simulation, or None if no reason was found.
 
@@ -43,13 +39,9 @@ def why_not(simulation: Simulation) -> str | None:
     the costs and the inputs of tasks.
     """
     setup = simulation.setup
-    for field in fields(Setup):
-        if field.name not in KNOWN and field.name not in OF_NO_ACCOUNT:
-            default = field.default if field.default is not MISSING else None
-            if field.default_factory is not MISSING:
-                default = field.default_factory()
-            if getattr(setup, field.name) != default and getattr(setup, field.name) not in ((), []):
-                return f"{field.name} is set"
+    why = why_not_setup(setup)
+    if why is not None:
+        return why
     if not simulation.nodes or len(simulation.node_by_name) < len(simulation.nodes):
         return "the nodes"
     if len({job.job for job in simulation.jobs}) < len(simulation.jobs):
@@ -72,6 +64,21 @@ def why_not(simulation: Simulation) -> str | None:
     if storage.has_orders() or storage.has_replica_changes():
         return "the NameNode has orders"
     return why_not_policy(simulation.master.policy)
+
+
+def why_not_setup(setup: Setup) -> str | None:
+    """Return which field of the setup the compiled loop does not support, or None if all are supported.
+
+    The policy is not checked.
+    """
+    for field in fields(Setup):
+        if field.name not in KNOWN and field.name not in OF_NO_ACCOUNT:
+            default = field.default if field.default is not MISSING else None
+            if field.default_factory is not MISSING:
+                default = field.default_factory()
+            if getattr(setup, field.name) != default and getattr(setup, field.name) not in ((), []):
+                return f"{field.name} is set"
+    return None
 
 
 class Forms(NamedTuple):

@@ -106,11 +106,7 @@ class StageEntry(Record):
 
 
 class TaskEntry(Record):
-    """A task and its only attempt.
-
-    The first fields, up to `locality`, take 64 bytes, a line of the CPU's cache. They are all that heartbeats
-    and the end of a map read. The record takes two lines.
-    """
+    """A task and its only attempt. The first fields, up to `locality`, are those that heartbeats read."""
 
     job: i4
     cost: i4

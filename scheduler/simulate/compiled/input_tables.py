@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from operator import is_
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.scheduler.simulate.compiled import entity_records as plain
 from schedbed.scheduler.simulate.compiled.arrays import Arrays, Table, Values, records
-from schedbed.scheduler.simulate.compiled.covers import NotCovered
 from schedbed.scheduler.simulate.compiled.state import NO_JOB
 from schedbed.scheduler.simulate.placed_files import PlacedFile, PlacedSplits
+from schedbed.scheduler.simulate.setup import NotCovered, Setup
+from schedbed.scheduler.simulate.storage import Storage
 from schedbed.tasks.specs import JobSpec, NodeId, Split
-
-if TYPE_CHECKING:
-    from schedbed.scheduler.simulate.simulation import Simulation
-
 
 REPLICAS_AT_ONCE = 1 << 20
 """The number of replicas that are sorted at a time, to save memory."""
@@ -31,11 +29,11 @@ class Inputs:
     All are kept as arrays, one for each call of `add`.
     """
 
-    def __init__(self, simulation: Simulation) -> None:
-        self._node = {node.spec.node: node.index for node in simulation.nodes}
-        self._replicas = simulation.storage.replicas_of
+    def __init__(self, setup: Setup, storage: Storage) -> None:
+        self._node = {node.node: index for index, node in enumerate(setup.cluster.nodes)}
+        self._replicas = storage.replicas_of
         # Jobs with splits of their own may say where blocks are.
-        self._are_placed = not any(isinstance(job, JobSpec) for job in simulation.setup.jobs)
+        self._are_placed = not any(isinstance(job, JobSpec) for job in setup.jobs)
         self._place_of = np.zeros(0, np.int32)  # By a placed file's number of a node.
         self._hosts: list[Values] = []
         self._host_counts: list[Values] = []
@@ -126,24 +124,24 @@ class _Groups(NamedTuple):
 
 
 def near_tables(
-    simulation: Simulation, jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], hosts: Values
+    nodes: Sequence[NodeSpec], jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], hosts: Values
 ) -> Arrays:
     """Return the fields `near` and `near_task` of the state.
 
     The groups of `near` have the maps of one job with input on the same node, or in the same rack. Stores the
     range of each job's groups in `jobs`. `hosts` is the field `host` of the state.
     """
-    racks, rack_of = racks_of_nodes(simulation)
+    racks, rack_of = racks_of_nodes(nodes)
     by_host: list[_Groups] = []
     by_rack: list[_Groups] = []
     for first, end in _task_ranges(jobs, tasks):
         counts = tasks["hosts_end"][first:end] - tasks["hosts_at"][first:end]
         maps = np.repeat(np.arange(first, end, dtype=np.int32), counts)
-        nodes = hosts[int(tasks["hosts_at"][first]) : int(tasks["hosts_end"][end - 1])]
-        maps, nodes = maps[nodes >= 0], nodes[nodes >= 0]
+        where = hosts[int(tasks["hosts_at"][first]) : int(tasks["hosts_end"][end - 1])]
+        maps, where = maps[where >= 0], where[where >= 0]
         owners = tasks["job"][maps].astype(np.int64)
-        by_host.append(_grouped(owners, nodes, len(rack_of), maps))
-        by_rack.append(_grouped(owners, rack_of[nodes], racks, maps))
+        by_host.append(_grouped(owners, where, len(rack_of), maps))
+        by_rack.append(_grouped(owners, rack_of[where], racks, maps))
     near = records(sum(len(groups.sizes) for groups in chain(by_host, by_rack)), plain.NearEntry)
     at = done = 0
     for name, found in (("hosts", by_host), ("racks", by_rack)):
@@ -218,8 +216,8 @@ def beside_table(
     return beside
 
 
-def racks_of_nodes(simulation: Simulation) -> tuple[int, Values]:
+def racks_of_nodes(nodes: Sequence[NodeSpec]) -> tuple[int, Values]:
     """Return the number of racks, and an array with the number of each node's rack."""
     place: dict[str, int] = {}
-    rack_of = [place.setdefault(node.spec.rack, len(place)) for node in simulation.nodes]
+    rack_of = [place.setdefault(node.rack, len(place)) for node in nodes]
     return max(1, len(place)), np.array(rack_of, np.int32)

@@ -23,7 +23,7 @@ from schedbed.scheduler.simulate.compiled.placing.block_placer import compile_pl
 from schedbed.scheduler.simulate.compiled.state import State
 from schedbed.scheduler.simulate.compiled.tables import ROWS, make_state
 from schedbed.scheduler.simulate.row_frames import Column, are_shared, put_columns, put_ranges
-from schedbed.scheduler.simulate.setup import Stuck
+from schedbed.scheduler.simulate.setup import NotCovered, Stuck
 from schedbed.scheduler.simulate.simulation import OnProgress, Simulation
 from schedbed.tasks.specs import TaskKind, task_id
 
@@ -39,7 +39,7 @@ def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | 
         return why
     try:
         begun = _CompiledRun(simulation, make_state(simulation))
-    except covers.NotCovered as error:
+    except NotCovered as error:
         return str(error)
     begun.run(on_progress)
     return None

@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from math import inf, nan
+from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.scheduler.core.core import CoreConfig
 from schedbed.scheduler.history import ROW_GROUP_ROWS
-from schedbed.scheduler.order.pools import PRIORITY_WEIGHTS, PoolSettings
+from schedbed.scheduler.order.pools import PoolSettings
 from schedbed.scheduler.policy import Composed, says
 from schedbed.scheduler.simulate.compiled import entity_records as plain
 from schedbed.scheduler.simulate.compiled.arrays import (
     Arrays,
     Ints,
     Table,
-    Values,
     record,
     record_grid,
     records,
 )
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays
-from schedbed.scheduler.simulate.compiled.covers import NotCovered
 from schedbed.scheduler.simulate.compiled.heaps import WORD
-from schedbed.scheduler.simulate.compiled.input_tables import (
-    Inputs,
-    beside_table,
-    near_tables,
-    racks_of_nodes,
-)
+from schedbed.scheduler.simulate.compiled.input_tables import beside_table, racks_of_nodes
 from schedbed.scheduler.simulate.compiled.state import DUE_EVENT, JOIN_EVENT, SHIFT, Numbers, Seconds, State
-from schedbed.scheduler.simulate.launch_plans import times
-from schedbed.scheduler.simulate.loading.slow_attempts import slow_attempts
-from schedbed.scheduler.simulate.placed_files import PlacedSplits
-from schedbed.scheduler.simulate.setup import stage_costs
-from schedbed.tasks.specs import JobSpec, TaskKind
+from schedbed.scheduler.simulate.loading.task_tables import task_tables
+from schedbed.scheduler.simulate.setup import NotCovered
+from schedbed.tasks.specs import JobSpec
 
 if TYPE_CHECKING:
     from schedbed.scheduler.locality.delay import Delay
@@ -50,85 +40,28 @@ FILES = 1 << 14
 """Number of recorded file changes after which the loop pauses."""
 
 
-class Costs:
-    """The costs of all tasks, as rows of one table. Tasks with the same `TaskCost` object share a row."""
-
-    def __init__(self) -> None:
-        self._place: dict[int, int] = {}
-        self.kept: list[TaskCost] = []
-
-    def places(self, costs: Sequence[TaskCost]) -> Iterator[int]:
-        """Return the row numbers of costs in the table. Adds a row for each new cost."""
-        keys = list(map(id, costs))
-        for key, cost in dict(zip(keys, costs, strict=True)).items():
-            if key not in self._place:
-                self._place[key] = len(self.kept)
-                self.kept.append(cost)
-        return map(self._place.__getitem__, keys)
-
-    def slower(self, places: Values, factor: float) -> Values:
-        """Return the row numbers of the costs in the rows `places` with their CPU times multiplied by
-        `factor`. Adds rows for them.
-        """
-        rows, which = np.unique(places, return_inverse=True)
-        self.kept += [times(self.kept[row], factor) for row in rows.tolist()]
-        return len(self.kept) - len(rows) + which
-
-    def table(self) -> Table[plain.CostEntry]:
-        """Return all costs as a table with one record per cost."""
-        table, kept = records(len(self.kept), plain.CostEntry), self.kept
-        for column, field in (
-            ("cpu", "cpu_s"),
-            ("sort_cpu", "sort_cpu_s"),
-            ("fetch_cpu", "fetch_cpu_s"),
-            ("fetched_byte_cpu", "fetched_byte_cpu_s"),
-            ("read", "read_bytes"),
-            ("output", "output_bytes"),
-            ("spill", "spill_bytes"),
-            ("peak", "memory_peak_bytes"),
-        ):
-            table[column][: len(kept)] = [getattr(cost, field) for cost in kept]
-        table["duration"][: len(kept)] = [
-            nan if cost.duration_s is None else cost.duration_s for cost in kept
-        ]
-        table["merges"][: len(kept)] = [cost.merges for cost in kept]
-        return table
-
-
 def make_state(simulation: Simulation) -> State:
     """Return the arrays for a simulation that has not begun.
 
     Raises NotCovered if the compiled loop cannot handle a task's cost or input.
     """
-    jobs, nodes = simulation.jobs, simulation.nodes
-    costs, inputs = Costs(), Inputs(simulation)
-    cost_of = np.concatenate(
-        [np.fromiter(costs.places(_costs(simulation, job, inputs)), np.int32) for job in jobs]
-        or [np.zeros(0, np.int32)]
-    )
-    speeds = {node.spec.core_speed for node in nodes}
-    if any(cost.core_speed is not None and speeds != {cost.core_speed} for cost in costs.kept):
-        raise NotCovered("tasks take longer on some nodes than on others")
-    _slow_down(simulation, costs, cost_of)
-    contention = simulation.setup.contention
-    if contention and (why := flow_arrays.why_not(simulation, costs.kept)):
+    jobs, nodes, contention = simulation.jobs, simulation.nodes, simulation.setup.contention
+    made = simulation.task_tables or task_tables(simulation.setup, simulation.storage, jobs)
+    if contention and (why := flow_arrays.why_not(simulation, made.costs)):
         raise NotCovered(why)
-    tasks = _tasks(jobs, cost_of, inputs)
-    job_table, stages = _jobs(jobs)
-    arrays = inputs.arrays()
-    arrays |= near_tables(simulation, job_table, tasks, arrays["host"])
+    job_table, tasks, arrays = made.jobs, made.tasks, made.inputs
     pools, pool_jobs = _pools(simulation, jobs, job_table)
     node_table, order = _nodes(simulation)
-    arrays |= _of_delay(simulation, job_table, node_table, arrays)
+    arrays = arrays | _of_delay(simulation, job_table, node_table, arrays)
     slots = sum(node.spec.map_slots + node.spec.reduce_slots for node in nodes)
     state = State(
         sec=record(Seconds),
         num=record(Numbers),
         nodes=node_table,
         jobs=job_table,
-        stages=stages,
+        stages=made.stages,
         tasks=tasks,
-        costs=costs.table(),
+        costs=made.cost_table,
         pools=pools,
         pool_stages=records(2 * len(pools), plain.PoolStageEntry),
         pool_jobs=pool_jobs,
@@ -223,63 +156,6 @@ def _array(values: list[int]) -> Ints:
     return np.array(values or [0], np.int32)
 
 
-def _costs(simulation: Simulation, job: JobSpec, inputs: Inputs) -> list[TaskCost]:
-    """Return the costs of the job's maps, then of its reduces, and add the inputs of all to `inputs`. Raises
-    NotCovered if a task exceeds its declared memory, or if the splits are numbered wrongly.
-    """
-    model = simulation.setup.costs
-    maps, reduces = (stage_costs(model, job, kind) for kind in TaskKind)
-    for costs, demand in ((maps, job.map_demand), (reduces, job.reduce_demand)):
-        limit, different = demand.memory_bytes, dict(zip(map(id, costs), costs, strict=True))
-        if any(cost.memory_peak_bytes > limit for cost in different.values()):
-            raise NotCovered(f"a task of {job.job} exceeds its memory")
-    if not isinstance(job.splits, PlacedSplits) and any(
-        split.index != place for place, split in enumerate(job.splits)
-    ):
-        raise NotCovered(f"{job.job} misnumbers its splits")
-    inputs.add(job.splits, maps, job.reduces)
-    return maps + reduces
-
-
-def _slow_down(simulation: Simulation, costs: Costs, cost_of: Values) -> None:
-    """Replace the costs of slow attempts. `cost_of` has the row number in `costs` of each task's cost."""
-    setup, stragglers = simulation.setup, simulation.setup.stragglers
-    if stragglers.share:
-        slow = slow_attempts(setup.seed, simulation.jobs, stragglers.share)
-        cost_of[slow] = costs.slower(cost_of[slow], stragglers.factor)
-
-
-def _tasks(jobs: Sequence[JobSpec], cost_of: Values, inputs: Inputs) -> Table[plain.TaskEntry]:
-    count = len(cost_of)
-    tasks = records(count, plain.TaskEntry)
-    tasks["node"] = -1
-    if not count:
-        return tasks
-    sizes = np.array([job.maps + job.reduces for job in jobs], np.int64)
-    tasks["job"] = np.repeat(np.arange(len(jobs)), sizes)
-    tasks["cost"] = cost_of
-    shapes = np.array([(job.maps, job.reduces) for job in jobs], np.int64).ravel()
-    tasks["is_map"] = np.repeat(np.tile([1, 0], len(jobs)), shapes)
-    inputs.fill(tasks)
-    return tasks
-
-
-def _jobs(jobs: Sequence[JobSpec]) -> tuple[Table[plain.JobEntry], Table[plain.StageEntry]]:
-    table, stages = records(len(jobs), plain.JobEntry), records(2 * len(jobs), plain.StageEntry)
-    part = table[: len(jobs)]
-    part["maps"], part["reduces"] = [job.maps for job in jobs], [job.reduces for job in jobs]
-    ends = np.cumsum(part["maps"] + part["reduces"])
-    part["first"] = ends - part["maps"] - part["reduces"]
-    part["priority"] = ranks = [job.priority.rank for job in jobs]
-    part["submit"] = [job.submit_s for job in jobs]
-    part["weight"] = [PRIORITY_WEIGHTS[rank] for rank in ranks]
-    table["chain"] = -1
-    stages["total"][0::2], stages["total"][1::2] = table["maps"], table["reduces"]
-    stages["open"][0::2] = 1
-    stages["place"] = -1
-    return table, stages
-
-
 def _pools(
     simulation: Simulation, jobs: Sequence[JobSpec], table: Table[plain.JobEntry]
 ) -> tuple[Table[plain.PoolEntry], Ints]:
@@ -312,7 +188,7 @@ def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
     Sets `base_s` of each node of the simulation, the time (s) from which its heartbeat intervals count.
     """
     table = records(len(simulation.nodes), plain.NodeEntry)
-    _, rack_of = racks_of_nodes(simulation)
+    _, rack_of = racks_of_nodes(simulation.setup.cluster.nodes)
     timing = simulation.setup.timing
     part, nodes = table[: len(simulation.nodes)], simulation.nodes
     for node in nodes:

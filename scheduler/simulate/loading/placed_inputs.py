@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from schedbed.scheduler.simulate.setup import Setup
 from schedbed.scheduler.simulate.storage import Storage
 from schedbed.tasks.specs import JobSpec, id_key
 
+if TYPE_CHECKING:
+    from schedbed.scheduler.simulate.loading.task_tables import TaskTables
+
 
 class PlacedInputs(NamedTuple):
-    """A block store with the input files, and all jobs with the locations of their splits, by submit time."""
+    """A block store with the input files, and all jobs with the locations of their splits, by submit time.
+
+    `tables` are those of the compiled loop, if they were made before the simulation.
+    """
 
     storage: Storage
     jobs: list[JobSpec]
+    tables: TaskTables | None = None
 
 
 def place_inputs(setup: Setup) -> PlacedInputs:

@@ -22,10 +22,12 @@ from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
 from schedbed.cluster.virtual.latencies import NO_LATENCIES, Latencies
 from schedbed.cluster.virtual.node_model import TaskCost
+from schedbed.deploy.simulated import simulated_runs
 from schedbed.deploy.simulated.simulated_runs import HistoryRows
 from schedbed.scheduler.history import History, read_tables
 from schedbed.scheduler.part_merge import merge
 from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.simulate.loading.placed_inputs import place_inputs
 from schedbed.scheduler.simulate.row_frames import RowRanges, as_rows
 from schedbed.scheduler.simulate.setup import Setup, Stragglers, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
@@ -339,6 +341,31 @@ def test_columns_make_the_same_tables_as_rows(tmp_path: Path) -> None:
     for table, frame in one.items():
         pd.testing.assert_frame_equal(frame, other[table])
     assert len(one["attempts"]) > 10
+
+
+@pytest.mark.parametrize("number", (0, 2, 7))
+def test_tables_made_for_several_policies_beforehand_change_nothing(number: int) -> None:
+    setups = [story(100 * number + 6, policy) for policy in ("fair", POLICIES[number])]
+    placed = simulated_runs._with_tables(place_inputs(setups[0]), setups)
+    assert placed.tables is not None
+    known, tape = Tape(), Tape()
+    assert run(Simulation(setups[1], known)) is run(Simulation(setups[1], tape, placed)) is None
+    assert tape.text() == known.text() and len(tape.rows["attempt"]) > 10
+
+
+@pytest.mark.parametrize(
+    "policies, changes",
+    [
+        (("fifo",), {}),
+        (("fifo", "capacity"), {}),
+        (("fifo", "fair"), {"faults": [PlannedFault(at_s=1.0, kind="kill", nodes=("n0",))]}),
+    ],
+)
+def test_tables_that_fewer_than_two_runs_would_use_are_not_made(
+    policies: tuple[str, ...], changes: dict[str, Any]
+) -> None:
+    setups = [dataclasses.replace(story(6, policy), **changes) for policy in policies]
+    assert simulated_runs._with_tables(place_inputs(setups[0]), setups).tables is None
 
 
 class SharedTape(Tape):
