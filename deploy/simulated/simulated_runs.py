@@ -105,8 +105,8 @@ def _with_tables(placed: PlacedInputs, setups: Sequence[Setup]) -> PlacedInputs:
     from schedbed.scheduler.simulate.compiled.covers import why_not_policy, why_not_setup
     from schedbed.scheduler.simulate.loading.task_tables import task_tables
 
-    covered = sum(why_not_setup(setup) is why_not_policy(setup.policy()) is None for setup in setups)
-    if covered < 2:
+    whys = [why_not_setup(setup) or why_not_policy(setup.policy()) for setup in setups]
+    if whys.count(None) < 2:
         return placed
     return placed._replace(tables=task_tables(setups[0], placed.storage, placed.jobs))
 

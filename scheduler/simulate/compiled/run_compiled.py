@@ -72,7 +72,8 @@ class _CompiledRun:
             try:
                 self._loop(thread, on_progress)
             except BaseException:
-                self._hand_on_attempts(thread, every=True)
+                self._shares_attempts = False
+                self._hand_on(thread, every=True)
                 raise
             thread.finish()
         if self._shares_attempts:

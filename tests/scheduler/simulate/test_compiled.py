@@ -40,7 +40,7 @@ from tests.harness.simulation import MIB, NO_TIMING, Tape, simulate
 CONFIG: Any = numba_config
 CONFIG.DISABLE_JIT = "COMPILED" not in os.environ
 from schedbed.scheduler.simulate import storage  # noqa: E402
-from schedbed.scheduler.simulate.compiled import columns, input_tables  # noqa: E402
+from schedbed.scheduler.simulate.compiled import columns, input_tables, run_compiled, tables  # noqa: E402
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays  # noqa: E402
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown as enlarged  # noqa: E402
 from schedbed.scheduler.simulate.compiled.run_compiled import run  # noqa: E402
@@ -396,16 +396,25 @@ def test_rows_of_attempts_made_in_ranges_are_the_same(monkeypatch: pytest.Monkey
     assert tape.text() == known.text() and len(tape.rows["attempt"]) > 10
 
 
-def test_an_interrupted_run_keeps_the_rows_of_attempts_that_were_left_for_its_end() -> None:
-    def interrupt(_: Simulation) -> None:
-        raise KeyboardInterrupt
+def test_an_interrupted_run_keeps_the_rows_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (tables, run_compiled):
+        monkeypatch.setattr(module, "ROWS", 8)
+    pauses: list[float] = []
+
+    def interrupt(simulation: Simulation) -> None:
+        pauses.append(simulation.now_s)
+        if len(pauses) == 6:
+            raise KeyboardInterrupt
 
     known, tape = Tape(), SharedTape()
     run(Simulation(story(5, "delay"), known))
     with pytest.raises(KeyboardInterrupt):
         run(Simulation(story(5, "delay"), tape), interrupt)
     assert tape.shared == []
-    assert tape.text("attempt") == known.text("attempt")
+    for table in ("attempt", "decision", "heartbeat"):
+        kept, whole = tape.rows[table], known.rows[table]
+        assert kept == whole[: len(kept)] and 0 < len(kept) < len(whole), table
+    assert tape.rows["attempt"][-1].end <= pauses[-1]
 
 
 def compare_all() -> None:
