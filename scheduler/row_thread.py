@@ -27,6 +27,11 @@ class RowThread:
             self._waiting.popleft().result()
         self._waiting.append(self._pool.submit(call))
 
+    @property
+    def is_idle(self) -> bool:
+        """Return whether all calls have been made."""
+        return all(call.done() for call in self._waiting)
+
     def finish(self) -> None:
         """Wait until all calls have been made. Raises the error of an earlier call."""
         while self._waiting:

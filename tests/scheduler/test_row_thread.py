@@ -35,8 +35,10 @@ def test_only_a_few_calls_wait() -> None:
         given.set()
 
     with RowThread() as thread:
+        assert thread.is_idle
         thread.do(slow)
         begun.wait()
+        assert not thread.is_idle
         giver = threading.Thread(target=give)
         giver.start()
         assert not given.wait(0.2)

@@ -64,7 +64,7 @@ class _CompiledRun:
         """Run the simulation to its end. Raises Stuck if jobs wait and no event is left.
 
         A thread writes the rows, which takes about as long as the loop. If the receiver can make them in several
-        processes, the rows of attempts are left for the end.
+        processes, the rows of attempts for which the thread has no time are left for the end.
         """
         for node in self._simulation.nodes:
             node.up = True
@@ -86,6 +86,7 @@ class _CompiledRun:
     def _loop(self, thread: RowThread, on_progress: OnProgress | None) -> None:
         while True:
             outcome = run_loop(self._state, self._slack)
+            has_time = thread.is_idle
             if not is_cached():
                 compile_placing()
                 note_cached()
@@ -96,7 +97,7 @@ class _CompiledRun:
             if outcome == NEEDS_ROOM:
                 self._state = grown(self._state)
                 continue
-            self._hand_on(thread, every=outcome != GOES_ON)
+            self._hand_on(thread, every=outcome != GOES_ON, has_time=has_time)
             self._tell()
             if on_progress is not None:
                 on_progress(self._simulation)
@@ -216,12 +217,12 @@ class _CompiledRun:
             block_bytes=blocks.size_bytes,
         )
 
-    def _hand_on(self, thread: RowThread, *, every: bool) -> None:
+    def _hand_on(self, thread: RowThread, *, every: bool, has_time: bool = False) -> None:
         """Let the thread write new rows of decisions, heartbeats, attempts and jobs to the output tables.
 
         Without `every`, only whole groups of `ROWS` rows are written, so that the receiver need not join the
         rows of several pauses. Decisions and heartbeats are copied, since the loop writes over them. Records
-        of tasks and jobs that have ended do not change.
+        of tasks and jobs that have ended do not change. `has_time`: the thread had written all earlier rows.
         """
         state, said, num = self._state, self._said, self._state.num
         decided, heartbeats = int(num.n_decisions), int(num.n_heartbeats)
@@ -241,25 +242,32 @@ class _CompiledRun:
             num.n_heartbeats = heartbeats - count
         if not self._shares_attempts:
             self._hand_on_attempts(thread, every=every)
+        elif has_time and not every:
+            self._hand_on_attempts(thread, every=False, groups=1)
         over = state.job_rows[self._jobs : int(num.n_jobs)]
         if len(over):
             made = columns.job_rows(state, self._simulation.jobs, over, self._splits[1])
             thread.do(partial(self._put_jobs, made))
         self._jobs = int(num.n_jobs)
 
-    def _hand_on_attempts(self, thread: RowThread, *, every: bool) -> None:
-        """Let the thread write the rows of new ended attempts, only whole groups of `ROWS` without `every`."""
+    def _hand_on_attempts(self, thread: RowThread, *, every: bool, groups: int | None = None) -> None:
+        """Let the thread write the rows of new ended attempts, only whole groups of `ROWS` without `every`.
+
+        `groups` is the largest number of groups, any number if None.
+        """
         state, ended = self._state, int(self._state.num.n_attempts)
         if not every:
             ended -= (ended - self._attempts) % ROWS
+        if groups is not None:
+            ended = min(ended, self._attempts + groups * ROWS)
         for low in range(self._attempts, ended, ROWS):
             which = state.attempt_rows[low : min(ended, low + ROWS)]
             self._put(thread, "attempts", partial(columns.attempts, state, self._said, self._splits, which))
         self._attempts = ended
 
     def _share_attempts(self) -> None:
-        """Write the rows of all ended attempts."""
-        which = self._state.attempt_rows[: int(self._state.num.n_attempts)]
+        """Write the rows of all ended attempts that the thread has not written."""
+        which = self._state.attempt_rows[self._attempts : int(self._state.num.n_attempts)]
         rows = columns.AttemptRanges(self._state, self._said, self._splits, which)
         put_ranges(self._simulation.rows, "attempts", rows)
 

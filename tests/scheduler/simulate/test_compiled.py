@@ -24,7 +24,8 @@ from schedbed.cluster.virtual.latencies import NO_LATENCIES, Latencies
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.deploy.simulated import simulated_runs
 from schedbed.deploy.simulated.simulated_runs import HistoryRows
-from schedbed.scheduler.history import History, read_tables
+from schedbed.scheduler import row_thread
+from schedbed.scheduler.history import History, places_of, read_tables
 from schedbed.scheduler.part_merge import merge
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.simulate.loading.placed_inputs import place_inputs
@@ -374,6 +375,7 @@ class SharedTape(Tape):
     def __init__(self) -> None:
         super().__init__()
         self.shared: list[str] = []
+        self.in_ranges: dict[str, int] = {}
 
     def shares(self, count: int) -> bool:
         return count > 1
@@ -385,15 +387,24 @@ class SharedTape(Tape):
             for low, high in ((middle, count), (0, middle))
         )
         self.shared.append(table)
+        self.in_ranges[table] = count
         self.rows[table[:-1]] += first + later
 
 
-def test_rows_of_attempts_made_in_ranges_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_idle", [False, True])
+def test_rows_of_attempts_made_in_ranges_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, *, is_idle: bool
+) -> None:
+    """The thread writes some rows of attempts if it has time, and the ranges have the others."""
     monkeypatch.setattr(columns, "ROW_GROUP_ROWS", 4)
+    for module in (tables, run_compiled):
+        monkeypatch.setattr(module, "ROWS", 8)
+    monkeypatch.setattr(row_thread.RowThread, "is_idle", is_idle)
     known, tape = Tape(), SharedTape()
     assert run(Simulation(story(5, "delay"), known)) is run(Simulation(story(5, "delay"), tape)) is None
     assert tape.shared == ["attempts", "blocks"]
-    assert tape.text() == known.text() and len(tape.rows["attempt"]) > 10
+    assert tape.text() == known.text()
+    assert (tape.in_ranges["attempts"] < len(tape.rows["attempt"])) == is_idle
 
 
 def test_an_interrupted_run_keeps_the_rows_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -414,7 +425,8 @@ def test_an_interrupted_run_keeps_the_rows_until_then(monkeypatch: pytest.Monkey
     for table in ("attempt", "decision", "heartbeat"):
         kept, whole = tape.rows[table], known.rows[table]
         assert kept == whole[: len(kept)] and 0 < len(kept) < len(whole), table
-    assert tape.rows["attempt"][-1].end <= pauses[-1]
+    [end] = places_of("attempts", "end")
+    assert tape.rows["attempt"][-1][end] <= pauses[-1]
 
 
 def compare_all() -> None:
