@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +17,7 @@ from schedbed.deploy.options import RunOptions, no_interrupts, run_order
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.side_by_side import SideWork, all_cores, side_by_side
-from schedbed.deploy.simulated.compile_ahead import LoopChoice, choose_loop, effort_of
+from schedbed.deploy.simulated.compile_ahead import Effort, LoopChoice, choose_loop, effort_of
 from schedbed.deploy.simulated.one_run import HistoryRows, OneRun, RowTarget, SentRows, SimulationEnd
 from schedbed.deploy.simulated.shared_inputs import SharedInputs
 from schedbed.deploy.simulated.task_costs import costs_of
@@ -171,7 +171,7 @@ class SimRuns:
             efforts = {choice.spec: effort_of(choice, scenario) for choice in scenario.policies}
             long_first = sorted(runs, key=lambda run: -efforts[run.choice.spec])
             try:
-                self._run_at_once(long_first, at_once, NEEDS_BYTES + NEEDS_A_TASK_BYTES * tasks)
+                self._run_at_once(long_first, efforts, at_once, NEEDS_BYTES + NEEDS_A_TASK_BYTES * tasks)
             finally:
                 _sort_records(record, runs)
 
@@ -193,11 +193,13 @@ class SimRuns:
                 self._simulate_here(run)
         self._loop.end()
 
-    def _run_at_once(self, runs: Sequence[OneRun], at_once: int, needs_bytes: int) -> None:
+    def _run_at_once(
+        self, runs: Sequence[OneRun], efforts: Mapping[str, Effort], at_once: int, needs_bytes: int
+    ) -> None:
         """Simulate the runs, each in a separate process on this host or on a host of the Ray cluster.
 
-        `at_once` is the number of processes of this host at a time. `needs_bytes` is the expected memory of
-        each.
+        `efforts` are those of the policies. `at_once` is the number of processes of this host at a time.
+        `needs_bytes` is the expected memory of each.
         """
         options = self._options
         if options.address is not None:
@@ -208,29 +210,26 @@ class SimRuns:
         import fastparquet  # noqa: F401  # once, here, instead of in each process
 
         self._loop = choose_loop(self._inputs.scenario, at_once)
-        self._place_once(runs)
+        self._place_once(runs, efforts)
         self._run_apart(runs, at_once, needs_bytes)
         self._placed = None
         self._loop.end()
 
-    def _place_once(self, runs: Sequence[OneRun]) -> None:
+    def _place_once(self, runs: Sequence[OneRun], efforts: Mapping[str, Effort]) -> None:
         """Place the input files before the processes of the runs are forked, if all runs have the same seed.
 
-        If several runs may use the compiled loop, also make its tables. If either fails, each run does it and
-        reports the error.
+        If several runs may use the compiled loop, by the `efforts` of their policies, also make its tables. If
+        either fails, each run does it and reports the error.
         """
         setups = [self._setup_of(run) for run in runs]
         if any(setup.seed != setups[0].seed for setup in setups):
             return
-        shipped = [
-            setup
-            for run, setup in zip(runs, setups, strict=True)
-            if run.choice.make is None and not run.is_of_file
-        ]
         with no_collections(), suppress(Exception):
             self._placed = place_inputs(setups[0])
-            if self._loop.tries and len(shipped) > 1:
-                self._placed = _with_tables(self._placed, shipped)
+            if self._loop.tries:
+                known = zip(runs, setups, strict=True)
+                short = [setup for run, setup in known if efforts[run.choice.spec] < Effort.LONG]
+                self._placed = _with_tables(self._placed, short)
 
     def _setup_of(self, run: OneRun) -> Setup:
         inputs = self._inputs

@@ -374,7 +374,6 @@ class SharedTape(Tape):
 
     def __init__(self) -> None:
         super().__init__()
-        self.shared: list[str] = []
         self.in_ranges: dict[str, int] = {}
 
     def shares(self, count: int) -> bool:
@@ -386,7 +385,6 @@ class SharedTape(Tape):
             [row for data in rows.between(low, high) for row in as_rows(table, data)]
             for low, high in ((middle, count), (0, middle))
         )
-        self.shared.append(table)
         self.in_ranges[table] = count
         self.rows[table[:-1]] += first + later
 
@@ -402,7 +400,7 @@ def test_rows_of_attempts_made_in_ranges_are_the_same(
     monkeypatch.setattr(row_thread.RowThread, "is_idle", is_idle)
     known, tape = Tape(), SharedTape()
     assert run(Simulation(story(5, "delay"), known)) is run(Simulation(story(5, "delay"), tape)) is None
-    assert tape.shared == ["attempts", "blocks"]
+    assert list(tape.in_ranges) == ["attempts", "blocks"]
     assert tape.text() == known.text()
     assert (tape.in_ranges["attempts"] < len(tape.rows["attempt"])) == is_idle
 
@@ -421,7 +419,7 @@ def test_an_interrupted_run_keeps_the_rows_until_then(monkeypatch: pytest.Monkey
     run(Simulation(story(5, "delay"), known))
     with pytest.raises(KeyboardInterrupt):
         run(Simulation(story(5, "delay"), tape), interrupt)
-    assert tape.shared == []
+    assert tape.in_ranges == {}
     for table in ("attempt", "decision", "heartbeat"):
         kept, whole = tape.rows[table], known.rows[table]
         assert kept == whole[: len(kept)] and 0 < len(kept) < len(whole), table
