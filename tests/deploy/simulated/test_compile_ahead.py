@@ -78,8 +78,9 @@ def test_parallel_runs_and_runs_without_contention_end_sooner(started: list[str]
         (COMPILED_TASKS, {"policies": ["ras"]}),
         (COMPILED_TASKS, {"framework": "hadoop1"}),
         (COMPILED_TASKS, {"faults": [{"at": "9s", "slow": "n1", "cpu": 0.2}]}),
+        (COMPILED_TASKS, {"speculation": "late"}),
     ],
-    ids=["small", "objects", "not compiled", "framework", "faults"],
+    ids=["small", "objects", "not compiled", "framework", "faults", "speculation"],
 )
 def test_runs_that_never_use_the_loop_compile_nothing(
     started: list[str], maps: int, given: dict[str, Any]
