@@ -6,6 +6,7 @@ which every reader turns back into texts.
 
 from __future__ import annotations
 
+import copy
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -27,7 +28,11 @@ def is_coded(column: pd.Series) -> bool:
 
 def plain_texts(data: pd.DataFrame) -> pd.DataFrame:
     """Return the data with each categorical column as a column of texts."""
-    return data.astype({name: "str" for name in data.columns if is_coded(data[name])})
+    import pandas as pd
+
+    kinds = zip(data.columns, data.dtypes, strict=True)
+    coded = {name: "str" for name, kind in kinds if isinstance(kind, pd.CategoricalDtype)}
+    return data.astype(coded) if coded else data
 
 
 def used_texts(data: pd.DataFrame) -> pd.DataFrame:
@@ -46,6 +51,8 @@ def joined(frames: Sequence[pd.DataFrame], *, in_order: bool = False) -> pd.Data
 
     if len(frames) == 1 and not in_order:
         return frames[0]
+    if len(frames) == 1 and not any(isinstance(kind, pd.CategoricalDtype) for kind in frames[0].dtypes):
+        return frames[0].reset_index(drop=True)
     made: dict[str, pd.Series | pd.Categorical] = {}
     for name in frames[0].columns:
         columns = [data[name] for data in frames]
@@ -148,6 +155,8 @@ def coded_alike(group: pd.DataFrame) -> pd.DataFrame:
 
     The texts of a categorical column are sorted, and each occurs. A group with few rows has none.
     """
+    if len(group) < CODED_ROWS:
+        return plain_texts(group)
     made: dict[str, pd.Series] = {}
     for name, column in group.items():
         if is_coded(column) or str(column.dtype) == "str":
@@ -157,9 +166,9 @@ def coded_alike(group: pd.DataFrame) -> pd.DataFrame:
 
 
 def _repeats(column: pd.Series) -> bool:
-    """Return whether a column has many rows, and most texts of some evenly chosen rows occur more than once."""
+    """Return whether most texts of some evenly chosen rows of a column occur more than once."""
     sample = column.iloc[:: max(1, len(column) // SAMPLED)]
-    return len(column) >= CODED_ROWS and 2 * sample.nunique() <= len(sample)
+    return 2 * sample.nunique() <= len(sample)
 
 
 def _in_order(column: pd.Series) -> pd.Series:
@@ -201,10 +210,7 @@ class TableFile:
     def __init__(self, path: Path, like: pd.DataFrame) -> None:
         from fastparquet import writer
 
-        texts = plain_texts(like.iloc[:0])
-        self._about = writer.make_metadata(
-            texts, has_nulls=True, object_encoding="infer", cols_dtype=str(texts.columns.dtype)
-        )
+        self._about = _about(like)
         self._groups: list[Any] = []
         self._file = SummedFile(path)
         self._file.write(writer.MARKER)
@@ -246,6 +252,23 @@ class TableFile:
                 if column.meta_data.dictionary_page_offset is not None:
                     column.meta_data.dictionary_page_offset += shift
             self._groups.append(group)
+
+
+_ABOUT: dict[tuple[tuple[str, str], ...], Any] = {}
+"""The results of `_about` by the names and types of the columns, since each takes many milliseconds."""
+
+
+def _about(like: pd.DataFrame) -> Any:
+    """Return what the end of a Parquet file says about columns like those of `like`, for a file without rows."""
+    key = tuple(zip(like.columns, map(str, like.dtypes), strict=True))
+    if key not in _ABOUT:
+        from fastparquet import writer
+
+        texts = plain_texts(like.iloc[:0])
+        _ABOUT[key] = writer.make_metadata(
+            texts, has_nulls=True, object_encoding="infer", cols_dtype=str(texts.columns.dtype)
+        )
+    return copy.copy(_ABOUT[key])
 
 
 def checked_groups(path: Path) -> tuple[list[Any], bytes]:

@@ -363,9 +363,12 @@ def _plain(column: pd.Series, kind: str) -> pd.Series:
 
     A categorical column of texts is not converted.
     """
-    if kind == INT:
-        return column.astype("Int64" if column.isna().any() else "int64")
     if kind == STR and is_coded(column):
+        return column
+    have = column.dtype.name
+    if kind == INT:
+        kind = "int64" if have == "int64" or not column.isna().any() else "Int64"
+    if have == kind:
         return column
     return column.astype(kind)  # type: ignore[call-overload]
 

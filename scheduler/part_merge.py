@@ -70,7 +70,8 @@ def _merge_table(table: str, folder: Path, target: Path) -> list[str]:
     Return the names of the unreadable part files.
 
     The file depends only on the rows of each run, not on how they were divided into part files or stored
-    there. A run with at least ROW_GROUP_ROWS rows begins a new group, so that its part files can be copied.
+    there. A run with at least ROW_GROUP_ROWS rows begins a new group, so that its part files can be copied. So
+    can the only part file of a table.
     """
     broken = sorted(f"{table}/{torn.name}" for torn in folder.glob("*.tmp"))
     groups = AlikeGroups(history.ROW_GROUP_ROWS)
@@ -82,9 +83,11 @@ def _merge_table(table: str, folder: Path, target: Path) -> list[str]:
             if sum(counts.values()) >= history.ROW_GROUP_ROWS:
                 _add_all(out, groups.rest())
             for part, rows in counts.items():
-                is_group = rows == history.ROW_GROUP_ROWS and not len(groups)
+                is_whole = rows == history.ROW_GROUP_ROWS or (
+                    rows < history.ROW_GROUP_ROWS and len(parts) == 1
+                )
                 try:
-                    data = checked_groups(part) if is_group else _read(part, table)
+                    data = checked_groups(part) if is_whole and not len(groups) else _read(part, table)
                 except Exception:  # A damaged file can fail anywhere inside the reader.
                     broken.append(f"{table}/{part.name}")
                     continue

@@ -131,10 +131,13 @@ class Recorded:
     ) -> pd.DataFrame:
         """Return the rows of a table for one policy and repeat, with categorical columns if it is large.
 
-        The table of jobs has none. `columns` and `keep` are as in `read_table`.
+        The table of jobs, which has none, is not read again and can have rows of other runs. `columns` and `keep`
+        are as in `read_table`.
         """
+        if table == "jobs":
+            return self._jobs[table]
         groups = list(self._groups_of(table, key))
-        return read_table(self._out, table, key, groups, columns=columns, coded=table != "jobs", keep=keep)
+        return read_table(self._out, table, key, groups, columns=columns, coded=True, keep=keep)
 
     def _groups_of(self, table: str, key: Key) -> dict[int, int]:
         if table not in self._groups:

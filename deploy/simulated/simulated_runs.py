@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 BAD_JOBS_SHOWN = 20
 LIVE_TIMING = Timing(begin_s=0.012)
 """The timing measured in live runs: first heartbeats are answered about 16 ms after the clock starts."""
+COLLECTED_TASKS = 10_000
+"""The least number of tasks for which what earlier simulations have left is removed first, in 0.1 s."""
 NEEDS_BYTES, NEEDS_A_TASK_BYTES = 150 << 20, 3 << 10
 """The expected memory of a simulation (fixed, and per task) until one has been measured."""
 Show = Callable[[float, int], None]
@@ -292,7 +294,8 @@ class SimRuns:
         choice, rows = run.choice, HistoryRows(target, run, at_once)
         simulation: Simulation | None = None
         try:
-            gc.collect()
+            if sum(job.maps + job.reduces for job in self._inputs.scenario.jobs) >= COLLECTED_TASKS:
+                gc.collect()
             with no_collections():
                 simulation = Simulation(self._setup_of(run), rows, self._placed)
                 self._run(simulation, show)

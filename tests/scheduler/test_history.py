@@ -208,5 +208,19 @@ def test_whole_groups_of_a_large_run_are_copied_and_a_damaged_one_is_left_out(
     assert list(read_table(tmp_path / "torn", "jobs")["policy"]) == ["a"] * 3 + ["b"] * 6 + ["c"] * 2
 
 
+def test_the_only_part_file_of_a_table_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [job(f"job_{number:04d}", deadline=None if number % 2 else 7.0) for number in range(5)]
+    for folder, parts in (("several", [rows[:2], rows[2:]]), ("only", [rows])):
+        for part in parts:
+            history = History(tmp_path / folder, "a", 0)
+            history.append("jobs", part)
+            history.close()
+    assert merge(tmp_path / "several") == []
+    monkeypatch.setattr("schedbed.scheduler.part_merge._read", None)
+    assert merge(tmp_path / "only") == []
+    several, only = ((tmp_path / name / "jobs.parquet").read_bytes() for name in ("several", "only"))
+    assert several == only
+
+
 def _groups(folder: Path) -> list[Any]:
     return fastparquet.ParquetFile(str(folder / "jobs.parquet")).row_groups
