@@ -345,15 +345,20 @@ def _read(
     return file.to_pandas(columns=None if names is None else list(names)).iloc[:0]
 
 
-def typed(data: pd.DataFrame, table: str, names: Sequence[str] | None = None) -> pd.DataFrame:
+def typed(
+    data: pd.DataFrame, table: str, names: Sequence[str] | None = None, *, as_written: bool = False
+) -> pd.DataFrame:
     """Return the data with the columns of the table, in the order and with the types of `COLUMNS`.
 
-    If `names` are given, only these columns are returned.
+    If `names` are given, only these columns are returned. With `as_written`, columns of integers have the type
+    with which they are written, in which values can be missing.
     """
     import pandas as pd
 
     kinds = {"policy": STR, "repeat": INT, **COLUMNS[table]}
     wanted = kinds if names is None else names
+    if as_written:
+        kinds = {name: _WRITTEN[kind] for name, kind in kinds.items()}
     made = {name: _plain(data[name], kind) for name, kind in kinds.items() if name in wanted}
     return pd.DataFrame(made, copy=False)
 

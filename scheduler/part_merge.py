@@ -123,5 +123,4 @@ def _read(part: Path, table: str) -> pd.DataFrame:
 
     with part.open("rb") as file:
         rows = fastparquet.ParquetFile(file)
-        data = typed(rows.to_pandas(categories=coded_in(rows)), table)
-    return data.astype({name: "Int64" for name in data.columns if data[name].dtype == "int64"})
+        return typed(rows.to_pandas(categories=coded_in(rows)), table, as_written=True)

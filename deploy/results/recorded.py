@@ -13,7 +13,7 @@ from schedbed.deploy.results.measures.fewer_decisions import needed
 from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.results.metrics import RunTables, latest_s, select
 from schedbed.deploy.results.runfile import RunFile
-from schedbed.scheduler.history import groups_by_run, read_table
+from schedbed.scheduler.history import RUN_COLUMNS, groups_by_run, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,10 @@ Key = tuple[str, int]  # policy and repeat
 
 
 HELD_ROWS = 200_000
-"""The number of table rows kept in memory, so that views do not read the same tables again."""
+"""The number of table rows kept in memory, so that views do not read the same tables again.
+
+Tables with at most a tenth of it are also kept with the rows of all runs.
+"""
 
 
 MANY_GROUPS = 32
@@ -58,7 +61,7 @@ class Recorded:
 
     def __init__(self, out_dir: Path | str, run: RunFile) -> None:
         self._out, self._run = Path(out_dir), run
-        self._jobs = {"jobs": read_table(out_dir, "jobs")}
+        self._whole = {"jobs": read_table(out_dir, "jobs")}  # With the tables that are small.
         self._window = Window.of(run.scenario.get("measure"))
         self._held: dict[Key, RunTables] = {}
         self._rows = 0
@@ -131,13 +134,24 @@ class Recorded:
     ) -> pd.DataFrame:
         """Return the rows of a table for one policy and repeat, with categorical columns if it is large.
 
-        The table of jobs, which has none, is not read again and can have rows of other runs. `columns` and `keep`
-        are as in `read_table`.
+        The table of jobs has none. `columns` and `keep` are as in `read_table`.
         """
-        if table == "jobs":
-            return self._jobs[table]
-        groups = list(self._groups_of(table, key))
-        return read_table(self._out, table, key, groups, columns=columns, coded=True, keep=keep)
+        if not self._is_whole(table):
+            groups = list(self._groups_of(table, key))
+            return read_table(self._out, table, key, groups, columns=columns, coded=True, keep=keep)
+        rows = self._whole[table]
+        rows = rows[(rows["policy"] == key[0]) & (rows["repeat"] == key[1])]
+        rows = (rows if keep is None else rows[keep(rows)]).reset_index(drop=True)
+        return rows if columns is None else rows[[*RUN_COLUMNS, *columns]]
+
+    def _is_whole(self, table: str) -> bool:
+        """Return whether a table is kept with the rows of all runs. If it is small, it is read for this once."""
+        if table not in self._whole:
+            known = self._run.tables.get(table)
+            if known is None or known.rows > HELD_ROWS // 10:
+                return False
+            self._whole[table] = read_table(self._out, table, coded=True)
+        return True
 
     def _groups_of(self, table: str, key: Key) -> dict[int, int]:
         if table not in self._groups:
@@ -151,7 +165,7 @@ class Recorded:
 
     def jobs(self, policy: str, repeat: int) -> RunTables:
         """Return only the table of jobs for one policy and repeat."""
-        return self._select(self._jobs, (policy, repeat))
+        return self._select({"jobs": self._whole["jobs"]}, (policy, repeat))
 
     def end_s(self, policy: str, repeat: int) -> float:
         """Return the latest time in the tables of one policy and repeat, in seconds since the run's start."""

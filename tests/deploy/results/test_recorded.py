@@ -18,7 +18,11 @@ from schedbed.tasks.errors import BadInput
 from tests.harness.fake_run import FakeRun
 
 
-def test_each_run_is_what_the_whole_tables_say_of_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("held_rows", [200_000, 10], ids=["small tables", "large tables"])
+def test_each_run_is_what_the_whole_tables_say_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_rows: int
+) -> None:
+    monkeypatch.setattr("schedbed.deploy.results.recorded.HELD_ROWS", held_rows)
     run = FakeRun(maps=30, repeats=2, policies=("fifo", "fair")).write(tmp_path)
     recorded, whole = Recorded(tmp_path, run), read_tables(tmp_path)
     for record in run.runs:
@@ -35,7 +39,9 @@ def test_each_run_is_what_the_whole_tables_say_of_it(tmp_path: Path) -> None:
 def test_small_runs_are_read_once(tmp_path: Path) -> None:
     run = FakeRun(maps=10, policies=("fifo", "fair")).write(tmp_path)
     recorded = Recorded(tmp_path, run)
-    both = [recorded.tables(policy, 0) for policy in ("fifo", "fair")]
+    fifo = recorded.tables("fifo", 0)
+    (tmp_path / "attempts.parquet").unlink()
+    both = [fifo, recorded.tables("fair", 0)]
     assert all(recorded.tables(held.policy, 0) is held for held in both)
 
 
