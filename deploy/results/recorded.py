@@ -145,7 +145,7 @@ class Recorded:
         return rows if columns is None else rows[[*RUN_COLUMNS, *columns]]
 
     def _is_whole(self, table: str) -> bool:
-        """Return whether a table is kept with the rows of all runs. If it is small, it is read for this once."""
+        """Return whether the rows of all runs of a table are kept. Those of a small table are read first."""
         if table not in self._whole:
             known = self._run.tables.get(table)
             if known is None or known.rows > HELD_ROWS // 10:

@@ -12,6 +12,7 @@ from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
 from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.simulate.framework import NONE, Framework
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost, Demand, Priority
@@ -112,6 +113,11 @@ class ResolvedScenario:
             if file.path == path:
                 return file
         raise KeyError(path)
+
+    def new_policy(self, choice: PolicyChoice) -> Policy:
+        """Return a new object of the policy `choice`, with the scenario's speculation."""
+        plain = choice.build(scale=self.scale, store=self.profiles.store)
+        return with_speculation(plain, self.speculation, self.scale)
 
     def without_learning(self) -> ResolvedScenario:
         """Return a copy of the scenario in which the run adds no job measurements to the profile store."""

@@ -12,7 +12,6 @@ from enum import IntEnum
 from schedbed.cluster.machines.host_abilities import memory_left_bytes
 from schedbed.cluster.own_python import module_command, module_environment
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
-from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.registry.user_file import is_policy_file
 from schedbed.scheduler.simulate.compiled.code_cache import cache_folder, is_cached, lock_file
 from schedbed.scheduler.simulate.compiled.covers import forms_of, why_not_policy
@@ -100,8 +99,7 @@ def effort_of(choice: PolicyChoice, scenario: ResolvedScenario) -> Effort:
     """Return how long a simulation takes under a policy, compared with other policies of the scenario."""
     if choice.make is not None or is_policy_file(choice.spec):
         return Effort.LONG
-    plain = choice.build(scale=scenario.scale, store=scenario.profiles.store)
-    policy = with_speculation(plain, scenario.speculation, scenario.scale)
+    policy = scenario.new_policy(choice)
     if why_not_policy(policy) is not None:
         return Effort.LONG
     forms = forms_of(policy)

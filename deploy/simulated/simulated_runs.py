@@ -24,7 +24,6 @@ from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.worker_fork import Send
 from schedbed.scheduler.guard.untouched import check_untouched
 from schedbed.scheduler.policy import PolicyFailed
-from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.registry.user_file import is_policy_file
 from schedbed.scheduler.simulate.loading.placed_inputs import PlacedInputs, place_inputs
 from schedbed.scheduler.simulate.setup import CostModel, CpuFactors, Setup, Stragglers, Stuck, Timing
@@ -71,11 +70,7 @@ def setup_of(
         cluster=scenario.cluster.with_seek(simulate.seek),
         jobs=scenario.jobs,
         files=scenario.inputs,
-        policy=lambda: with_speculation(
-            choice.build(scale=scenario.scale, store=scenario.profiles.store),
-            scenario.speculation,
-            scenario.scale,
-        ),
+        policy=lambda: scenario.new_policy(choice),
         costs=costs,
         seed=seed,
         repeat=repeat if as_live else 0,

@@ -71,7 +71,9 @@ class KnownWorkload:
     def learn(self, kind: TaskKind, hardware: Machinery, seconds: float) -> bool:
         """Add the time `seconds` of an ended task. Return whether it is the first task of its kind on the
         hardware."""
-        measured = self.on.setdefault(hardware, MeanTimes())
+        measured = self.on.get(hardware)
+        if measured is None:
+            measured = self.on[hardware] = MeanTimes()
         first = not measured.knows(kind)
         measured.add(kind, seconds)
         self.work.add(kind, seconds * hardware.core_speed)
