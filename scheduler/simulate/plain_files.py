@@ -26,6 +26,8 @@ from schedbed.tasks.chance import chance, reseed
 from schedbed.tasks.specs import NodeId
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from schedbed.scheduler.simulate.compiled.arrays import Values
     from schedbed.scheduler.simulate.loading.input_placer import InputPlacer
 
@@ -75,7 +77,7 @@ class PlainReplicas:
     cause: Values
     file: Values
     nodes: Sequence[NodeId]
-    paths: Values
+    paths: pd.Index[str]
     made_s: Values
     lengths: Values
     first: int
@@ -94,7 +96,7 @@ class PlainReplicas:
             files = self.file[blocks]
             yield {
                 "block": block_ids(self.first + blocks),
-                "file": self.paths[files].tolist(),
+                "file": Text(files, self.paths),
                 "node": Text(self.node[rows], self.nodes),
                 "bytes": self.lengths[blocks],
                 "added": self.made_s[files],
@@ -330,6 +332,8 @@ class PlainFiles:
 
         They are ordered by node, the node with the oldest replica first.
         """
+        import pandas as pd
+
         files = self._files
         copies = np.array(files.copies, np.int64)
         starts = np.cumsum(copies) - copies
@@ -346,7 +350,7 @@ class PlainFiles:
             cause=cause.astype(np.int8),
             file=file,
             nodes=nodes,
-            paths=np.array(files.paths, object),
+            paths=pd.Index(files.paths, dtype="str"),
             made_s=np.array(files.made_s, float),
             lengths=np.array(files.lengths, np.int64),
             first=self._first,

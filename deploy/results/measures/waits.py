@@ -127,7 +127,7 @@ def _reduces_opened(
     rows = rows[np.argsort(end[rows], kind="stable")]
     if not is_once:
         rows = rows[np.sort(np.unique(codes[rows], return_index=True)[1])]
-    place = places_of(jobs["job"], attempts["job"].to_numpy(object)[rows])
+    place = places_of(jobs["job"], attempts["job"].array[rows])
     rows, place = rows[place >= 0], place[place >= 0]
     ends = np.append(end[rows[np.argsort(place, kind="stable")]], math.nan)
     counts = np.bincount(place, minlength=len(jobs))

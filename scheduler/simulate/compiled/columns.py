@@ -66,12 +66,15 @@ class Labels:
             map(add, prefixes, map(self._suffixes.__getitem__, (tasks - self._stage_at[stages]).tolist()))
         )
 
-    def launched(self, tasks: Values) -> Text:
-        """Return the ids of launched tasks as a text column. The number -1 (no task) becomes "".
+    def launched(self, tasks: Values) -> Column:
+        """Return the ids of launched tasks as a column. The number -1 (no task) becomes "".
 
-        The column stores an integer code for each row and a list of texts. Most rows have the text "".
+        If there are such numbers, they usually are in most rows. Therefore the column then stores an integer code
+        for each row and a list of texts.
         """
         is_task = tasks >= 0
+        if is_task.all():
+            return self.tasks(tasks)
         codes = np.zeros(len(tasks), np.int32)
         codes[is_task] = np.arange(1, np.count_nonzero(is_task) + 1)
         return Text(codes, ["", *self.tasks(tasks[is_task])])
