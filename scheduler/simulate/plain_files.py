@@ -26,8 +26,6 @@ from schedbed.tasks.chance import chance, reseed
 from schedbed.tasks.specs import NodeId
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from schedbed.scheduler.simulate.compiled.arrays import Values
     from schedbed.scheduler.simulate.loading.input_placer import InputPlacer
 
@@ -77,7 +75,7 @@ class PlainReplicas:
     cause: Values
     file: Values
     nodes: Sequence[NodeId]
-    paths: pd.Index[str]
+    paths: Values
     made_s: Values
     lengths: Values
     first: int
@@ -96,7 +94,7 @@ class PlainReplicas:
             files = self.file[blocks]
             yield {
                 "block": block_ids(self.first + blocks),
-                "file": Text(files, self.paths),
+                "file": self.paths[files].tolist(),
                 "node": Text(self.node[rows], self.nodes),
                 "bytes": self.lengths[blocks],
                 "added": self.made_s[files],
@@ -332,8 +330,6 @@ class PlainFiles:
 
         They are ordered by node, the node with the oldest replica first.
         """
-        import pandas as pd
-
         files = self._files
         copies = np.array(files.copies, np.int64)
         starts = np.cumsum(copies) - copies
@@ -350,7 +346,7 @@ class PlainFiles:
             cause=cause.astype(np.int8),
             file=file,
             nodes=nodes,
-            paths=pd.Index(files.paths, dtype="str"),
+            paths=np.array(files.paths, object),
             made_s=np.array(files.made_s, float),
             lengths=np.array(files.lengths, np.int64),
             first=self._first,
