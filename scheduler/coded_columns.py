@@ -26,19 +26,23 @@ def is_coded(column: pd.Series) -> bool:
     return isinstance(column.dtype, pd.CategoricalDtype)
 
 
-def plain_texts(data: pd.DataFrame) -> pd.DataFrame:
-    """Return the data with each categorical column as a column of texts."""
+def coded_columns(data: pd.DataFrame) -> list[str]:
+    """Return the names of the categorical columns. Faster than `is_coded` for each column."""
     import pandas as pd
 
     kinds = zip(data.columns, data.dtypes, strict=True)
-    coded = {name: "str" for name, kind in kinds if isinstance(kind, pd.CategoricalDtype)}
-    return data.astype(coded) if coded else data
+    return [name for name, kind in kinds if isinstance(kind, pd.CategoricalDtype)]
+
+
+def plain_texts(data: pd.DataFrame) -> pd.DataFrame:
+    """Return the data with each categorical column as a column of texts."""
+    coded = coded_columns(data)
+    return data.astype(dict.fromkeys(coded, "str")) if coded else data
 
 
 def used_texts(data: pd.DataFrame) -> pd.DataFrame:
     """Return the data with only those texts of categorical columns that occur in some row."""
-    used = {name: data[name].cat.remove_unused_categories() for name in data.columns if is_coded(data[name])}
-    return data.assign(**used)
+    return data.assign(**{name: data[name].cat.remove_unused_categories() for name in coded_columns(data)})
 
 
 def joined(frames: Sequence[pd.DataFrame], *, in_order: bool = False) -> pd.DataFrame:
@@ -51,7 +55,7 @@ def joined(frames: Sequence[pd.DataFrame], *, in_order: bool = False) -> pd.Data
 
     if len(frames) == 1 and not in_order:
         return frames[0]
-    if len(frames) == 1 and not any(isinstance(kind, pd.CategoricalDtype) for kind in frames[0].dtypes):
+    if len(frames) == 1 and not coded_columns(frames[0]):
         return frames[0].reset_index(drop=True)
     made: dict[str, pd.Series | pd.Categorical] = {}
     for name in frames[0].columns:
@@ -146,7 +150,7 @@ def _with_fewer_texts(data: pd.DataFrame, most: int) -> pd.DataFrame:
 
     Otherwise, the texts of rows that are long gone, such as ids of tasks, would become ever more.
     """
-    many = [name for name in data.columns if is_coded(data[name]) and len(data[name].cat.categories) > most]
+    many = [name for name in coded_columns(data) if len(data[name].cat.categories) > most]
     return data.assign(**{name: data[name].cat.remove_unused_categories() for name in many})
 
 

@@ -136,22 +136,22 @@ class Recorded:
 
         The table of jobs has none. `columns` and `keep` are as in `read_table`.
         """
-        if not self._is_whole(table):
+        rows = self._all_rows(table)
+        if rows is None:
             groups = list(self._groups_of(table, key))
             return read_table(self._out, table, key, groups, columns=columns, coded=True, keep=keep)
-        rows = self._whole[table]
         rows = rows[(rows["policy"] == key[0]) & (rows["repeat"] == key[1])]
         rows = (rows if keep is None else rows[keep(rows)]).reset_index(drop=True)
         return rows if columns is None else rows[[*RUN_COLUMNS, *columns]]
 
-    def _is_whole(self, table: str) -> bool:
-        """Return whether the rows of all runs of a table are kept. Those of a small table are read first."""
+    def _all_rows(self, table: str) -> pd.DataFrame | None:
+        """Return the rows of all runs of a table, which is read only once, or None if it is large."""
         if table not in self._whole:
             known = self._run.tables.get(table)
             if known is None or known.rows > HELD_ROWS // 10:
-                return False
+                return None
             self._whole[table] = read_table(self._out, table, coded=True)
-        return True
+        return self._whole[table]
 
     def _groups_of(self, table: str, key: Key) -> dict[int, int]:
         if table not in self._groups:

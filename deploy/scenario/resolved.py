@@ -114,6 +114,11 @@ class ResolvedScenario:
                 return file
         raise KeyError(path)
 
+    @property
+    def task_count(self) -> int:
+        """Return the number of tasks of all jobs."""
+        return sum(job.maps + job.reduces for job in self.jobs)
+
     def new_policy(self, choice: PolicyChoice) -> Policy:
         """Return a new object of the policy `choice`, with the scenario's speculation."""
         plain = choice.build(scale=self.scale, store=self.profiles.store)

@@ -76,7 +76,7 @@ def choose_loop(scenario: ResolvedScenario, at_once: int) -> LoopChoice:
     If the loop is not compiled yet and the simulations would take longer without it than compilation takes,
     it is compiled first, and a line on the standard error tells so.
     """
-    tasks = sum(job.maps + job.reduces for job in scenario.jobs)
+    tasks = scenario.task_count
     if scenario.simulate.engine != "auto" or tasks < COMPILED_TASKS:
         return LoopChoice(False)
     if is_cached():

@@ -150,7 +150,7 @@ class SimRuns:
         """
         scenario = self._inputs.scenario
         order = run_order(len(scenario.policies), scenario.repeats)
-        tasks = sum(job.maps + job.reduces for job in scenario.jobs)
+        tasks = scenario.task_count
         at_once = min(self._options.jobs or 1, len(order))
         with make_progress(tasks, live=self._options.live) as progress:
             runs = [
@@ -289,7 +289,7 @@ class SimRuns:
         choice, rows = run.choice, HistoryRows(target, run, at_once)
         simulation: Simulation | None = None
         try:
-            if sum(job.maps + job.reduces for job in self._inputs.scenario.jobs) >= COLLECTED_TASKS:
+            if self._inputs.scenario.task_count >= COLLECTED_TASKS:
                 gc.collect()
             with no_collections():
                 simulation = Simulation(self._setup_of(run), rows, self._placed)
