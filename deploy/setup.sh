@@ -14,15 +14,23 @@ locked=(deploy/constraints.txt)
 if [ ! -f "$stamp" ] || [ -n "$(find pyproject.toml "${locked[@]}" -newer "$stamp")" ]; then
     echo "Installing schedbed and its dependencies into .venv ..."
     pip=(.venv/bin/python -m pip --quiet --disable-pip-version-check)
+    # uv takes seconds where pip takes a minute. pip installs if uv cannot be had, or does not find the packages.
+    "${pip[@]}" install --no-compile --require-hashes --requirement=deploy/constraints-uv.txt 2>/dev/null || true
+    index="${PIP_INDEX_URL:-$("${pip[@]}" config get global.index-url 2>/dev/null || true)}"
+    install() {
+        UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$index}" .venv/bin/uv pip install --quiet --python .venv/bin/python "$@" 2>/dev/null ||
+            "${pip[@]}" install --no-compile "$@"
+    }
     if .venv/bin/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then
-        # The versions that the tests have seen, each file checked. pip cannot hash a folder, so the project comes after.
-        "${pip[@]}" install --no-compile --require-hashes "${locked[@]/#/--requirement=}"
-        # On all cores, and without what we never import: else half of the time is spent on compiling.
-        .venv/bin/python -m compileall -qq -j 0 -x '/ray/(rllib|tune|train|serve|data|air|llm)/|/tests?/' .venv/lib || true
-        "${pip[@]}" install --no-deps --no-build-isolation -e .
+        # The versions that the tests have seen, each file checked. No folder has a checksum, so the project comes after.
+        install --require-hashes "${locked[@]/#/--requirement=}"
+        # On all cores, and without what we never import.
+        unused='/ray/(rllib|tune|train|serve|data|air|llm)/|/(pip|setuptools|fontTools|pygments/lexers)/|/tests?/'
+        .venv/bin/python -m compileall -qq -j 0 -x "$unused" .venv/lib || true
+        install --no-deps --no-build-isolation --editable .
     else
         echo "deploy/constraints.txt is for Python 3.11: installing the newest versions that pyproject.toml allows" >&2
-        "${pip[@]}" install -e ".${extra:+[$extra]}"
+        install --editable ".${extra:+[$extra]}"
     fi
     touch "$stamp"
 fi

@@ -168,7 +168,7 @@ def files(room: str) -> list[Path]:
     Files that only set up a checkout are left out.
     """
     ours = subprocess.check_output(["git", "ls-files", "-z", room], cwd=ROOT).decode().split("\0")
-    of_a_checkout = {"quickstart", "setup.sh", "lock", "constraints.txt", "constraints-dev.txt"}
+    of_a_checkout = {"quickstart", "setup.sh", "lock", "constraints.txt", "constraints-dev.txt", "constraints-uv.txt"}
     return [ROOT / name for name in ours if name and Path(name).name not in of_a_checkout]
 
 
