@@ -18,7 +18,8 @@ if [ ! -f "$stamp" ] || [ -n "$(find pyproject.toml "${locked[@]}" -newer "$stam
     "${pip[@]}" install --no-compile --require-hashes --requirement=deploy/constraints-uv.txt 2>/dev/null || true
     index="${PIP_INDEX_URL:-$("${pip[@]}" config get global.index-url 2>/dev/null || true)}"
     install() {
-        UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$index}" .venv/bin/uv pip install --quiet --no-cache --python .venv/bin/python "$@" 2>/dev/null ||
+        UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$index}" \
+            .venv/bin/uv pip install --quiet --no-cache --python .venv/bin/python "$@" 2>/dev/null ||
             "${pip[@]}" install --no-compile "$@"
     }
     if .venv/bin/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then

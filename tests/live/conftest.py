@@ -12,15 +12,14 @@ from tests.harness.shared import made_once
 LONGEST = (
     "policies_live",
     "accidents",
-    "adaptive_stretch",
-    "installed",
     "hosts",
-    "hosts_tls",
+    "installed",
     "up",
-    "replicas_live",
-    "docker",
-    "own_apps_live",
     "hostile",
+    "docker",
+    "hosts_tls",
+    "replicas_live",
+    "own_apps_live",
     "live_faults",
 )
 """The files of minutes. The second needs the undisturbed run, the first does not: so nobody waits for it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -168,8 +169,8 @@ def files(room: str) -> list[Path]:
     Files that only set up a checkout are left out.
     """
     ours = subprocess.check_output(["git", "ls-files", "-z", room], cwd=ROOT).decode().split("\0")
-    of_a_checkout = {"quickstart", "setup.sh", "lock", "constraints.txt", "constraints-dev.txt", "constraints-uv.txt"}
-    return [ROOT / name for name in ours if name and Path(name).name not in of_a_checkout]
+    of_a_checkout = re.compile(r"quickstart|setup\.sh|lock|constraints.*\.txt")
+    return [ROOT / name for name in ours if name and not of_a_checkout.fullmatch(Path(name).name)]
 
 
 def test_the_package_is_the_installed_one(schedbed: Installed) -> None:

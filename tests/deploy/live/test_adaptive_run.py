@@ -1,4 +1,7 @@
-"""A live run while another process uses the host's CPU: meanwhile emulated seconds last longer."""
+"""A live run while another process uses the host's CPU: meanwhile emulated seconds last longer.
+
+Beside other live tests the stretch would not fall, and the runs would last for minutes.
+"""
 
 from __future__ import annotations
 
