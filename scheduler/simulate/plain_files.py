@@ -157,44 +157,48 @@ class PlainFiles:
 
     def add_inputs(self, files: Sequence[tuple[str, Sequence[int]]], replication: int) -> list[PlacedFile]:
         """Add input files, given as their paths and the sizes of their blocks, as `add_input` does. Fast after
-        `place_many` for files of one block.
+        `place_many`.
         """
         made: list[PlacedFile] = []
-        for is_single, group in groupby(files, key=lambda file: len(file[1]) == 1):
+        for has_blocks, group in groupby(files, key=lambda file: len(file[1]) > 0):
             some = list(group)
-            lengths = np.array([each[0] for _, each in some] if is_single else [], np.int64)
-            if self._placer is not None and is_single and self._placer.takes(replication, int(lengths.sum())):
-                made += self._add_single(some, lengths, replication, self._placer)
+            sizes = np.fromiter(chain.from_iterable(lengths for _, lengths in some), np.int64)
+            if self._placer is not None and has_blocks and self._placer.takes(replication, int(sizes.sum())):
+                made += self._add_placed(some, sizes, replication, self._placer)
             else:
-                made += [self.add_input(path, each, replication) for path, each in some]
+                made += [self.add_input(path, lengths, replication) for path, lengths in some]
         return made
 
-    def _add_single(
+    def _add_placed(
         self,
         inputs: Sequence[tuple[str, Sequence[int]]],
-        lengths: Values,
+        sizes: Values,
         replication: int,
         placer: InputPlacer,
     ) -> list[PlacedFile]:
-        """Add input files of one block each, which have the sizes `lengths`, with nodes chosen by `placer`."""
-        first, count = self._next_block(), len(inputs)
-        numbers = np.arange(first, first + count)
-        chosen = placer.place_inputs(block_ids(numbers), lengths, replication)
-        holders: Values = self._placed_numbers[chosen]
-        paths, copies = [path for path, _ in inputs], np.full(count, replication, np.int32)
-        self._add(paths, [0.0] * count, [1] * count, lengths, replication, copies, holders, is_input=True)
-        ends, offsets = np.full(1, replication, np.int32), np.zeros(1, np.int64)
+        """Add input files with blocks on nodes that `placer` chooses. `sizes` are those of all their blocks."""
+        counts = [len(lengths) for _, lengths in inputs]
+        ends = np.cumsum(counts)
+        firsts = self._next_block() + ends - counts
+        chosen = placer.place_inputs(block_ids(firsts), ends, sizes, replication)
+        holders: Values = self._placed_numbers[chosen.ravel()]
+        paths, copies = [path for path, _ in inputs], np.full(len(sizes), replication, np.int32)
+        self._add(paths, [0.0] * len(paths), counts, sizes, replication, copies, holders, is_input=True)
+        copy_ends = np.arange(1, max(counts) + 1, dtype=np.int32) * np.int32(replication)
+        before = np.cumsum(sizes) - sizes
         return [
             PlacedFile(
                 path=path,
                 first=number,
-                lengths=sizes,
+                lengths=lengths,
                 nodes=self._nodes,
-                holders=nodes,
-                ends=ends,
-                offsets=offsets,
+                holders=holders[replication * low : replication * high],
+                ends=copy_ends[: high - low],
+                offsets=before[low:high] - before[low],
             )
-            for number, (path, sizes), nodes in zip(numbers.tolist(), inputs, holders, strict=True)
+            for number, (path, lengths), (low, high) in zip(
+                firsts.tolist(), inputs, pairwise([0, *ends.tolist()]), strict=True
+            )
         ]
 
     def _numbers(self, places: Sequence[Sequence[NodeId]]) -> list[int]:

@@ -148,7 +148,7 @@ def draw_all() -> None:
     """Compare the first random numbers of many generators with those of Python."""
     for size in (1, 3, 130):
         blocks = [f"{'long name ' * (number % 6)}{number}" for number in range(size)]
-        for count in (1, 8, MOST_DRAWS):
+        for count in (1, 8, MOST_DRAWS, MOST_DRAWS + 1, 700):
             draws = first_draws(keys_of(3, ("place", "b"), blocks, 0), count)
             lucks = [chance(3, "place", "b", block, 0) for block in blocks]
             assert draws.tolist() == [luck.random() for luck in lucks for _ in range(count)]
@@ -163,42 +163,46 @@ def compare_all() -> None:
     draw_all()
     for seed in range(1500):
         hold_against_python(seed)
+        hold_files_against_python(seed)
 
 
 def test_the_compiled_functions_do_the_same() -> None:
     compare_compiled(__file__)
 
 
-def hold_single_against_python(seed: int) -> int:
-    """Place files of one block many at a time and one by one, and assert that nodes and loads are equal.
+def hold_files_against_python(seed: int) -> int:
+    """Place input files many at a time and one by one, and assert that nodes and loads are equal.
 
     Return the number of files.
     """
-    luck = chance(seed, "single")
+    luck = chance(seed, "files")
     index, known = drawn_indexes(luck)
-    count = luck.randint(1, min(5, len(index.names)))
-    lengths = [luck.choice((1, 7, 1 << 20, 1 << 44)) for _ in range(luck.randint(1, 40))]
-    blocks = [f"blk_{number:010d}" for number in range(len(lengths))]
+    count, most = luck.randint(1, min(5, len(index.names))), luck.choice((1, 3, 40, 900))
+    counts = [luck.randint(1, most) for _ in range(luck.randint(1, 1 + 60 // most))]
+    ends = np.cumsum(counts)
+    lengths = [luck.choice((1, 7, 1 << 20, 1 << 44)) for _ in range(int(ends[-1]))]
+    blocks = [f"blk_{number:010d}" for number in range(len(counts))]
     placer = InputPlacer(index, seed)
-    chosen = placer.place_inputs(blocks, np.array(lengths, np.int64), count)
+    chosen = placer.place_inputs(blocks, ends, np.array(lengths, np.int64), count)
     placer.put_back()
-    for block, length, places in zip(blocks, lengths, chosen.tolist(), strict=True):
-        assert [[placer.names[place] for place in places]] == place_file(
-            known, count, [block], [length], seed=seed
-        )
+    names = [[placer.names[place] for place in places] for places in chosen.tolist()]
+    for block, low, high in zip(blocks, (ends - counts).tolist(), ends.tolist(), strict=True):
+        assert names[low:high] == place_file(known, count, [block], lengths[low:high], seed=seed)
     assert index.load_bytes == known.load_bytes and index.total_bytes == known.total_bytes
-    return len(lengths)
+    return len(counts)
 
 
 @given(st.integers(0, 1 << 30))
 @settings(max_examples=150, deadline=None)
-def test_many_files_of_one_block_are_placed_as_one_by_one(seed: int) -> None:
-    assert hold_single_against_python(seed) > 0
+def test_many_files_are_placed_as_one_by_one(seed: int) -> None:
+    assert hold_files_against_python(seed) > 0
 
 
-def test_they_are_when_they_are_placed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("draws", [0, 1, input_placer.DRAWS_EACH])
+def test_they_are_when_they_are_placed_in_parts(draws: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_placer, "BLOCKS_AT_ONCE", 3)
-    assert sum(map(hold_single_against_python, range(30))) > 100
+    monkeypatch.setattr(input_placer, "DRAWS_EACH", draws)
+    assert sum(map(hold_files_against_python, range(30))) > 100
 
 
 @pytest.mark.parametrize("nodes", [2, 3, 40])

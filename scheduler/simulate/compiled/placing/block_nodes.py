@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from schedbed.cluster.blocks.placement import DRAWS
 from schedbed.scheduler.simulate.compiled.arrays import Floats, Ints, Values
 from schedbed.scheduler.simulate.compiled.jit import compiled, entry, twin_of
@@ -188,6 +190,14 @@ def _place_block(field: Field, luck: Luck, chosen: Ints, writer: int, of_file: b
     _complete(field, luck, chosen, made, writer, most_bytes, draws)
 
 
+@compiled
+def _charge(field: Field, chosen: Ints, length: int) -> None:
+    """Add `length` bytes to the load of each chosen node."""
+    for place in range(len(chosen)):
+        field.load_bytes[chosen[place]] += length
+    field.total_bytes[0] += length * len(chosen)
+
+
 @entry
 def place_blocks(
     field: Field,
@@ -219,7 +229,32 @@ def place_blocks(
         if used[0] > had:
             used[0] = before
             return block
-        for place in range(chosen.shape[1]):
-            field.load_bytes[chosen[block, place]] += lengths[block]
-        field.total_bytes[0] += lengths[block] * chosen.shape[1]
+        _charge(field, chosen[block], lengths[block])
     return len(lengths)
+
+
+@entry
+def place_files(
+    field: Field, draws: Values, draws_each: int, ends: Values, lengths: Values, chosen: Any
+) -> int:
+    """Choose nodes for the blocks of new input files, as `place_blocks` does for one file.
+
+    `ends` has the end of each file's blocks in `lengths` and in the rows of `chosen`. A file has `draws_each`
+    random numbers for each of its blocks, and as many more. Return the number of files that were placed: all
+    files before the first one that needs more random numbers.
+    """
+    used = np.zeros(1, np.int64)
+    begin = 0
+    for file in range(len(ends)):
+        end = ends[file]
+        own = draws[draws_each * (begin + file) : draws_each * (end + file + 1)]
+        used[0] = 0
+        for block in range(begin, end):
+            _place_block(field, Luck(own, used), chosen[block], NOBODY, True)
+            _charge(field, chosen[block], lengths[block])
+        if used[0] > len(own):
+            for block in range(begin, end):
+                _charge(field, chosen[block], -lengths[block])
+            return file
+        begin = end
+    return len(ends)

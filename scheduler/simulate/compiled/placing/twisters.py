@@ -1,8 +1,8 @@
 """The first random numbers of many generators of `tasks.chance`, which are Mersenne Twisters.
 
 A generator of Python makes 624 words from its seed. Its first random numbers depend on a few of the words
-only. Several generators are computed side by side, so that the processor does the same step for all of them
-with one instruction.
+only. The words of several generators are computed side by side, so that the processor does the same step for
+all of them with one instruction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LANES = 64
 """The number of generators that are computed side by side."""
 SIZE, MIDDLE = 624, 397
 MOST_DRAWS = (SIZE - MIDDLE) // 2
-"""The number of random numbers of a generator that need no word of its second round."""
+"""The number of random numbers of a generator that need no word of its output but the seed's."""
 FIRST = np.uint32(1812433253)
 MIX, MIX_AGAIN = np.uint32(1664525), np.uint32(1566083941)
 UPPER, LOWER, TWIST = np.uint32(0x80000000), np.uint32(0x7FFFFFFF), np.uint32(0x9908B0DF)
@@ -35,18 +35,24 @@ HIGH, UNIT = 67108864.0, 1.0 / 9007199254740992.0
 def first_draws(keys: Sequence[bytes], count: int) -> Values:
     """Return the first `count` random numbers of each generator, those of a generator one after the other.
 
-    `keys` are seeds as of `chance.keys_of`. `count` is at most `MOST_DRAWS`.
+    `keys` are seeds as of `chance.keys_of`.
     """
+    return draws_of(keys, np.full(len(keys), count, np.int64))
+
+
+def draws_of(keys: Sequence[bytes], counts: Values) -> Values:
+    """Return the first `counts` random numbers of each generator, as `first_draws` does."""
     if CONFIG.DISABLE_JIT:
-        generators = map(generator_of, keys)
-        return np.array([luck.random() for luck in generators for _ in range(count)], float)
+        each = zip(map(generator_of, keys), counts.tolist(), strict=True)
+        return np.array([luck.random() for luck, count in each for _ in range(count)], float)
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
-    draws = np.empty((len(keys), count))
+    ends = np.cumsum(counts, dtype=np.int64)
+    draws = np.empty(int(ends[-1]) if len(ends) else 0)
     for length in np.unique(lengths).tolist():
         places = np.flatnonzero(lengths == length)
         words = _words([keys[place] for place in places.tolist()], length)
-        fill_draws(_start(), words, places, draws)
-    return draws.ravel()
+        fill_draws(_start(), words, ends[places] - counts[places], ends[places], draws)
+    return draws
 
 
 def _words(keys: Sequence[bytes], length: int) -> Values:
@@ -69,21 +75,57 @@ def _start() -> Values:
 
 
 @compiled
-def _output(state: Values, place: int, lane: int) -> Any:
-    """Return the word of a generator's output at a place below `SIZE - MIDDLE`."""
-    mixed = (state[place, lane] & UPPER) | (state[place + 1, lane] & LOWER)
-    word = state[place + MIDDLE, lane] ^ (mixed >> ONE) ^ (mixed & ONE) * TWIST
+def _mixed(first: Any, second: Any, middle: Any) -> Any:
+    """Return a word of the next round of a generator, of its word at the same place and two later ones."""
+    mixed = (first & UPPER) | (second & LOWER)
+    return np.uint32(middle ^ (mixed >> ONE) ^ (mixed & ONE) * TWIST)
+
+
+@compiled
+def _output(word: Any) -> Any:
+    """Return the word of a generator's output for a word of its state."""
     word ^= word >> SHIFT_U
     word ^= (word << SHIFT_S) & TEMPER_B
     word ^= (word << SHIFT_T) & TEMPER_C
     return np.uint32(word ^ (word >> SHIFT_L))
 
 
-@entry
-def fill_draws(start: Values, keys: Values, places: Values, draws: Values) -> None:
-    """Store the first random numbers of the generators with the seeds `keys` in the rows `places` of `draws`.
+@compiled
+def _number(first: Any, second: Any) -> float:
+    """Return the random number of two words of a generator's state."""
+    return ((_output(first) >> SHIFT_HIGH) * HIGH + (_output(second) >> SHIFT_LOW)) * UNIT
 
-    `keys` has the words of a key in each column. `start` are the words of all generators at first.
+
+@compiled
+def _fill_first(state: Any, lane: int, draws: Any) -> None:
+    """Store the first random numbers, at most `MOST_DRAWS`, of the generator in the column `lane`."""
+    for number in range(len(draws)):
+        place = 2 * number
+        later = place + MIDDLE
+        first = _mixed(state[place, lane], state[place + 1, lane], state[later, lane])
+        second = _mixed(state[place + 1, lane], state[place + 2, lane], state[later + 1, lane])
+        draws[number] = _number(first, second)
+
+
+@compiled
+def _fill_any(words: Any, draws: Any) -> None:
+    """Store any number of random numbers of the generator with the state `words`, which changes."""
+    at = SIZE
+    for number in range(len(draws)):
+        if at == SIZE:
+            for place in range(SIZE):
+                follows, later = (place + 1) % SIZE, (place + MIDDLE) % SIZE
+                words[place] = _mixed(words[place], words[follows], words[later])
+            at = 0
+        draws[number] = _number(words[at], words[at + 1])
+        at += 2
+
+
+@entry
+def fill_draws(start: Values, keys: Values, begins: Values, ends: Values, draws: Values) -> None:
+    """Store the first random numbers of each generator in `draws`, from its place in `begins` to that in `ends`.
+
+    `keys` has the words of a generator's key in each column. `start` are the words of all generators at first.
     """
     words, count = keys.shape
     state = np.empty((SIZE, LANES), np.uint32)
@@ -114,7 +156,8 @@ def fill_draws(start: Values, keys: Values, places: Values, draws: Values) -> No
             state[1, lane] = (state[1, lane] ^ ((past ^ (past >> TOP)) * MIX_AGAIN)) - ONE
             state[0, lane] = UPPER
         for lane in range(lanes):
-            for place in range(draws.shape[1]):
-                high = _output(state, 2 * place, lane) >> SHIFT_HIGH
-                low_part = _output(state, 2 * place + 1, lane) >> SHIFT_LOW
-                draws[places[low + lane], place] = (high * HIGH + low_part) * UNIT
+            own = draws[begins[low + lane] : ends[low + lane]]
+            if len(own) <= MOST_DRAWS:
+                _fill_first(state, lane, own)
+            else:
+                _fill_any(state[:, lane].copy(), own)
