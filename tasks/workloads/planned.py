@@ -9,6 +9,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, field, replace
+from operator import attrgetter, le
 from typing import Any, Literal
 
 from schedbed.tasks.chance import chance
@@ -148,7 +149,7 @@ def suits(planned: PlannedJob, lengths: Sequence[int]) -> bool:
     if len(lengths) != planned.maps:
         return False
     costs = planned.map_costs
-    return not costs or all(cost.read_bytes <= length for cost, length in zip(costs, lengths, strict=True))
+    return not costs or all(map(le, map(attrgetter("read_bytes"), costs), lengths))
 
 
 def _ranges(planned: PlannedJob, file: str, blocks: Sequence[BlockRange]) -> tuple[Split, ...]:

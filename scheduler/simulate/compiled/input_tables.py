@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from schedbed.cluster.spec import NodeSpec
-from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.scheduler.simulate.compiled import entity_records as plain
 from schedbed.scheduler.simulate.compiled.arrays import Arrays, Table, Values, records
 from schedbed.scheduler.simulate.compiled.state import NO_JOB
@@ -41,13 +40,16 @@ class Inputs:
         self._holder_counts: list[Values] = []
         self._reads: list[Values] = []
 
-    def add(self, splits: Sequence[Split], costs: Sequence[TaskCost], reduces: int) -> None:
-        """Add inputs of maps, then `reduces` empty ones. Raises NotCovered if no node holds a map's block."""
+    def add(self, splits: Sequence[Split], has_bytes: Values, reduces: int) -> None:
+        """Add inputs of maps, then `reduces` empty ones. Raises NotCovered if no node holds a map's block.
+
+        `has_bytes` is a boolean array that says of each map whether it reads any bytes.
+        """
         if self._are_placed and isinstance(splits, PlacedSplits):
-            self._add_placed(splits.file, costs, reduces)
+            self._add_placed(splits.file, has_bytes, reduces)
             return
         reads = [
-            split.block is not None and cost.read_bytes > 0 for split, cost in zip(splits, costs, strict=True)
+            split.block is not None and some for split, some in zip(splits, has_bytes.tolist(), strict=True)
         ]
         hosts = [split.hosts for split in splits]
         held = [self._held(split) if read else () for split, read in zip(splits, reads, strict=True)]
@@ -60,19 +62,19 @@ class Inputs:
         self._holder_counts.append(_counts(held, reduces))
         self._reads.append(np.array([*reads, *[False] * reduces], bool))
 
-    def _add_placed(self, file: PlacedFile, costs: Sequence[TaskCost], reduces: int) -> None:
+    def _add_placed(self, file: PlacedFile, has_bytes: Values, reduces: int) -> None:
         """Add the inputs of maps that read the blocks of `file` one by one, as `add` does."""
-        reads = np.zeros(len(costs) + reduces, bool)
-        reads[: len(costs)] = [cost.read_bytes > 0 for cost in costs]
+        reads = np.zeros(len(has_bytes) + reduces, bool)
+        reads[: len(has_bytes)] = has_bytes
         if len(self._place_of) < len(file.nodes):  # All files have the same list of nodes.
             self._place_of = np.array([self._node.get(node, -1) for node in file.nodes], np.int32)
         numbers = self._place_of[file.holders]
         counts = np.zeros(len(reads), np.int32)
-        counts[: len(costs)] = file.ends
-        counts[1 : len(costs)] -= file.ends[:-1]
+        counts[: len(has_bytes)] = file.ends
+        counts[1 : len(has_bytes)] -= file.ends[:-1]
         self._hosts.append(numbers)
         self._host_counts.append(counts)
-        if reads[: len(costs)].all():
+        if has_bytes.all():
             held, held_counts = numbers, counts
         else:
             held, held_counts = numbers[np.repeat(reads, counts)], counts * reads

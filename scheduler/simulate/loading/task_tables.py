@@ -107,15 +107,20 @@ def _costs(model: CostModel, job: JobSpec, inputs: Inputs) -> list[TaskCost]:
     NotCovered if a task exceeds its declared memory, or if the splits are numbered wrongly.
     """
     maps, reduces = (stage_costs(model, job, kind) for kind in TaskKind)
-    for costs, demand in ((maps, job.map_demand), (reduces, job.reduce_demand)):
-        limit, different = demand.memory_bytes, dict(zip(map(id, costs), costs, strict=True))
-        if any(cost.memory_peak_bytes > limit for cost in different.values()):
+    of_maps, of_reduces = (
+        dict(zip(map(id, costs), costs, strict=True)).values() for costs in (maps, reduces)
+    )
+    for different, demand in ((of_maps, job.map_demand), (of_reduces, job.reduce_demand)):
+        if any(cost.memory_peak_bytes > demand.memory_bytes for cost in different):
             raise NotCovered(f"a task of {job.job} exceeds its memory")
     if not isinstance(job.splits, PlacedSplits) and any(
         split.index != place for place, split in enumerate(job.splits)
     ):
         raise NotCovered(f"{job.job} misnumbers its splits")
-    inputs.add(job.splits, maps, job.reduces)
+    reads = np.ones(len(maps), bool)
+    if not all(cost.read_bytes > 0 for cost in of_maps):
+        reads[:] = [cost.read_bytes > 0 for cost in maps]
+    inputs.add(job.splits, reads, job.reduces)
     return maps + reduces
 
 
