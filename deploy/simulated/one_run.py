@@ -201,9 +201,10 @@ class OneRun:
         """
         folder, record, progress = self.place
         self.ended = SimulationEnd()
-        self.history = self.new_history()
         if self._record is not None:
             drop_parts(folder, self.choice.spec, self.repeat)
+        self.history = self.new_history()
+        if self._record is not None:
             return
         self._shown = progress.begin(self.label)
         self._record = RunRecord(policy=self.choice.spec, repeat=self.repeat, epoch_s=time.time())

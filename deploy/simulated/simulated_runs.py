@@ -251,26 +251,34 @@ class SimRuns:
             run.close()
 
     def _run_apart(self, runs: Sequence[OneRun], at_once: int, needs_bytes: int = 0) -> None:
-        """Simulate each of the runs in a separate process, at most `at_once` at a time."""
-        side_by_side([self._work(run, needs_bytes) for run in runs], at_once)
+        """Simulate each of the runs in a separate process, at most `at_once` at a time.
 
-    def _work(self, run: OneRun, needs_bytes: int) -> SideWork:
+        If the last run would leave all cores but one without work, it writes its rows with all of them.
+        """
+        works = [self._work(run, needs_bytes) for run in runs]
+        if len(runs) % at_once == 1:
+            works[-1] = self._work(runs[-1], needs_bytes, all_cores())
+        side_by_side(works, at_once)
+
+    def _work(self, run: OneRun, needs_bytes: int, at_once: int = 1) -> SideWork:
         """Return the work that simulates `run` in a separate process, in the form that `side_by_side` starts.
 
         If the policy is from a user's file, rows are sent to this process, which keeps them if the separate
         process crashes. Otherwise the separate process writes the rows itself. `needs_bytes` is the expected
-        memory of the separate process.
+        memory of the separate process. `at_once` is as in `HistoryRows`.
         """
 
         def simulate(send: Send) -> None:
             found, sent = SimulationEnd(), SentRows(send)
-            history = None if run.is_of_file else run.new_history()
             try:
-                self._simulate(run, history or sent, sent.show, found)
+                if run.is_of_file:
+                    self._simulate(run, sent, sent.show, found)
+                else:
+                    self._simulate(run, run.history, sent.show, found, at_once)
             finally:
                 with no_interrupts():
-                    if history is not None:
-                        history.close()
+                    if not run.is_of_file:
+                        run.history.close()
                     send(("ended", asdict(found)))
 
         return SideWork(

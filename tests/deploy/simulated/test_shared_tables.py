@@ -118,17 +118,30 @@ def test_ranges_of_replicas_together_are_all_rows() -> None:
     pd.testing.assert_frame_equal(pd.concat(parts).reset_index(drop=True), whole.reset_index(drop=True))
 
 
-@pytest.mark.parametrize(("cores", "works"), [(1, []), (2, [2])])
-def test_a_run_in_this_process_uses_all_cores_for_a_large_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, works: list[int]
+@pytest.mark.parametrize(
+    ("policies", "cores", "works"),
+    [
+        (["fifo"], 1, []),
+        (["fifo"], 2, ["2"]),
+        (["fifo", "fair"], 2, []),
+        (["fifo", "fair", "delay"], 2, ["2"]),
+        (["fifo", "fair", "delay"], 1, []),
+        (["fifo", "fair", "delay"], 3, []),
+    ],
+)
+def test_a_run_that_would_leave_cores_without_work_uses_all_for_a_large_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policies: list[str], cores: int, works: list[str]
 ) -> None:
     path = tmp_path / "s.yaml"
     jobs = [{"name": "burn", "app": "synthetic", "maps": 3, "map": {"cpu": "1s"}}]
-    path.write_text(yaml.safe_dump({"name": "s", "cluster": {"nodes": 2}, "workload": {"jobs": jobs}}))
-    shared: list[int] = []
+    scenario = {"name": "s", "cluster": {"nodes": 2}, "workload": {"jobs": jobs}, "policies": policies}
+    path.write_text(yaml.safe_dump(scenario))
+    shared = tmp_path / "shared"
+    shared.touch()
 
     def watched(works: Any, at_once: int) -> list[Any]:
-        shared.append(len(works))
+        with shared.open("a") as file:  # Processes of several runs may call this.
+            file.write(f"{len(works)}\n")
         return [work() for work in works]
 
     rows = replicas(30)
@@ -137,10 +150,9 @@ def test_a_run_in_this_process_uses_all_cores_for_a_large_table(
     monkeypatch.setattr(simulated_runs, "all_cores", lambda: cores)
     monkeypatch.setattr(Storage, "put_living", lambda _, sink: put_ranges(sink, "blocks", rows))
     out = tmp_path / "out"
-    options = ["--machines", "sim", "--policy", "fifo", "--no-live", "--no-report", "--out", str(out)]
+    options = ["--machines", "sim", "--jobs", str(cores), "--no-live", "--no-report", "--out", str(out)]
     result = CliRunner().invoke(main.app, ["run", str(path), *options])
     assert result.exit_code == 0, result.output
-    assert shared == works
-    assert history.read_table(out, "blocks")["block"].tolist() == [
-        block for each in rows.between(0, len(rows)) for block in each["block"]
-    ]
+    assert shared.read_text().split() == works
+    written = [block for each in rows.between(0, len(rows)) for block in each["block"]]
+    assert history.read_table(out, "blocks")["block"].tolist() == written * len(policies)
