@@ -203,12 +203,11 @@ class OneRun:
         self.ended = SimulationEnd()
         if self._record is not None:
             drop_parts(folder, self.choice.spec, self.repeat)
+        else:
+            self._shown = progress.begin(self.label)
+            self._record = RunRecord(policy=self.choice.spec, repeat=self.repeat, epoch_s=time.time())
+            record.runs.append(self._record)
         self.history = self.new_history()
-        if self._record is not None:
-            return
-        self._shown = progress.begin(self.label)
-        self._record = RunRecord(policy=self.choice.spec, repeat=self.repeat, epoch_s=time.time())
-        record.runs.append(self._record)
 
     def take(self, message: Any) -> None:
         """Handle a message from the process that simulates the run. Raises CutOff for an unknown message."""

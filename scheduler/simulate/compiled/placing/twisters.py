@@ -21,7 +21,7 @@ LANES = 64
 """The number of generators that are computed side by side."""
 SIZE, MIDDLE = 624, 397
 MOST_DRAWS = (SIZE - MIDDLE) // 2
-"""The number of random numbers of a generator that need no word of its output but the seed's."""
+"""The number of random numbers of a generator that can be computed from the words of its seed alone."""
 FIRST = np.uint32(1812433253)
 MIX, MIX_AGAIN = np.uint32(1664525), np.uint32(1566083941)
 UPPER, LOWER, TWIST = np.uint32(0x80000000), np.uint32(0x7FFFFFFF), np.uint32(0x9908B0DF)
