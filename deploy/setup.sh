@@ -28,7 +28,7 @@ if [ ! -f "$stamp" ] || [ -n "$(find pyproject.toml "${locked[@]}" -newer "$stam
         # On all cores, and without what we never import.
         unused='/ray/(rllib|tune|train|serve|data|air|llm)/|/(pip|setuptools|fontTools|pygments/lexers)/|/tests?/'
         .venv/bin/python -m compileall -qq -j 0 -x "$unused" .venv/lib || true
-        install --no-deps --no-build-isolation --editable .
+        "${pip[@]}" install --no-deps --no-build-isolation --editable .
     else
         echo "deploy/constraints.txt is for Python 3.11: installing the newest versions that pyproject.toml allows" >&2
         install --editable ".${extra:+[$extra]}"
