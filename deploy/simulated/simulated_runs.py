@@ -270,15 +270,12 @@ class SimRuns:
 
         def simulate(send: Send) -> None:
             found, sent = SimulationEnd(), SentRows(send)
+            target, cores = (sent, 1) if run.is_of_file else (run.history, at_once)
             try:
-                if run.is_of_file:
-                    self._simulate(run, sent, sent.show, found)
-                else:
-                    self._simulate(run, run.history, sent.show, found, at_once)
+                self._simulate(run, target, sent.show, found, cores)
             finally:
                 with no_interrupts():
-                    if not run.is_of_file:
-                        run.history.close()
+                    run.history.close()
                     send(("ended", asdict(found)))
 
         return SideWork(

@@ -130,18 +130,33 @@ class PlainFiles:
 
         `lengths` are the sizes of the blocks in bytes.
         """
+        return self.add_inputs([(path, lengths)], replication)[0]
+
+    def add_inputs(self, files: Sequence[tuple[str, Sequence[int]]], replication: int) -> list[PlacedFile]:
+        """Add input files, given as their paths and the sizes of their blocks, as `add_input` does. Fast after
+        `place_many`.
+        """
+        made: list[PlacedFile] = []
+        for has_blocks, group in groupby(files, key=lambda file: len(file[1]) > 0):
+            some = list(group)
+            sizes = np.fromiter(chain.from_iterable(lengths for _, lengths in some), np.int64)
+            if self._placer is not None and has_blocks and self._placer.takes(replication, int(sizes.sum())):
+                made += self._add_placed(some, sizes, replication, self._placer)
+            elif len(some) > 1:
+                made += [self.add_input(path, lengths, replication) for path, lengths in some]
+            else:
+                made.append(self._add_alone(*some[0], replication))
+        return made
+
+    def _add_alone(self, path: str, lengths: Sequence[int], replication: int) -> PlacedFile:
+        """Add an input file whose nodes are chosen without compiled code."""
         number = self._next_block()
-        block = block_id(number)  # Only the first one has an effect on the placement.
-        if self._placer is not None and self._placer.takes(replication, sum(lengths)):
-            chosen = self._placer.place_input(block, np.array(lengths, np.int64), replication)
-            copies: Values = np.full(len(chosen), replication, np.int32)
-            holders: Values = self._placed_numbers[chosen.ravel()]
-        else:
+        if lengths:
             self._drop_placer()
-            blocks = [block] if lengths else []
-            placed = place_file(self._names.loads, replication, blocks, lengths, seed=self._seed)
-            copies = np.fromiter(map(len, placed), np.int32, len(placed))
-            holders = np.array(self._numbers(placed), np.int32)
+        blocks = [block_id(number)] if lengths else []  # Only the first one has an effect on the placement.
+        placed = place_file(self._names.loads, replication, blocks, lengths, seed=self._seed)
+        copies = np.fromiter(map(len, placed), np.int32, len(placed))
+        holders = np.array(self._numbers(placed), np.int32)
         sizes = np.array(lengths, np.int64)
         file = PlacedFile(
             path=path,
@@ -154,20 +169,6 @@ class PlainFiles:
         )
         self._add([path], [0.0], [len(sizes)], sizes, replication, copies, holders, is_input=True)
         return file
-
-    def add_inputs(self, files: Sequence[tuple[str, Sequence[int]]], replication: int) -> list[PlacedFile]:
-        """Add input files, given as their paths and the sizes of their blocks, as `add_input` does. Fast after
-        `place_many`.
-        """
-        made: list[PlacedFile] = []
-        for has_blocks, group in groupby(files, key=lambda file: len(file[1]) > 0):
-            some = list(group)
-            sizes = np.fromiter(chain.from_iterable(lengths for _, lengths in some), np.int64)
-            if self._placer is not None and has_blocks and self._placer.takes(replication, int(sizes.sum())):
-                made += self._add_placed(some, sizes, replication, self._placer)
-            else:
-                made += [self.add_input(path, lengths, replication) for path, lengths in some]
-        return made
 
     def _add_placed(
         self,

@@ -12,7 +12,7 @@ from schedbed.cluster.blocks.placement import DRAWS
 from schedbed.scheduler.simulate.compiled.arrays import Values
 from schedbed.scheduler.simulate.compiled.placing.block_nodes import EXACT, NOBODY, Field, place_blocks
 from schedbed.scheduler.simulate.compiled.placing.twisters import first_draws
-from schedbed.tasks.chance import Coin, chance, generator_of, keys_of, reseed
+from schedbed.tasks.chance import Coin, chance, keys_of, reseed
 from schedbed.tasks.specs import NodeId
 
 DRAWS_EACH = 8
@@ -81,7 +81,7 @@ class BlockPlacer:
             done += place_blocks(self._field, *rest)
             if done == len(keys):
                 return
-            more = _random_numbers(generator_of(keys[done]), _most_draws(chosen.shape[1]))
+            more = first_draws(keys[done : done + 1], _most_draws(chosen.shape[1]))
             block = slice(done, done + 1)
             one = more, len(more), writers[block], lengths[block], chosen[block], used
             done += place_blocks(self._field, *one)
