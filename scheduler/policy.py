@@ -351,12 +351,14 @@ class Composed:
     def acts_on_ticks(self) -> bool:
         """Return whether the policy or one of its axes has the hook `tick` or `preempt`.
 
-        An axis whose attribute `preempts` is false never returns kills, so its hook `preempt` is ignored.
+        An axis whose attribute `acts_on_ticks` is false does nothing in its hook `tick`, and one whose attribute
+        `preempts` is false never returns kills, so these hooks are ignored.
         """
         if hasattr(type(self), "tick") or hasattr(type(self), "preempt"):
             return True
         return any(
-            hasattr(axis, "tick") or (hasattr(axis, "preempt") and getattr(axis, "preempts", True))
+            (hasattr(axis, "tick") and getattr(axis, "acts_on_ticks", True))
+            or (hasattr(axis, "preempt") and getattr(axis, "preempts", True))
             for axis in self.axes
         )
 

@@ -30,6 +30,7 @@ from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 from schedbed.tasks.units import format_bytes
 
+QUEUE_FULL, USER_FULL = "the queue has its maximum: ", " has the user's limit of "
 _SLACK = 1e-9  # Guaranteed shares are fractions.
 
 
@@ -63,9 +64,11 @@ class Capacity:
             self.elidable = False  # The next heartbeat starts tasks that this one may not start.
         self._settings = dict(queues or {})
         self._unpromised = max(0.0, 100.0 - sum(s.capacity or 0.0 for s in self._settings.values())) / 100
-        self._user_percent = minimum_user_limit_percent
-        self._user_factor = user_limit_factor
-        self._priorities = priorities
+        self._defaults = QueueSettings(
+            minimum_user_limit_percent=minimum_user_limit_percent,
+            user_limit_factor=user_limit_factor,
+            priorities=priorities,
+        )
         self._slot_bytes = {
             TaskKind.MAP: map_slot_memory_bytes,
             TaskKind.REDUCE: reduce_slot_memory_bytes,
@@ -86,6 +89,22 @@ class Capacity:
         In the first case, jobs in any other queue would never run.
         """
         return tuple(self._settings) if self._settings and self._unpromised < _SLACK else ()
+
+    @property
+    def compiled_as(self) -> str | None:
+        """Return "capacity" if the simulator can run this order in its compiled loop, else None.
+
+        The compiled loop supports only tasks of one slot.
+        """
+        is_plain = not (self._by_memory or self.sizes_slots or self._off_switch is not None)
+        return (
+            "capacity" if is_plain and all(s.capacity is not None for s in self._settings.values()) else None
+        )
+
+    @property
+    def acts_on_ticks(self) -> bool:
+        """Return whether the hook `tick` has an effect."""
+        return self._by_memory
 
     def count_memory(self) -> None:
         """Measure shares in bytes of memory, for maps and reduces together, instead of in slots.
@@ -122,21 +141,23 @@ class Capacity:
             self._running[key] = stage.running
         if job.active and stage.ready:
             if job not in queue.ready[kind]:
-                by_priority = queue.settings.priorities
-                priorities = self._priorities if by_priority is None else by_priority
-                queue.ready[kind].put(job, fifo_key(job) if priorities else (job.submit_s, job.serial))
+                queue.ready[kind].put(job, fifo_key(job) if queue.priorities else (job.submit_s, job.serial))
         else:
             queue.ready[kind].drop(job)
             self._kept.pop(key, None)
             if not job.active and not stage.running:
                 self._running.pop(key, None)
 
+    def new_queue(self, name: str) -> Queue:
+        """Return an empty queue with the settings for the queue `name`."""
+        return Queue(
+            name, self._settings.get(name, self._defaults).completed(self._defaults), self._unpromised
+        )
+
     def _queue(self, name: str) -> Queue:
         queue = self._queues.get(name)
         if queue is None:
-            settings = self._settings.get(name, QueueSettings())
-            factor = self._user_factor if settings.user_limit_factor is None else settings.user_limit_factor
-            queue = self._queues[name] = Queue(name, settings, factor)
+            queue = self._queues[name] = self.new_queue(name)
             if self._by_memory:
                 queue.held[TaskKind.REDUCE] = queue.held[TaskKind.MAP]
         return queue
@@ -161,12 +182,6 @@ class Capacity:
             self._memory_bytes = _memory(view)
         return self._memory_bytes
 
-    def _share(self, queue: Queue) -> float:
-        """Return the guaranteed share of the cluster for the queue, from 0 to 1."""
-        if queue.named:
-            return (queue.settings.capacity or 0.0) / 100
-        return self._unpromised / max(1, self._unnamed)
-
     # Order of jobs
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
@@ -178,7 +193,7 @@ class Capacity:
         queues: list[tuple[Any, ...]] = []
         for queue in self._queues.values():
             if queue.ready[kind]:
-                promised = self._share(queue) * total
+                promised = queue.promised_share(self._unnamed) * total
                 held = queue.held[kind].total
                 full = held / promised if promised > 0 else inf if held else 1.0
                 queues.append((full, queue.name, promised, queue))
@@ -196,16 +211,15 @@ class Capacity:
             for job in queue.ready[kind]:
                 need = self._need(job, kind)
                 if over_max(held, need, most):
-                    view.skip(
-                        node, job, kind, f"the queue has its maximum: {self._state(queue, kind, total)}"
-                    )
+                    state = self.describe(queue, held.total, total, self._unnamed)
+                    view.skip(node, job, kind, QUEUE_FULL + state)
                     break
                 if job.user in limited:
                     continue
                 limit = self._limit(queue, held, need, promised)
                 if held.by_user.get(job.user, 0) >= limit:
                     limited[job.user] = None
-                    view.skip(node, job, kind, f"{job.user} has the user's limit of {self._amount(limit)}")
+                    view.skip(node, job, kind, job.user + USER_FULL + self._amount(limit))
                     continue
                 if self.sizes_slots and not self._fits(job, node, kind, need, free):
                     if self._keeps(view, node, job, kind):
@@ -220,9 +234,8 @@ class Capacity:
                 yield job
 
     def _limit(self, queue: Queue, held: Held, need: int, promised: float) -> int:
-        percent = queue.settings.minimum_user_limit_percent
-        percent = self._user_percent if percent is None else percent
-        return user_limit(held, need, promised, len(queue.jobs_by_user), percent, queue.user_factor)
+        users = len(queue.jobs_by_user)
+        return user_limit(held, need, promised, users, queue.user_percent, queue.user_factor)
 
     def _free(self, node: NodeView, kind: TaskKind) -> int:
         """Return the number of free slots of the node.
@@ -256,11 +269,16 @@ class Capacity:
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
         """Return a note to append to the reason of a launch: the resources that the job's queue holds and is
         guaranteed."""
-        return self._state(self._queue(job.queue), kind, self._total(view, kind))
+        queue = self._queue(job.queue)
+        return self.describe(queue, queue.held[kind].total, self._total(view, kind), self._unnamed)
 
-    def _state(self, queue: Queue, kind: TaskKind, total: int) -> str:
-        held, promised = queue.held[kind].total, self._share(queue) * total
-        most = queue.max_share * total
+    def describe(self, queue: Queue, held: int, total: int, unnamed: int) -> str:
+        """Return a text with the amounts that the queue holds, is guaranteed and may hold at most.
+
+        `held` is the amount that it holds and `total` that of the cluster, in slots or in bytes of memory.
+        `unnamed` is as in `Queue.promised_share`.
+        """
+        promised, most = queue.promised_share(unnamed) * total, queue.max_share * total
         return (
             f"queue {queue.name} holds {self._amount(held)} of {self._amount(promised)}, "
             f"at most {self._amount(most)}"

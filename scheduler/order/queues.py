@@ -3,7 +3,7 @@ their users."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from schedbed.scheduler.order.sorted_keys import SortedKeys
@@ -30,6 +30,17 @@ class QueueSettings:
     user_limit_factor: float | None = None
     priorities: bool | None = None
 
+    def completed(self, defaults: QueueSettings) -> QueueSettings:
+        """Return the settings with those of `defaults` for the users and priorities of which they say nothing."""
+        percent, factor = self.minimum_user_limit_percent, self.user_limit_factor
+        priorities = self.priorities
+        return replace(
+            self,
+            minimum_user_limit_percent=defaults.minimum_user_limit_percent if percent is None else percent,
+            user_limit_factor=defaults.user_limit_factor if factor is None else factor,
+            priorities=defaults.priorities if priorities is None else priorities,
+        )
+
 
 class Held:
     """The amount of slots, or of bytes of memory, that a queue holds, in total and by user."""
@@ -48,19 +59,45 @@ class Held:
 
 class Queue:
     """A queue of the Capacity scheduler: its ready jobs, and the resources that its tasks hold, in slots or
-    in bytes of memory."""
+    in bytes of memory.
 
-    __slots__ = ("held", "jobs_by_user", "max_share", "name", "named", "ready", "settings", "user_factor")
+    All fields of `settings` are set, except that `capacity` is None for a queue without a guaranteed share of its
+    own.
+    """
 
-    def __init__(self, name: str, settings: QueueSettings, user_factor: float) -> None:
+    __slots__ = (
+        "held",
+        "jobs_by_user",
+        "max_share",
+        "name",
+        "named",
+        "priorities",
+        "ready",
+        "share",
+        "user_factor",
+        "user_percent",
+    )
+
+    def __init__(self, name: str, settings: QueueSettings, unpromised: float) -> None:
+        assert settings.minimum_user_limit_percent is not None and settings.user_limit_factor is not None
         self.name = name
-        self.settings = settings
         self.named = settings.capacity is not None
+        self.share = unpromised if settings.capacity is None else settings.capacity / 100
         self.max_share = settings.max_capacity / 100
-        self.user_factor = user_factor
+        self.user_percent = settings.minimum_user_limit_percent
+        self.user_factor = settings.user_limit_factor
+        self.priorities = bool(settings.priorities)
         self.ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
         self.held: dict[TaskKind, Held] = {kind: Held() for kind in TaskKind}
         self.jobs_by_user: dict[str, int] = {}  # Numbers of jobs that have not ended.
+
+    def promised_share(self, unnamed: int) -> float:
+        """Return the guaranteed share of the cluster for the queue, from 0 to 1.
+
+        `unnamed` is the number of queues with jobs that have no guaranteed share of their own, and therefore
+        share the remaining capacity.
+        """
+        return self.share if self.named else self.share / max(1, unnamed)
 
 
 def over_max(held: Held, need: int, most: float) -> bool:

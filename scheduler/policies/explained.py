@@ -17,6 +17,8 @@ class Explained(Composed):
     An axis has a note if it defines `note(view, node, job, kind)`, and a report if it defines `report()`.
     """
 
+    compiled_as = "composed"
+
     @property
     def elidable(self) -> bool:
         """Return whether all axes allow the simulator to skip heartbeats that report no change."""

@@ -19,6 +19,7 @@ NOT_COMPILED = (
     "covers.py",
     "flow_arrays.py",
     "input_tables.py",
+    "queue_tables.py",
     "run_compiled.py",
     "tables.py",
 )

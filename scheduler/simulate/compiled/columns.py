@@ -13,6 +13,7 @@ from schedbed.scheduler.core.rows import JobRow
 from schedbed.scheduler.history import ROW_GROUP_ROWS
 from schedbed.scheduler.simulate.compiled import state as names
 from schedbed.scheduler.simulate.compiled.arrays import Values
+from schedbed.scheduler.simulate.compiled.queue_tables import QueueTexts
 from schedbed.scheduler.simulate.compiled.state import State
 from schedbed.scheduler.simulate.placed_files import PlacedSplits
 from schedbed.scheduler.simulate.row_frames import Column, Text
@@ -27,15 +28,22 @@ KINDS = ("map", "reduce")
 
 class Labels:
     """The texts for the numbers in the compiled loop's arrays: ids of nodes, racks, jobs and tasks, and the
-    reasons of decisions. `waits_s` contains the two waiting times of delay scheduling.
+    reasons of decisions.
+
+    `waits_s` contains the two waiting times of delay scheduling, and `queues` the texts about queues, if any.
     """
 
     def __init__(
-        self, jobs: Sequence[JobSpec], nodes: Sequence[SimNode], waits_s: tuple[float, float]
+        self,
+        jobs: Sequence[JobSpec],
+        nodes: Sequence[SimNode],
+        waits_s: tuple[float, float],
+        queues: QueueTexts | None = None,
     ) -> None:
         import pandas as pd
 
         node_wait_s, rack_wait_s = waits_s
+        self._queues = queues
         self.jobs = pd.Index([job.job for job in jobs], dtype="str")
         self.nodes = pd.Index([node.spec.node for node in nodes], dtype="str")
         self.racks = list(dict.fromkeys(node.spec.rack for node in nodes))
@@ -56,6 +64,8 @@ class Labels:
             names.OFF_BEFORE: "off-rack, waited before",
             names.WAITS_LOCAL: f"waits for a local node, up to {node_wait_s:.1f} s",
             names.WAITS_RACK: f"waits for a rack-local node, up to {rack_wait_s:.1f} s",
+            names.QUEUE_FULL: "",
+            names.USER_FULL: "",
         }
 
     def tasks(self, tasks: Values) -> list[str]:
@@ -96,7 +106,8 @@ class Labels:
         codes, found = _coded(rows["reason"].astype(np.int64) * len(values) + places)
         pairs = (divmod(key, len(values)) for key in found.tolist())
         texts = [self._templates[reason].format(float(values[place])) for reason, place in pairs]
-        return Text(codes, texts)
+        known = Text(codes, texts)
+        return known if self._queues is None else self._queues.with_queues(rows, known)
 
 
 def _coded(keys: Values) -> tuple[Values, Values]:

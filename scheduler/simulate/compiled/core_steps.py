@@ -8,17 +8,11 @@ from __future__ import annotations
 
 from math import inf
 
-from schedbed.scheduler.simulate.compiled import (
-    attempt_steps,
-    job_orders,
-    map_picks,
-    reduce_feeds,
-    slot_answers,
-    timer_chains,
-)
+from schedbed.scheduler.simulate.compiled import attempt_steps, reduce_feeds, timer_chains
 from schedbed.scheduler.simulate.compiled.contended import contended
 from schedbed.scheduler.simulate.compiled.heaps import push_event, ring_after
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
+from schedbed.scheduler.simulate.compiled.offers import job_orders, map_picks, queue_orders, slot_answers
 from schedbed.scheduler.simulate.compiled.state import (
     COMMIT_EVENT,
     DUE_EVENT,
@@ -77,6 +71,8 @@ def end_if_done(state: State, job: int) -> None:
     stage_changed(state, 2 * job + 1)
     state.job_rows[state.num.n_jobs] = job
     state.num.n_jobs += 1
+    if state.num.is_capacity:
+        queue_orders.finished(state, job)
     if state.jobs[job].wrote:
         attempt_steps.note_file(state, state.sec.now, job, JOB_OVER)
 
@@ -98,6 +94,8 @@ def submit_due(state: State, now_s: float) -> None:
         num.active_jobs += 1
         for stage in (2 * job, 2 * job + 1):
             state.stages[stage].unstarted = state.stages[stage].total
+        if num.is_capacity:
+            queue_orders.submitted(state, job)
         open_reduces(state, job)
         stage_changed(state, 2 * job)
         stage_changed(state, 2 * job + 1)
@@ -132,8 +130,7 @@ def reported(state: State, task: int, node: int, now_s: float) -> None:
     run, entry = state.tasks[task], state.nodes[node]
     job = run.job
     kind = 0 if run.is_map else 1
-    state.stages[2 * job + kind].running -= 1
-    state.pool_stages[2 * state.jobs[job].pool + kind].running -= 1
+    job_orders.add_running(state, job, kind, -1)
     state.num.live -= 1
     if run.is_map:
         entry.free_maps += 1
@@ -198,13 +195,10 @@ def _launch(state: State, task: int, node: int, kind: int) -> None:
         reduce_feeds.feed_more(state, node, job)
     else:
         entry.free_maps -= 1
-        if state.num.is_delay:
-            state.patience[job].said = 0
-            state.patience[job].launched = state.sec.now
+    slot_answers.launched(state, job, kind)
     stage = state.stages[2 * job + kind]
-    stage.running += 1
     stage.unstarted -= 1
-    state.pool_stages[2 * state.jobs[job].pool + kind].running += 1
+    job_orders.add_running(state, job, kind, 1)
     stage_changed(state, 2 * job + kind)
     state.launched[state.num.launched] = task
     state.num.launched += 1

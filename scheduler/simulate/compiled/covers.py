@@ -28,7 +28,7 @@ OF_NO_ACCOUNT = ("heartbeat_rows", "skip_rows", "sizes")
 
 `sizes` limits which costs a policy reads; the compiled policies read none.
 """
-ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair"), ("greedy", "delay"), ("slots",)
+ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair", "capacity"), ("greedy", "delay"), ("slots",)
 """The compiled versions of each axis, by the names in the attribute `compiled_as` of axes."""
 
 

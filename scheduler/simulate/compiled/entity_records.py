@@ -4,7 +4,7 @@ tables.
 
 from __future__ import annotations
 
-from schedbed.scheduler.simulate.compiled.arrays import Record, f8, i1, i4, i8
+from schedbed.scheduler.simulate.compiled.arrays import Pair, Record, f8, i1, i4, i8
 
 
 class NodeEntry(Record):
@@ -52,6 +52,7 @@ class JobEntry(Record):
     maps: i8
     reduces: i8
     pool: i4
+    member: i4  # The job's user in its queue, under the Capacity scheduler.
     priority: i4
     weight: f8
     submit: f8
@@ -73,10 +74,11 @@ class JobEntry(Record):
 
 
 class PatienceEntry(Record):
-    """The waiting of a job under delay scheduling, and where the last offered node has input of the job.
+    """The waiting of a job under delay scheduling, where the last offered node has input of the job, and why the
+    job last declined a node.
 
     Mirrors `Patience`. `beside` is a position in `State.beside`, and is valid only if `offer` is the number of
-    the current offer.
+    the current offer. Only the last two fields are used for reduces.
     """
 
     wait: f8  # Seconds waited so far.
@@ -86,8 +88,8 @@ class PatienceEntry(Record):
     beside: i4
     level: i4
     has_free: i1  # 0 if no unstarted map of the job prefers no node.
-    said: i1  # Code of the reason for which the job last declined a node since its last map, or 0.
-    launched: f8  # Time of its last map.
+    said: i8  # Reason why the job last declined a node since its last launch, and the amount in it; or 0.
+    launched: f8  # Time of its last launch.
 
 
 class StageEntry(Record):
@@ -149,7 +151,7 @@ class CostEntry(Record):
 
 
 class PoolEntry(Record):
-    """A pool of jobs for fair sharing. Under FIFO, all jobs are in a single pool."""
+    """A pool of jobs for fair sharing, or a queue. Under FIFO, all jobs are in a single pool."""
 
     weight: f8
     min_share: f8
@@ -158,6 +160,34 @@ class PoolEntry(Record):
     at: i8  # Range of the pool in `pool_jobs` and in each half of `ready`.
     end: i8
     oldest: i8  # All jobs before this position of the range have ended.
+
+
+class QueueEntry(Record):
+    """A queue of the Capacity scheduler: its settings, its numbers of jobs and users, and its sort key.
+
+    Mirrors `Queue`. `share` is the guaranteed share of the cluster, from 0 to 1. Queues that are not `named` in the
+    settings divide it among those of them that have jobs.
+    """
+
+    share: f8
+    max_share: f8
+    user_percent: f8
+    user_factor: f8
+    promised: f8  # Guaranteed slots of the kind that was last offered.
+    full: f8  # Part of them that the queue held.
+    users: i4  # Users with jobs that have not ended.
+    named: i1
+
+
+class MemberEntry(Record):
+    """A user of a queue of the Capacity scheduler: the running tasks and the number of jobs that have not ended.
+
+    `limited` is the number of the last visit at which the user was at the user limit.
+    """
+
+    running: Pair
+    limited: i8
+    jobs: i4
 
 
 class PoolStageEntry(Record):
@@ -262,6 +292,8 @@ class DecisionEntry(Record):
     node: i4
     job: i4
     task: i8
+    held: i4
+    unnamed: i4
     kind: i1
     reason: i1
 

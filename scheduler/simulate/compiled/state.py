@@ -66,7 +66,12 @@ class Numbers(Record):
     dirty: i8
     pools: Pair  # Pools with a ready job.
     is_fair: i8
+    is_capacity: i8
     is_delay: i8
+    slots: Pair  # Slots of all nodes.
+    unnamed: i8  # Queues with jobs that the Capacity scheduler's settings do not name.
+    visits: i8  # Queues whose jobs were offered a slot.
+    held: i8  # Slots in the reason of the next decision.
     writes_heartbeats: i8
     writes_skips: i8
     replication: i8
@@ -128,7 +133,14 @@ WRITTEN, IN_PLACE, JOB_OVER = range(3)
     OFF_BEFORE,
     WAITS_LOCAL,
     WAITS_RACK,
-) = range(11)
+    QUEUE_FULL,
+    USER_FULL,
+) = range(13)
+REASONS = 16
+"""More than the number of codes."""
+
+FAIR, BY_PRIORITY, BY_NUMBER = range(3)
+"""Orders of the jobs of a pool: the field `fifo` of `PoolEntry`."""
 
 
 class State(NamedTuple):
@@ -141,7 +153,9 @@ class State(NamedTuple):
     num: Numbers
     nodes: Table[plain.NodeEntry]
     jobs: Table[plain.JobEntry]
-    patience: Table[plain.PatienceEntry]  # By job; empty without delay scheduling.
+    patience: Table[
+        plain.PatienceEntry
+    ]  # By job: for maps and, under Capacity, for reduces. Empty if none declines.
     stages: Table[plain.StageEntry]
     tasks: Table[plain.TaskEntry]
     is_started: Ints  # By task, 1 if it was launched; not in `tasks`, so that it fits into the CPU's cache.
@@ -149,6 +163,10 @@ class State(NamedTuple):
     pools: Table[plain.PoolEntry]
     pool_stages: Table[plain.PoolStageEntry]
     pool_jobs: Ints  # Jobs by pool, oldest first.
+    queues: Table[
+        plain.QueueEntry
+    ]  # By pool; this table and the next are empty without the Capacity scheduler.
+    members: Table[plain.MemberEntry]
     ready: Ints  # Ready jobs of each pool in order: for maps, then for reduces.
     order: Ints  # Pools with ready jobs in order: for maps, then for reduces.
     dirty: Ints  # Stages that changed since the last decision.

@@ -24,7 +24,18 @@ from schedbed.scheduler.simulate.compiled.arrays import (
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays
 from schedbed.scheduler.simulate.compiled.heaps import WORD
 from schedbed.scheduler.simulate.compiled.input_tables import beside_table, racks_of_nodes
-from schedbed.scheduler.simulate.compiled.state import DUE_EVENT, JOIN_EVENT, SHIFT, Numbers, Seconds, State
+from schedbed.scheduler.simulate.compiled.queue_tables import queue_tables, queues_of
+from schedbed.scheduler.simulate.compiled.state import (
+    BY_NUMBER,
+    BY_PRIORITY,
+    DUE_EVENT,
+    FAIR,
+    JOIN_EVENT,
+    SHIFT,
+    Numbers,
+    Seconds,
+    State,
+)
 from schedbed.scheduler.simulate.loading.task_tables import task_tables
 from schedbed.scheduler.simulate.setup import NotCovered
 from schedbed.tasks.specs import JobSpec
@@ -51,6 +62,7 @@ def make_state(simulation: Simulation) -> State:
         raise NotCovered(why)
     job_table, tasks, arrays = made.jobs, made.tasks, made.inputs
     pools, pool_jobs = _pools(simulation, jobs, job_table)
+    queues, members = queue_tables(simulation.master.policy, jobs, job_table)
     node_table, order = _nodes(simulation)
     arrays = arrays | _of_delay(simulation, job_table, node_table, arrays)
     slots = sum(node.spec.map_slots + node.spec.reduce_slots for node in nodes)
@@ -65,6 +77,8 @@ def make_state(simulation: Simulation) -> State:
         pools=pools,
         pool_stages=records(2 * len(pools), plain.PoolStageEntry),
         pool_jobs=pool_jobs,
+        queues=queues,
+        members=members,
         ready=np.zeros(2 * len(job_table), np.int32),
         order=np.zeros(2 * len(pools), np.int32),
         dirty=np.zeros(2 * len(job_table), np.int32),
@@ -79,7 +93,7 @@ def make_state(simulation: Simulation) -> State:
         job_rows=np.zeros(len(job_table), np.int32),
         file_rows=records(FILES + slots + len(nodes), plain.FileEntry),
         **arrays,
-        **_of_nodes(simulation),
+        **_of_nodes(simulation, ROWS + rows_at_once(simulation, len(queues) + len(members)) + 8),
         **_of_reduces(simulation, len(tasks)),
         **(flow_arrays.fluid(simulation, len(tasks)) if contention else flow_arrays.no_fluid()),
     )
@@ -90,8 +104,21 @@ def make_state(simulation: Simulation) -> State:
     return state
 
 
-def _of_nodes(simulation: Simulation) -> Arrays:
-    """Return the arrays whose width depends on the slots of a node, and the buffers for output rows."""
+def rows_at_once(simulation: Simulation, refusing: int) -> int:
+    """Return the largest number of rows of the decisions table that one heartbeat may make.
+
+    In a heartbeat, a job declines a node at most once under delay scheduling. `refusing` is the number of queues
+    and of users whose limits may refuse jobs, of which each may do so at each offer of a slot.
+    """
+    slots = max(node.spec.map_slots + node.spec.reduce_slots for node in simulation.nodes)
+    return len(simulation.jobs) + (slots + 2) * (1 + refusing)
+
+
+def _of_nodes(simulation: Simulation, decisions: int) -> Arrays:
+    """Return the arrays whose width depends on the slots of a node, and the buffers for output rows.
+
+    `decisions` is the number of rows of the buffer for decisions.
+    """
     specs = [node.spec for node in simulation.nodes]
     widest = max(spec.map_slots + spec.reduce_slots for spec in specs) + 1
     reducing = max(spec.reduce_slots for spec in specs) + 1
@@ -101,7 +128,7 @@ def _of_nodes(simulation: Simulation) -> Arrays:
         "launched": np.zeros(widest, np.int32),
         "feeds": record_grid(len(specs), reducing, plain.FeedEntry),
         "reducing": record_grid(len(specs), reducing, plain.FeedEntry),
-        "decision_rows": records(ROWS + len(simulation.jobs) + widest + 16, plain.DecisionEntry),
+        "decision_rows": records(decisions, plain.DecisionEntry),
         "heartbeat_rows": records(ROWS + len(specs), plain.HeartbeatEntry),
     }
 
@@ -112,15 +139,16 @@ def _of_delay(
     nodes: Table[plain.NodeEntry],
     arrays: Arrays,
 ) -> Arrays:
-    """Return the arrays of delay scheduling, which are almost empty without it."""
+    """Return the arrays of jobs that decline nodes. They are almost empty without delay scheduling and queues."""
     policy = simulation.master.policy
     assert isinstance(policy, Composed)
-    if says(policy.locality, "compiled_as") != "delay":
-        return {"patience": records(0, plain.PatienceEntry), "beside": records(0, plain.BesideEntry)}
-    patience = records(len(jobs), plain.PatienceEntry)
+    is_delay, has_queues = says(policy.locality, "compiled_as") == "delay", queues_of(policy) is not None
+    patience = records((len(jobs) if is_delay or has_queues else 0) * (1 + has_queues), plain.PatienceEntry)
     patience["skipped_heartbeat"] = -1
     patience["has_free"] = 1
     patience["launched"] = -1.0
+    if not is_delay:
+        return {"patience": patience, "beside": records(0, plain.BesideEntry)}
     return {"patience": patience, "beside": beside_table(jobs, arrays["near"], arrays["near_task"], nodes)}
 
 
@@ -159,22 +187,30 @@ def _array(values: list[int]) -> Ints:
 def _pools(
     simulation: Simulation, jobs: Sequence[JobSpec], table: Table[plain.JobEntry]
 ) -> tuple[Table[plain.PoolEntry], Ints]:
-    """Return the table of pools (a single pool under FIFO), and the numbers of the jobs, grouped by pool."""
+    """Return the table of pools or queues, and the numbers of the jobs, grouped by pool.
+
+    Under FIFO, there is a single pool.
+    """
     policy = simulation.master.policy
     assert isinstance(policy, Composed)
-    if says(policy.order, "compiled_as") == "fair":
+    owners, settings = [""] * len(jobs), {"": PoolSettings(inside="fifo")}
+    queues = queues_of(policy)
+    if queues is not None:
+        owners = [job.queue for job in jobs]
+        settings = dict.fromkeys(owners, PoolSettings(inside="fifo"))
+    elif says(policy.order, "compiled_as") == "fair":
         order = cast("Fair", policy.order)
         owners = [order.pool_of(job) for job in jobs]
-        pools = sorted(set(owners))
-        settings = [order.settings_of(name) for name in pools]
-    else:
-        owners, pools, settings = [""] * len(jobs), [""], [PoolSettings(inside="fifo")]
+        settings = {name: order.settings_of(name) for name in owners}
+    pools = sorted(settings)
     place = {name: number for number, name in enumerate(pools)}
     table["pool"][: len(jobs)] = [place[name] for name in owners]
     entries = records(len(pools), plain.PoolEntry)
-    for entry, setting in zip(entries, settings, strict=False):
-        entry.weight, entry.min_share = setting.weight, setting.min_share
-        entry.fifo = setting.inside == "fifo"
+    for entry, name in zip(entries, pools, strict=False):
+        entry.weight, entry.min_share = settings[name].weight, settings[name].min_share
+        entry.fifo = BY_PRIORITY if settings[name].inside == "fifo" else FAIR
+        if queues is not None and not queues.new_queue(name).priorities:
+            entry.fifo = BY_NUMBER
     entries["name"] = np.arange(len(entries))
     of_jobs = table["pool"][: len(jobs)]
     edges = np.searchsorted(np.sort(of_jobs), np.arange(len(entries) + 1))
@@ -225,6 +261,10 @@ def _fill_numbers(simulation: Simulation, state: State) -> None:
         num.is_delay = 1
         sec.node_wait, sec.rack_wait = delay.node_wait_s, delay.rack_wait_s
     num.is_fair = says(policy.order, "compiled_as") == "fair"
+    num.is_capacity = queues_of(policy) is not None
+    specs = [node.spec for node in simulation.nodes]
+    num.slots[0] = sum(spec.map_slots for spec in specs)
+    num.slots[1] = sum(spec.reduce_slots for spec in specs)
     num.writes_heartbeats = simulation.setup.heartbeat_rows
     num.writes_skips = simulation.setup.skip_rows
     num.replication = simulation.setup.cluster.blocks.replication

@@ -46,6 +46,10 @@ from schedbed.scheduler.simulate.compiled.contended import flow_arrays  # noqa: 
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown as enlarged  # noqa: E402
 from schedbed.scheduler.simulate.compiled.run_compiled import run  # noqa: E402
 
+QUEUES = {
+    "q1": {"capacity": 50, "minimum_user_limit_percent": 60, "user_limit_factor": 3},
+    "default": {"capacity": 40, "max_capacity": 50, "user_limit_factor": 0.5, "priorities": True},
+}
 POLICIES = (
     "fifo",
     "fair",
@@ -57,6 +61,12 @@ POLICIES = (
     "order=fair:inside=fifo,locality=greedy",
     {"fair": {"pools": {"ana": {"weight": 3, "min_share": 2}, "bo": {"min_share": 5, "inside": "fifo"}}}},
     {"fair": {"pool_by": "queue", "pools": {"q1": {"weight": 0.5}}}},
+    {"capacity": {"minimum_user_limit_percent": 30, "user_limit_factor": 0.6}},
+    {"capacity": {"queues": {"q1": {"capacity": 30, "max_capacity": 40, "priorities": False}}}},
+    {
+        "order": {"capacity": {"queues": QUEUES, "minimum_user_limit_percent": 20, "priorities": False}},
+        "locality": {"delay": {"node_wait": "2s"}},
+    },
 )
 
 
@@ -296,7 +306,9 @@ def test_what_is_compiled_makes_them_too() -> None:
         ({"faults": [PlannedFault(at_s=1.0, kind="kill", nodes=("n0",))]}, "faults"),
         ({"process_all_heartbeats": True}, "process_all_heartbeats"),
         ({"latencies": Latencies(launch_later_s=(0.0, 0.1))}, "launches take"),
-        ({"policy": lambda: build_policy("capacity")}, "the policy"),
+        ({"policy": lambda: build_policy("aria")}, "the policy"),
+        ({"policy": lambda: build_policy("capacity:off_switch_per_heartbeat=1")}, "an axis"),
+        ({"policy": lambda: build_policy("order=capacity,admission=containers")}, "an axis"),
         ({"policy": lambda: build_policy("fair:min_share_timeout=5s")}, "an axis"),
     ],
 )
@@ -358,7 +370,7 @@ def test_tables_made_for_several_policies_beforehand_change_nothing(number: int)
     "policies, changes",
     [
         (("fifo",), {}),
-        (("fifo", "capacity"), {}),
+        (("fifo", "ras"), {}),
         (("fifo", "fair"), {"faults": [PlannedFault(at_s=1.0, kind="kill", nodes=("n0",))]}),
     ],
 )

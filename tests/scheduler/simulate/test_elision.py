@@ -55,10 +55,11 @@ class Watching(Composed):
         (Composed(Fair(min_share_timeout_s=5.0), Delay(), Slots()), True, Forms(None, "delay", "slots")),
         (Composed(Newest(), Greedy(), Slots()), False, Forms(None, "greedy", "slots")),
         (Composed(Fifo(), Eager(), Slots()), True, Forms("fifo", None, "slots")),
-        (Explained(Fifo(), Greedy(), Slots()), True, None),
+        (Explained(Fifo(), Greedy(), Slots()), True, Forms("fifo", "greedy", "slots")),
         (Watching(Fifo(), Greedy(), Slots()), False, None),
         (Mine(), False, None),
-        (build_policy("capacity"), True, None),
+        (build_policy("capacity"), True, Forms("capacity", "greedy", "slots")),
+        (build_policy("capacity:map_slot_memory=1GiB"), True, Forms(None, "greedy", "slots")),
         (build_policy("csla"), False, None),
     ],
 )
@@ -71,7 +72,15 @@ def test_what_a_parent_class_says_is_not_taken_for_an_answer(
 
 @pytest.mark.parametrize(
     ("spec", "acts"),
-    [("fifo", False), ("fair", False), ("fair:min_share_timeout=5s", True), ("ras", True), ("delay", False)],
+    [
+        ("fifo", False),
+        ("fair", False),
+        ("fair:min_share_timeout=5s", True),
+        ("ras", True),
+        ("delay", False),
+        ("capacity", False),
+        ("order=capacity,admission=containers", True),
+    ],
 )
 def test_ticks_are_for_who_does_something_on_them(spec: Any, acts: bool) -> None:
     assert acts_on_ticks(build_policy(spec)) is acts

@@ -1,13 +1,14 @@
-"""The order of jobs under FIFO and fair sharing (compiled).
+"""The order of jobs under FIFO, fair sharing and the Capacity scheduler (compiled).
 
-Mirrors `scheduler.order.fifo` and `scheduler.order.fair`. Here, FIFO is fair sharing with a single pool,
-whose jobs are in FIFO order. The option `by_name`, which sorts equal pools only by name, is not supported.
+Mirrors `scheduler.order.fifo`, `scheduler.order.fair` and a part of `scheduler.order.capacity`. Here, FIFO is
+fair sharing with a single pool, whose jobs are in FIFO order. The option `by_name`, which sorts equal pools only
+by name, is not supported.
 """
 
 from __future__ import annotations
 
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
-from schedbed.scheduler.simulate.compiled.state import State
+from schedbed.scheduler.simulate.compiled.state import BY_NUMBER, State
 
 
 @compiled
@@ -17,6 +18,16 @@ def touch(state: State, stage: int) -> None:
         state.stages[stage].dirty = 1
         state.dirty[state.num.dirty] = stage
         state.num.dirty += 1
+
+
+@twin_of("schedbed.scheduler.core.core_tables:count")
+@compiled
+def add_running(state: State, job: int, kind: int, change: int) -> None:
+    """Add to the numbers of running tasks of the job, its pool and, under the Capacity scheduler, its user."""
+    state.stages[2 * job + kind].running += change
+    state.pool_stages[2 * state.jobs[job].pool + kind].running += change
+    if state.num.is_capacity:
+        state.members[state.jobs[job].member].running[kind] += change
 
 
 @twin_of("schedbed.scheduler.core.core_tables:CoreTables.settle")
@@ -33,6 +44,8 @@ def settle(state: State) -> None:
         state.stages[stage].dirty = 0
         if state.num.is_fair:
             _fair_changed(state, stage >> 1, stage & 1)
+        elif state.num.is_capacity:
+            _capacity_changed(state, stage >> 1, stage & 1)
         else:
             _fifo_changed(state, stage >> 1, stage & 1)
 
@@ -46,6 +59,17 @@ def _fifo_changed(state: State, job: int, kind: int) -> None:
     else:
         _drop_job(state, job, kind)
     state.num.pools[kind] = 1 if state.pool_stages[kind].ready else 0
+
+
+@twin_of("schedbed.scheduler.order.capacity:Capacity.changed")
+@compiled
+def _capacity_changed(state: State, job: int, kind: int) -> None:
+    """Keep the list of the queue's ready jobs. The queues themselves are sorted for each offer."""
+    if state.stages[2 * job + kind].ready:
+        if state.stages[2 * job + kind].place < 0:
+            _put_job(state, job, kind)
+    else:
+        _drop_job(state, job, kind)
 
 
 @twin_of("schedbed.scheduler.order.pool_order:PoolOrder.changed")
@@ -74,6 +98,8 @@ def _fair_changed(state: State, job: int, kind: int) -> None:
 @twin_of("schedbed.scheduler.order.fifo:fifo_key", "schedbed.scheduler.order.pools:Pool.job_key")
 @compiled
 def _job_before(state: State, job: int, other: int, kind: int, fifo: int) -> bool:
+    if fifo == BY_NUMBER:
+        return job < other
     if fifo:
         mine, its = state.jobs[job].priority, state.jobs[other].priority
         return mine < its or (mine == its and job < other)

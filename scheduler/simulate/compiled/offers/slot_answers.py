@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from schedbed.scheduler.simulate.compiled import map_picks
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
-from schedbed.scheduler.simulate.compiled.state import NO_JOB, REDUCE_REASON, WAITS_LOCAL, State
+from schedbed.scheduler.simulate.compiled.offers import map_picks, queue_orders
+from schedbed.scheduler.simulate.compiled.state import (
+    NO_JOB,
+    QUEUE_FULL,
+    REASONS,
+    REDUCE_REASON,
+    USER_FULL,
+    WAITS_LOCAL,
+    State,
+)
 
 
 @compiled
 def decided(state: State, task: int, job: int, node: int, kind: int, reason: int, value: float) -> None:
     """Append a row to the decisions table. `task` is -1 if the job did not take the node's slot.
 
-    `value` is a number for the text of the reason with the code `reason`.
+    `value` is a number for the text of the reason with the code `reason`. Under the Capacity scheduler, so is
+    the amount in `num.held`.
     """
     row = state.decision_rows[state.num.n_decisions]
     state.num.n_decisions += 1
@@ -22,20 +31,31 @@ def decided(state: State, task: int, job: int, node: int, kind: int, reason: int
     row.task = task
     row.kind = kind
     row.reason = reason
+    row.held = state.num.held
+    row.unnamed = state.num.unnamed
 
 
 @twin_of("schedbed.scheduler.core.core_tables:CoreTables.skip")
 @compiled
-def declined(state: State, job: int, node: int, reason: int) -> None:
-    """Append a row that says why the job declined the node's slot for a map, unless its last row said the same.
+def declined(state: State, job: int, node: int, kind: int, reason: int, amount: int) -> None:
+    """Append a row that says why the job declined the node's slot, unless its last row said the same.
 
-    Mirrors `CoreTables.skip`.
+    `amount` is the number that the text of the reason contains. Mirrors `CoreTables.skip`.
     """
-    entry = state.patience[job]
-    if state.num.writes_skips and entry.said != reason:
+    entry, text = state.patience[kind * state.num.jobs + job], amount * REASONS + reason
+    if state.num.writes_skips and entry.said != text:
         if entry.launched != state.sec.now:
-            entry.said = reason
-        decided(state, -1, job, node, 0, reason, 0.0)
+            entry.said = text
+        decided(state, -1, job, node, kind, reason, 0.0)
+
+
+@compiled
+def launched(state: State, job: int, kind: int) -> None:
+    """Let the job say again why it declines slots of the kind, since one of its tasks has started."""
+    if state.num.is_capacity or (state.num.is_delay and kind == 0):
+        entry = state.patience[kind * state.num.jobs + job]
+        entry.said = 0
+        entry.launched = state.sec.now
 
 
 @twin_of("schedbed.scheduler.policy:Composed.decide", "schedbed.scheduler.policy:Composed._offer")
@@ -48,7 +68,10 @@ def decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
     """
     if kind == 0 and state.num.is_delay:
         _find_beside(state, node)
-        return _scan(state, node)
+        if not state.num.is_capacity:
+            return _scan(state, node)
+    if state.num.is_capacity:
+        return _serve_queues(state, node, kind)
     if state.num.pools[kind] == 0:
         return -1, 0, 0.0
     pool = state.order[kind * len(state.pools)]
@@ -84,15 +107,65 @@ def _scan(state: State, node: int) -> tuple[int, int, float]:
                 if task >= 0:
                     return task, reason, value
                 if task == map_picks.WAITS:
-                    declined(state, job, node, reason)
+                    declined(state, job, node, 0, reason, 0)
                 continue
             entry.skipped = now_s
             entry.skipped_heartbeat = heartbeat
             skipped[num.skipped] = job
             num.skipped += 1
             if entry.said != WAITS_LOCAL:
-                declined(state, job, node, WAITS_LOCAL)
+                declined(state, job, node, 0, WAITS_LOCAL, 0)
     return -1, 0, 0.0
+
+
+@twin_of(
+    "schedbed.scheduler.order.capacity:Capacity._jobs",
+    "schedbed.scheduler.policies.explained:Explained.decide",
+)
+@compiled
+def _serve_queues(state: State, node: int, kind: int) -> tuple[int, int, float]:
+    """Offer the node to the jobs whose queue and user are below their limits. Returns the same as `decide`.
+
+    Mirrors `Capacity._jobs`.
+    """
+    num, members, base = state.num, state.members, kind * len(state.pools)
+    for place in range(queue_orders.sort_queues(state, kind)):
+        pool = state.order[base + place]
+        at = kind * num.jobs + state.pools[pool].at
+        held = state.pool_stages[2 * pool + kind].running
+        num.held = held
+        if queue_orders.is_full(state, pool, kind):
+            declined(state, state.ready[at], node, kind, QUEUE_FULL, queue_orders.as_printed(held))
+            continue
+        num.visits += 1
+        limit = queue_orders.user_limit(state, pool, kind)
+        for job in state.ready[at : at + state.pool_stages[2 * pool + kind].ready]:
+            member = members[state.jobs[job].member]
+            if member.limited == num.visits:
+                continue
+            if member.running[kind] >= limit:
+                member.limited = num.visits
+                num.held = limit
+                declined(state, job, node, kind, USER_FULL, queue_orders.as_printed(limit))
+                num.held = held
+                continue
+            task, reason, value = _ask(state, job, node, kind)
+            if task >= 0:
+                return task, reason, value
+    return -1, 0, 0.0
+
+
+@compiled
+def _ask(state: State, job: int, node: int, kind: int) -> tuple[int, int, float]:
+    """Offer the node to one job. Returns the same as `decide`."""
+    if kind:
+        return map_picks.first_of(state, job, 1), REDUCE_REASON, 0.0
+    if not state.num.is_delay:
+        return map_picks.greedy(state, job, node)
+    task, reason, value = map_picks.delay(state, job, node)
+    if task == map_picks.WAITS:
+        declined(state, job, node, 0, reason, 0)
+    return task, reason, value
 
 
 @compiled
