@@ -48,7 +48,7 @@ class Fair(PoolOrder):
         super().__init__(by_user=pool_by == "user")
         self._settings = dict(pools or {})
         self._default = PoolSettings(inside=inside)
-        self._by_name = ties == "name"
+        self.by_name = ties == "name"
         self._preemption: Preemption | None = None
         if min_share_timeout_s is not None or fair_share_timeout_s is not None:
             self._preemption = Preemption(min_share_timeout_s, fair_share_timeout_s)
@@ -63,13 +63,13 @@ class Fair(PoolOrder):
         """Return "fair" if the simulator can run this order in its compiled loop (fast machine code), else
         None.
 
-        The compiled loop supports neither preemption nor `ties` by name.
+        The compiled loop does not support preemption.
         """
-        return None if self.preempts or self._by_name else "fair"
+        return None if self.preempts else "fair"
 
     def new_pool(self, name: str) -> Pool:
         """Implement `PoolOrder.new_pool`: return a pool with the settings for the pool `name`."""
-        return Pool(name, self.settings_of(name), by_name=self._by_name)
+        return Pool(name, self.settings_of(name), by_name=self.by_name)
 
     def settings_of(self, pool: str) -> PoolSettings:
         """Return the settings of the pool with the name `pool`; pools without settings have the default

@@ -66,6 +66,7 @@ class Numbers(Record):
     dirty: i8
     pools: Pair  # Pools with a ready job.
     is_fair: i8
+    by_name: i8  # 1 if the first by name of two equal pools is served first.
     is_capacity: i8
     is_delay: i8
     slots: Pair  # Slots of all nodes.

@@ -261,6 +261,7 @@ def _fill_numbers(simulation: Simulation, state: State) -> None:
         num.is_delay = 1
         sec.node_wait, sec.rack_wait = delay.node_wait_s, delay.rack_wait_s
     num.is_fair = says(policy.order, "compiled_as") == "fair"
+    num.by_name = num.is_fair and cast("Fair", policy.order).by_name
     num.is_capacity = queues_of(policy) is not None
     specs = [node.spec for node in simulation.nodes]
     num.slots[0] = sum(spec.map_slots for spec in specs)

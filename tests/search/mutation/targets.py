@@ -52,6 +52,7 @@ _APART = {
         "core.entities:Node.running_reduces",
         "core.entities:Attempt.phase",
         "order.fair:Fair.compiled_as",
+        "order.capacity:Capacity.compiled_as",
     ),
     LIVE: (
         *(f"driver:Driver.{name}" for name in ("_add", "_move_block", "blocks_of", "report")),
@@ -66,7 +67,7 @@ _APART = {
         "blocks.blockmanager:BlockManager._prefer",
     ),
     WORDS: (
-        *(f"order.capacity:Capacity.{name}" for name in ("note", "_state", "_amount")),
+        *(f"order.capacity:Capacity.{name}" for name in ("note", "describe", "_amount")),
         "locality.split:_place",
     ),
 }

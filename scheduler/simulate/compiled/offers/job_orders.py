@@ -1,8 +1,7 @@
 """The order of jobs under FIFO, fair sharing and the Capacity scheduler (compiled).
 
 Mirrors `scheduler.order.fifo`, `scheduler.order.fair` and a part of `scheduler.order.capacity`. Here, FIFO is
-fair sharing with a single pool, whose jobs are in FIFO order. The option `by_name`, which sorts equal pools only
-by name, is not supported.
+fair sharing with a single pool, whose jobs are in FIFO order.
 """
 
 from __future__ import annotations
@@ -163,12 +162,12 @@ def _set_pool_key(state: State, pool: int, kind: int) -> None:
 
     Pools with fewer running tasks than their minimum share are first, by the ratio of running tasks to
     minimum share. The others follow, by the ratio of running tasks to weight. Of equal pools, the one with
-    the oldest job is first. Mirrors `Pool.key` without the option `by_name`.
+    the oldest job is first or, if `num.by_name` is 1, the first by name. Mirrors `Pool.key`.
     """
     entry, stage = state.pools[pool], state.pool_stages[2 * pool + kind]
     while state.jobs[state.pool_jobs[entry.oldest]].ended:
         entry.oldest += 1
-    stage.submit = state.jobs[state.pool_jobs[entry.oldest]].submit
+    stage.submit = 0.0 if state.num.by_name else state.jobs[state.pool_jobs[entry.oldest]].submit
     if stage.running < entry.min_share:
         stage.tier = 0
         stage.ratio = stage.running / entry.min_share
