@@ -94,12 +94,11 @@ class Capacity:
     def compiled_as(self) -> str | None:
         """Return "capacity" if the simulator can run this order in its compiled loop, else None.
 
-        The compiled loop supports only tasks of one slot.
+        The compiled loop supports only tasks of one slot, and settings of queues that have a guaranteed share.
         """
-        is_plain = not (self._by_memory or self.sizes_slots or self._off_switch is not None)
-        return (
-            "capacity" if is_plain and all(s.capacity is not None for s in self._settings.values()) else None
-        )
+        by_slots = not (self._by_memory or self.sizes_slots or self._off_switch is not None)
+        are_shares = all(settings.capacity is not None for settings in self._settings.values())
+        return "capacity" if by_slots and are_shares else None
 
     @property
     def acts_on_ticks(self) -> bool:
@@ -150,9 +149,8 @@ class Capacity:
 
     def new_queue(self, name: str) -> Queue:
         """Return an empty queue with the settings for the queue `name`."""
-        return Queue(
-            name, self._settings.get(name, self._defaults).completed(self._defaults), self._unpromised
-        )
+        settings = self._settings.get(name, self._defaults)
+        return Queue(name, settings.completed(self._defaults), self._unpromised)
 
     def _queue(self, name: str) -> Queue:
         queue = self._queues.get(name)

@@ -31,7 +31,7 @@ class QueueSettings:
     priorities: bool | None = None
 
     def completed(self, defaults: QueueSettings) -> QueueSettings:
-        """Return the settings with those of `defaults` for the users and priorities of which they say nothing."""
+        """Return these settings, where None is replaced by the value of `defaults`, except for `capacity`."""
         percent, factor = self.minimum_user_limit_percent, self.user_limit_factor
         priorities = self.priorities
         return replace(
@@ -61,8 +61,8 @@ class Queue:
     """A queue of the Capacity scheduler: its ready jobs, and the resources that its tasks hold, in slots or
     in bytes of memory.
 
-    All fields of `settings` are set, except that `capacity` is None for a queue without a guaranteed share of its
-    own.
+    `settings` must have a value for each field, except for the `capacity` of a queue without a guaranteed share of
+    its own. Such queues divide `unpromised`, a share of the cluster from 0 to 1.
     """
 
     __slots__ = (

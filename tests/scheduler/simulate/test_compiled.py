@@ -44,6 +44,7 @@ from schedbed.scheduler.simulate import storage  # noqa: E402
 from schedbed.scheduler.simulate.compiled import columns, input_tables, run_compiled, tables  # noqa: E402
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays  # noqa: E402
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown as enlarged  # noqa: E402
+from schedbed.scheduler.simulate.compiled.offers import queue_orders  # noqa: E402
 from schedbed.scheduler.simulate.compiled.run_compiled import run  # noqa: E402
 
 QUEUES = {
@@ -325,6 +326,12 @@ def test_what_is_not_plain_is_left_to_the_objects(changes: dict[str, Any], why: 
 def test_waits_that_are_written_alike_are_one_text(values: list[float]) -> None:
     tenths = columns._tenths(np.array(values))
     assert [f"{value:.1f}" for value in tenths] == [f"{value:.1f}" for value in values]
+
+
+@given(st.integers(0, 30_000), st.integers(0, 30_000) | st.integers(0, 10**9))
+def test_amounts_that_are_written_alike_are_one_amount(amount: int, other: int) -> None:
+    one, two = queue_orders.as_printed(amount), queue_orders.as_printed(other)
+    assert f"{one:.3g}" == f"{amount:.3g}" and (one == two) is (f"{amount:.3g}" == f"{other:.3g}")
 
 
 def test_a_task_that_exceeds_its_memory_is_left_to_the_objects() -> None:
