@@ -7,14 +7,20 @@ are passed as arguments, because only two files of the package import Ray.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.live import idle_agent
 
+AGENTS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
+"""The options with which Ray's process raylet receives the commands of its agents."""
 LOOK_S = 1.0
 """Seconds between two checks that Ray runs."""
 
@@ -27,11 +33,11 @@ def _print_raylets_words(data: Mapping[str, Any], *_: object, **__: object) -> N
 
 
 @contextmanager
-def lean(nodes: Any, services: Any, workers: Any) -> Iterator[None]:
+def lean(nodes: Any, services: Any, workers: Any, raylet: Any) -> Iterator[None]:
     """Change Ray's modules during the `with` block so that Ray starts only the processes that a run needs.
 
-    The autoscaler, the dashboard and the log monitor are not started. Each would take more than a second of
-    CPU time. On one host there is nothing to scale, and the driver does not read the workers' logs. Ray's
+    The autoscaler, the dashboard, the log monitor and the agents are not started. Each would take about a second
+    of CPU time. On one host there is nothing to scale, and the driver does not read the workers' logs. Ray's
     option to exclude the dashboard is not used, since Ray would still wait for it.
     """
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Avoids a warning of Ray 2.52.
@@ -50,9 +56,39 @@ def lean(nodes: Any, services: Any, workers: Any) -> Iterator[None]:
 
     nodes.Node = LeanNode
     try:
-        yield
+        with _idle_agents(services, raylet):
+            yield
     finally:
         nodes.Node = full
+
+
+@contextmanager
+def _idle_agents(services: Any, raylet: Any) -> Iterator[None]:
+    """Let Ray start `idle_agent` instead of its two agents during the `with` block.
+
+    Older versions of Ray, in which agents do not tell their ports by files, start their own agents.
+    """
+    full = services.start_ray_process
+
+    def start(command: list[str], *options: Any, **more: Any) -> Any:
+        return full([_with_idle_agent(word) for word in command], *options, **more)
+
+    if hasattr(raylet, "persist_port"):
+        services.start_ray_process = start
+    try:
+        yield
+    finally:
+        services.start_ray_process = full
+
+
+def _with_idle_agent(word: str) -> str:
+    """Return the word of Ray's command, with `idle_agent` in front of an agent's file if it is an agent's command."""
+    option = next((option for option in AGENTS if word.startswith(option)), None)
+    if option is None:
+        return word
+    words = shlex.split(word.removeprefix(option))
+    file = next(place for place, each in enumerate(words) if each.endswith(".py"))
+    return option + subprocess.list2cmdline([sys.executable, "-I", "-S", idle_agent.__file__, *words[file:]])
 
 
 @contextmanager

@@ -5,6 +5,7 @@ This module starts or joins Ray, creates the actors of masters, TaskTrackers and
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import platform
@@ -126,7 +127,7 @@ class RayCluster:
     def _start_ray(self) -> None:
         for last in (False, True):  # On a busy host, Ray's processes may miss Ray's limit of 30 s.
             try:
-                with lean(ray_nodes, ray_services, ray_workers):
+                with lean(ray_nodes, ray_services, ray_workers, importlib.import_module("ray._raylet")):
                     self._init_ray()
                 break
             except Exception as error:

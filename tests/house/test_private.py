@@ -16,6 +16,7 @@ ELSEWHERE = {
     ("cluster/machines/docker/streams.py", "_sock is private"),
     ("cluster/machines/docker/streams.py", "_response is private"),
     ("deploy/live/lean_ray.py", "services.resolve_ip_for_localhost is patched"),
+    ("deploy/live/lean_ray.py", "services.start_ray_process is patched"),
     ("deploy/live/lean_ray.py", "utils.set_sigterm_handler is patched"),
     ("deploy/live/lean_ray.py", "workers.print_to_stdstream is patched"),
     ("deploy/live/worker_imports.py", "job_config._py_driver_sys_path is private"),
@@ -23,9 +24,9 @@ ELSEWHERE = {
     ("scheduler/guard/bounded_output.py", "stream.write is patched"),
 }
 """Other people's code: docker gives a socket that can be written to in no other way, and Ray no other way to stay on
-this host's own address, to leave SIGTERM to us while it starts, to print nothing, or to keep the caller's folders out
-of the workers' search path. Python documents `sys._current_frames` for finding out where a thread hangs.
-What a policy prints goes to the process's own streams, whose other users must not notice the bound."""
+this host's own address, to start no agents, to leave SIGTERM to us while it starts, to print nothing, or to keep the
+caller's folders out of the workers' search path. Python documents `sys._current_frames` for finding out where a thread
+hangs. What a policy prints goes to the process's own streams, whose other users must not notice the bound."""
 
 
 def is_private(name: str) -> bool:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 from ray._private import utils as ray_utils
 
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.live.lean_ray import results_while_ray_runs, sigterm_stays
+from schedbed.deploy.live import idle_agent
+from schedbed.deploy.live.lean_ray import AGENTS, lean, results_while_ray_runs, sigterm_stays
+from tests.harness.command import eventually
 
 
 @pytest.fixture
@@ -83,3 +88,30 @@ def test_a_timeout_of_the_call_itself_is_no_reason_to_wait() -> None:
 def test_patience_ends() -> None:
     with pytest.raises(GetTimeoutError):
         results_while_ray_runs(ray_that_raises(GetTimeoutError()), workers_of(), ["heard"], 0.5)
+
+
+def test_an_idle_agent_tells_that_no_port_is_open_and_ends_with_ray(tmp_path: Path) -> None:
+    command = [sys.executable, "-I", "-S", idle_agent.__file__, "/ray/dashboard/agent.py"]
+    command += ["--node-id=n1", f"--session-dir={tmp_path}", "--minimal"]
+    parent = f"import subprocess, time; subprocess.Popen({command!r}); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", parent]) as ray:
+        ports = [tmp_path / f"{name}_n1" for name in idle_agent.PORTS["dashboard"]]
+        eventually(lambda: set(tmp_path.iterdir()) == set(ports), "not all ports are told")
+        assert {path.read_text() for path in ports} == {idle_agent.NO_PORT}
+        [agent] = psutil.Process(ray.pid).children()
+        assert agent.is_running()
+        ray.kill()
+    eventually(lambda: not agent.is_running() or agent.status() == psutil.STATUS_ZOMBIE, "the agent runs on")
+
+
+@pytest.mark.parametrize("knows_ports", [False, True])
+def test_only_a_ray_that_reads_ports_from_files_gets_idle_agents(*, knows_ports: bool) -> None:
+    started: list[list[str]] = []
+    services = SimpleNamespace(start_ray_process=lambda command, kind: started.append(command))
+    raylet = SimpleNamespace(**({"persist_port": None} if knows_ports else {}))
+    command = ["raylet", "--head", f"{AGENTS[0]}python -u /ray/dashboard/agent.py --session-dir=/s --minimal"]
+    with lean(SimpleNamespace(Node=object), services, SimpleNamespace(), raylet):
+        services.start_ray_process(command, "raylet")
+    services.start_ray_process(command, "raylet")
+    idle = f"{AGENTS[0]}{sys.executable} -I -S {idle_agent.__file__} /ray/dashboard/agent.py --session-dir=/s --minimal"
+    assert started == [[*command[:2], idle] if knows_ports else command, command]

@@ -1,0 +1,37 @@
+"""A stand-in for the two agents that Ray starts on each host: the dashboard's and that of runtime environments.
+
+A run on one host uses neither, and each takes about a second of CPU time to start. Ray passes this file the command of
+the agent that it stands for. The file tells Ray that no port is open, and then waits for the end of Ray. It imports
+as little as possible.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+PORTS = {
+    "dashboard": ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port"),
+    "runtime_env": ("runtime_env_agent_port",),
+}
+"""The names under which Ray expects the ports of the agents."""
+NO_PORT = "-1"
+LOOK_S = 0.5
+
+
+def main(command: list[str]) -> None:
+    """Write the ports of the agent with this command, and wait until the parent process has ended."""
+    parent = os.getppid()
+    options = dict(word.removeprefix("--").split("=", 1) for word in command[1:] if "=" in word)
+    agent = "dashboard" if "dashboard" in command[0] else "runtime_env"
+    for name in PORTS[agent]:
+        path = Path(options["session-dir"]) / f"{name}_{options['node-id']}"
+        new = path.with_name(f"{path.name}.new")
+        new.write_text(NO_PORT, encoding="ascii")
+        new.replace(path)
+    while os.getppid() == parent:
+        time.sleep(LOOK_S)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
