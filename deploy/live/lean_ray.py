@@ -33,12 +33,14 @@ def _print_raylets_words(data: Mapping[str, Any], *_: object, **__: object) -> N
 
 
 @contextmanager
-def lean(nodes: Any, services: Any, workers: Any, raylet: Any) -> Iterator[None]:
+def lean(nodes: Any, services: Any, workers: Any, raylet: Any, job_config: Any) -> Iterator[None]:
     """Change Ray's modules during the `with` block so that Ray starts only the processes that a run needs.
 
     The autoscaler, the dashboard, the log monitor and the agents are not started. Each would take about a second
     of CPU time. On one host there is nothing to scale, and the driver does not read the workers' logs. Ray's
-    option to exclude the dashboard is not used, since Ray would still wait for it.
+    option to exclude the dashboard is not used, since Ray would still wait for it. The agents are started if
+    `job_config`, the configuration of the driver, has a runtime environment when Ray starts: Ray adds one to a
+    driver that is a submitted job, or that `uv run` has started.
     """
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Avoids a warning of Ray 2.52.
     # Ray resolves 127.0.0.1 to the host's outer address and would then listen on every interface.
@@ -56,25 +58,26 @@ def lean(nodes: Any, services: Any, workers: Any, raylet: Any) -> Iterator[None]
 
     nodes.Node = LeanNode
     try:
-        with _idle_agents(services, raylet):
+        with _idle_agents(services, raylet, job_config):
             yield
     finally:
         nodes.Node = full
 
 
 @contextmanager
-def _idle_agents(services: Any, raylet: Any) -> Iterator[None]:
+def _idle_agents(services: Any, raylet: Any, job_config: Any) -> Iterator[None]:
     """Let Ray start `idle_agent` instead of its two agents during the `with` block.
 
-    Older versions of Ray, in which agents do not tell their ports by files, start their own agents.
+    Older versions of Ray, in which agents do not tell their ports by files, start their own agents, and so does a
+    Ray whose workers need a runtime environment.
     """
     full = services.start_ray_process
 
     def start(command: list[str], *options: Any, **more: Any) -> Any:
-        return full([_with_idle_agent(word) for word in command], *options, **more)
+        are_idle = hasattr(raylet, "persist_port") and not job_config.runtime_env
+        return full([_with_idle_agent(word) if are_idle else word for word in command], *options, **more)
 
-    if hasattr(raylet, "persist_port"):
-        services.start_ray_process = start
+    services.start_ray_process = start
     try:
         yield
     finally:

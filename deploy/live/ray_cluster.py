@@ -126,16 +126,20 @@ class RayCluster:
 
     def _start_ray(self) -> None:
         for last in (False, True):  # On a busy host, Ray's processes may miss Ray's limit of 30 s.
+            job_config, raylet = (
+                use_own_path(ray.job_config.JobConfig()),
+                importlib.import_module("ray._raylet"),
+            )
             try:
-                with lean(ray_nodes, ray_services, ray_workers, importlib.import_module("ray._raylet")):
-                    self._init_ray()
+                with lean(ray_nodes, ray_services, ray_workers, raylet, job_config):
+                    self._init_ray(job_config)
                 break
             except Exception as error:
                 ray.shutdown()
                 if last:
                     raise RunFailed(f"Ray did not start: {str(error).splitlines()[0]}") from error
 
-    def _init_ray(self) -> None:
+    def _init_ray(self, job_config: Any) -> None:
         ray.init(
             address="local",
             num_cpus=max(2, os.cpu_count() or 2),
@@ -144,7 +148,7 @@ class RayCluster:
             logging_level=logging.ERROR,
             namespace=self.namespace,
             object_store_memory=80 * 2**20,
-            job_config=use_own_path(ray.job_config.JobConfig()),
+            job_config=job_config,
             _node_ip_address="127.0.0.1",
             _temp_dir=str(self._temporary),
         )

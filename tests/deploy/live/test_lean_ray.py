@@ -104,14 +104,21 @@ def test_an_idle_agent_tells_that_no_port_is_open_and_ends_with_ray(tmp_path: Pa
     eventually(lambda: not agent.is_running() or agent.status() == psutil.STATUS_ZOMBIE, "the agent runs on")
 
 
-@pytest.mark.parametrize("knows_ports", [False, True])
-def test_only_a_ray_that_reads_ports_from_files_gets_idle_agents(*, knows_ports: bool) -> None:
+@pytest.mark.parametrize(
+    ("raylet", "environment", "is_idle"),
+    [({"persist_port": None}, {}, True), ({"persist_port": None}, {"pip": ["x"]}, False), ({}, {}, False)],
+)
+def test_a_ray_that_reads_ports_from_files_and_needs_no_environment_gets_idle_agents(
+    raylet: dict[str, None], environment: dict[str, Any], *, is_idle: bool
+) -> None:
     started: list[list[str]] = []
     services = SimpleNamespace(start_ray_process=lambda command, kind: started.append(command))
-    raylet = SimpleNamespace(**({"persist_port": None} if knows_ports else {}))
     command = ["raylet", "--head", f"{AGENTS[0]}python -u /ray/dashboard/agent.py --session-dir=/s --minimal"]
-    with lean(SimpleNamespace(Node=object), services, SimpleNamespace(), raylet):
+    job_config = SimpleNamespace(runtime_env={})
+    modules = SimpleNamespace(Node=object), services, SimpleNamespace(), SimpleNamespace(**raylet)
+    with lean(*modules, job_config):
+        job_config.runtime_env = environment  # by Ray, before it starts its processes
         services.start_ray_process(command, "raylet")
     services.start_ray_process(command, "raylet")
     idle = f"{AGENTS[0]}{sys.executable} -I -S {idle_agent.__file__} /ray/dashboard/agent.py --session-dir=/s --minimal"
-    assert started == [[*command[:2], idle] if knows_ports else command, command]
+    assert started == [[*command[:2], idle] if is_idle else command, command]
