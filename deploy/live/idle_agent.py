@@ -23,7 +23,7 @@ def main(command: list[str]) -> None:
     """Write the ports of the agent with this command, and wait until the parent process has ended."""
     parent = os.getppid()
     options = dict(word.removeprefix("--").split("=", 1) for word in command[1:] if "=" in word)
-    agent = "dashboard" if "dashboard" in command[0] else "runtime_env"
+    agent = "dashboard" if Path(command[0]).parts[-2:] == ("dashboard", "agent.py") else "runtime_env"
     for name in PORTS[agent]:
         path = Path(options["session-dir"]) / f"{name}_{options['node-id']}"
         new = path.with_name(f"{path.name}.new")

@@ -5,7 +5,6 @@ This module starts or joins Ray, creates the actors of masters, TaskTrackers and
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import platform
@@ -16,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from schedbed.deploy.live.ray_join import CALL_S, join_ray, wait_for  # sets Ray's environment: first
+from schedbed.deploy.live.ray_join import CALL_S, join_ray, raylet, wait_for  # sets Ray's environment: first
 
 # isort: split
 
@@ -126,10 +125,7 @@ class RayCluster:
 
     def _start_ray(self) -> None:
         for last in (False, True):  # On a busy host, Ray's processes may miss Ray's limit of 30 s.
-            job_config, raylet = (
-                use_own_path(ray.job_config.JobConfig()),
-                importlib.import_module("ray._raylet"),
-            )
+            job_config = use_own_path(ray.job_config.JobConfig())
             try:
                 with lean(ray_nodes, ray_services, ray_workers, raylet, job_config):
                     self._init_ray(job_config)

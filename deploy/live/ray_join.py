@@ -41,7 +41,7 @@ from schedbed.deploy.live.worker_imports import import_failure, use_own_path
 from schedbed.deploy.options import no_interrupts
 from schedbed.tasks.errors import BadInput
 
-_raylet: Any = importlib.import_module("ray._raylet")  # Ray gives no types for it.
+raylet: Any = importlib.import_module("ray._raylet")  # Ray gives no types for it.
 
 CALL_S = 120.0  # Time limit of the driver for one call.
 
@@ -142,8 +142,8 @@ def join_ray(address: str, namespace: str) -> None:
     """
     try:
         where = gcs_address(address, ray_services)
-        use_the_clusters_token(_raylet)
-        check_cluster(where, _raylet)
+        use_the_clusters_token(raylet)
+        check_cluster(where, raylet)
         # Paths instead of modules: Ray cannot copy modules if the run itself is a submitted Ray job.
         ray.init(
             address=where,

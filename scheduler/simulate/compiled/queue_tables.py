@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 
 from schedbed.scheduler.order.capacity import QUEUE_FULL, USER_FULL, Capacity
+from schedbed.scheduler.order.queues import Queue
 from schedbed.scheduler.policy import Composed, Policy, says
 from schedbed.scheduler.simulate.compiled import entity_records as plain
 from schedbed.scheduler.simulate.compiled import state as names
@@ -33,7 +34,7 @@ def queue_tables(
     order = queues_of(policy)
     if order is None:
         return records(0, plain.QueueEntry), records(0, plain.MemberEntry)
-    queues = [order.new_queue(name) for name in sorted({job.queue for job in jobs})]
+    queues = _sorted_queues(order, jobs)
     entries = records(len(queues), plain.QueueEntry)
     for entry, queue in zip(entries, queues, strict=False):
         entry.share, entry.max_share, entry.named = queue.share, queue.max_share, queue.named
@@ -43,12 +44,17 @@ def queue_tables(
     return entries, records(len(members), plain.MemberEntry)
 
 
+def _sorted_queues(order: Capacity, jobs: Sequence[JobSpec]) -> list[Queue]:
+    """Return an empty queue for each queue of the jobs, by name."""
+    return [order.new_queue(name) for name in sorted({job.queue for job in jobs})]
+
+
 class QueueTexts:
     """The reasons of decisions under the Capacity scheduler, which contain the slots that queues hold."""
 
     def __init__(self, order: Capacity, state: State, jobs: Sequence[JobSpec]) -> None:
         self._order = order
-        self._queues = [order.new_queue(name) for name in sorted({job.queue for job in jobs})]
+        self._queues = _sorted_queues(order, jobs)
         self._totals = [int(total) for total in state.num.slots]
         self._users = sorted({job.user for job in jobs})
         place = {user: number for number, user in enumerate(self._users)}

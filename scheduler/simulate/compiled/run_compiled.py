@@ -22,7 +22,7 @@ from schedbed.scheduler.simulate.compiled.loop import GOES_ON, NEEDS_BLOCK, NEED
 from schedbed.scheduler.simulate.compiled.placing.block_placer import compile_placing
 from schedbed.scheduler.simulate.compiled.queue_tables import queue_texts
 from schedbed.scheduler.simulate.compiled.state import State
-from schedbed.scheduler.simulate.compiled.tables import ROWS, make_state, rows_at_once
+from schedbed.scheduler.simulate.compiled.tables import ROWS, make_state
 from schedbed.scheduler.simulate.row_frames import Column, are_shared, put_columns, put_ranges
 from schedbed.scheduler.simulate.setup import NotCovered, Stuck
 from schedbed.scheduler.simulate.simulation import OnProgress, Simulation
@@ -57,7 +57,7 @@ class _CompiledRun:
         texts = queue_texts(simulation.master.policy, state, simulation.jobs)
         self._said = Labels(simulation.jobs, simulation.nodes, waits_s, texts)
         self._splits = columns.splits_of(simulation.jobs)
-        self._slack = rows_at_once(simulation, len(state.queues) + len(state.members))
+        self._slack = len(state.decision_rows) - ROWS
         self._attempts = self._jobs = 0
         self._shares_attempts = are_shared(simulation.rows, len(state.tasks))
         self._plans: dict[int, AttemptPlan] = {}

@@ -154,9 +154,7 @@ class State(NamedTuple):
     num: Numbers
     nodes: Table[plain.NodeEntry]
     jobs: Table[plain.JobEntry]
-    patience: Table[
-        plain.PatienceEntry
-    ]  # By job: for maps and, under Capacity, for reduces. Empty if none declines.
+    patience: Table[plain.PatienceEntry]  # By job for maps, then, under Capacity, for reduces.
     stages: Table[plain.StageEntry]
     tasks: Table[plain.TaskEntry]
     is_started: Ints  # By task, 1 if it was launched; not in `tasks`, so that it fits into the CPU's cache.
@@ -164,9 +162,7 @@ class State(NamedTuple):
     pools: Table[plain.PoolEntry]
     pool_stages: Table[plain.PoolStageEntry]
     pool_jobs: Ints  # Jobs by pool, oldest first.
-    queues: Table[
-        plain.QueueEntry
-    ]  # By pool; this table and the next are empty without the Capacity scheduler.
+    queues: Table[plain.QueueEntry]  # By pool; like `members`, only under Capacity.
     members: Table[plain.MemberEntry]
     ready: Ints  # Ready jobs of each pool in order: for maps, then for reduces.
     order: Ints  # Pools with ready jobs in order: for maps, then for reduces.

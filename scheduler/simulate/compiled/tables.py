@@ -93,7 +93,7 @@ def make_state(simulation: Simulation) -> State:
         job_rows=np.zeros(len(job_table), np.int32),
         file_rows=records(FILES + slots + len(nodes), plain.FileEntry),
         **arrays,
-        **_of_nodes(simulation, ROWS + rows_at_once(simulation, len(queues) + len(members)) + 8),
+        **_of_nodes(simulation, ROWS + _rows_at_once(simulation, len(queues) + len(members))),
         **_of_reduces(simulation, len(tasks)),
         **(flow_arrays.fluid(simulation, len(tasks)) if contention else flow_arrays.no_fluid()),
     )
@@ -104,7 +104,7 @@ def make_state(simulation: Simulation) -> State:
     return state
 
 
-def rows_at_once(simulation: Simulation, refusing: int) -> int:
+def _rows_at_once(simulation: Simulation, refusing: int) -> int:
     """Return the largest number of rows of the decisions table that one heartbeat may make.
 
     In a heartbeat, a job declines a node at most once under delay scheduling. `refusing` is the number of queues

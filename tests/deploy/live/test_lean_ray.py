@@ -90,18 +90,26 @@ def test_patience_ends() -> None:
         results_while_ray_runs(ray_that_raises(GetTimeoutError()), workers_of(), ["heard"], 0.5)
 
 
-def test_an_idle_agent_tells_that_no_port_is_open_and_ends_with_ray(tmp_path: Path) -> None:
-    command = [sys.executable, "-I", "-S", idle_agent.__file__, "/ray/dashboard/agent.py"]
+@pytest.mark.parametrize(
+    ("file", "agent"),
+    [("/ray/dashboard/agent.py", "dashboard"), ("/dashboard/ray/runtime_env/agent/main.py", "runtime_env")],
+)
+def test_an_idle_agent_tells_that_no_port_is_open_and_ends_with_ray(
+    tmp_path: Path, file: str, agent: str
+) -> None:
+    command = [sys.executable, "-I", "-S", idle_agent.__file__, file]
     command += ["--node-id=n1", f"--session-dir={tmp_path}", "--minimal"]
     parent = f"import subprocess, time; subprocess.Popen({command!r}); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", parent]) as ray:
-        ports = [tmp_path / f"{name}_n1" for name in idle_agent.PORTS["dashboard"]]
+        ports = [tmp_path / f"{name}_n1" for name in idle_agent.PORTS[agent]]
         eventually(lambda: set(tmp_path.iterdir()) == set(ports), "not all ports are told")
         assert {path.read_text() for path in ports} == {idle_agent.NO_PORT}
-        [agent] = psutil.Process(ray.pid).children()
-        assert agent.is_running()
+        [process] = psutil.Process(ray.pid).children()
+        assert process.is_running()
         ray.kill()
-    eventually(lambda: not agent.is_running() or agent.status() == psutil.STATUS_ZOMBIE, "the agent runs on")
+    eventually(
+        lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, "the agent runs on"
+    )
 
 
 @pytest.mark.parametrize(

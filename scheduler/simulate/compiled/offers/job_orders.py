@@ -44,31 +44,26 @@ def settle(state: State) -> None:
         if state.num.is_fair:
             _fair_changed(state, stage >> 1, stage & 1)
         elif state.num.is_capacity:
-            _capacity_changed(state, stage >> 1, stage & 1)
+            _list_job(state, stage >> 1, stage & 1)
         else:
             _fifo_changed(state, stage >> 1, stage & 1)
 
 
-@twin_of("schedbed.scheduler.order.fifo:Fifo.changed")
+@twin_of("schedbed.scheduler.order.capacity:Capacity.changed", "schedbed.scheduler.order.fifo:Fifo.changed")
+@compiled
+def _list_job(state: State, job: int, kind: int) -> None:
+    """Add the job to the list of its pool's ready jobs, which are in FIFO order, or remove it."""
+    if state.stages[2 * job + kind].ready:
+        if state.stages[2 * job + kind].place < 0:
+            _put_job(state, job, kind)
+    else:
+        _drop_job(state, job, kind)
+
+
 @compiled
 def _fifo_changed(state: State, job: int, kind: int) -> None:
-    if state.stages[2 * job + kind].ready:
-        if state.stages[2 * job + kind].place < 0:
-            _put_job(state, job, kind)
-    else:
-        _drop_job(state, job, kind)
+    _list_job(state, job, kind)
     state.num.pools[kind] = 1 if state.pool_stages[kind].ready else 0
-
-
-@twin_of("schedbed.scheduler.order.capacity:Capacity.changed")
-@compiled
-def _capacity_changed(state: State, job: int, kind: int) -> None:
-    """Keep the list of the queue's ready jobs. The queues themselves are sorted for each offer."""
-    if state.stages[2 * job + kind].ready:
-        if state.stages[2 * job + kind].place < 0:
-            _put_job(state, job, kind)
-    else:
-        _drop_job(state, job, kind)
 
 
 @twin_of("schedbed.scheduler.order.pool_order:PoolOrder.changed")

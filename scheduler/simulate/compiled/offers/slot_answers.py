@@ -75,10 +75,7 @@ def decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
     if state.num.pools[kind] == 0:
         return -1, 0, 0.0
     pool = state.order[kind * len(state.pools)]
-    job = state.ready[kind * state.num.jobs + state.pools[pool].at]
-    if kind:
-        return map_picks.first_of(state, job, 1), REDUCE_REASON, 0.0
-    return map_picks.greedy(state, job, node)
+    return _ask(state, state.ready[kind * state.num.jobs + state.pools[pool].at], node, kind)
 
 
 @twin_of("schedbed.scheduler.locality.delay:Delay._scan")
@@ -103,11 +100,9 @@ def _scan(state: State, node: int) -> tuple[int, int, float]:
             wait_s = entry.wait
             is_near = entry.offer == offer or entry.has_free > 0
             if is_near or entry.level > 0 or wait_s >= node_wait_s:
-                task, reason, value = map_picks.delay(state, job, node)
+                task, reason, value = _ask(state, job, node, 0)
                 if task >= 0:
                     return task, reason, value
-                if task == map_picks.WAITS:
-                    declined(state, job, node, 0, reason, 0)
                 continue
             entry.skipped = now_s
             entry.skipped_heartbeat = heartbeat
