@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
-WAITING_MAX = 2
+WAITING_MAX = 8
 """The most calls that wait for the thread, since each holds the rows that it writes."""
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Protocol
 
 from schedbed.cluster.faults import PlannedFault
@@ -16,6 +17,7 @@ from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.simulate.framework import NONE, Framework
 from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
 from schedbed.tasks.specs import JobSpec, TaskKind
+from schedbed.tasks.values import are_one
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 
@@ -67,8 +69,12 @@ class CostModel(Protocol):
         ...
 
 
-def stage_costs(model: CostModel, job: JobSpec, kind: TaskKind) -> list[TaskCost]:
-    """Return the costs of the job's maps or of its reduces, in order.
+CostRuns = list[tuple[TaskCost, int]]
+"""The costs of tasks, in order. Each stands for a number of tasks, one after the other, that share the object."""
+
+
+def stage_costs(model: CostModel, job: JobSpec, kind: TaskKind) -> CostRuns:
+    """Return the costs of the job's maps or of its reduces.
 
     A model with a true attribute `is_as_declared` is asked once for all tasks whose declared cost is the same
     object.
@@ -77,10 +83,17 @@ def stage_costs(model: CostModel, job: JobSpec, kind: TaskKind) -> list[TaskCost
     if kind is TaskKind.REDUCE:
         one, count, declared = model.reduce_cost, job.reduces, job.reduce_costs
     if not declared or not getattr(model, "is_as_declared", False):
-        return [one(job, index) for index in range(count)]
+        return _runs([one(job, index) for index in range(count)])
+    if are_one(declared):
+        return [(one(job, 0), count)]
     keys = list(map(id, declared[:count]))
     found = {key: one(job, index) for key, index in dict(zip(keys, range(count), strict=True)).items()}
-    return list(map(found.__getitem__, keys))
+    return _runs(map(found.__getitem__, keys))
+
+
+def _runs(costs: Iterable[TaskCost]) -> CostRuns:
+    groups = (list(group) for _, group in groupby(costs, key=id))
+    return [(group[0], len(group)) for group in groups]
 
 
 class Rows(Sink, Protocol):

@@ -19,13 +19,13 @@ from schedbed.scheduler.simulate.storage import Storage
 from schedbed.tasks.specs import JobSpec, NodeId, Split
 
 REPLICAS_AT_ONCE = 1 << 20
-"""The number of replicas that are sorted at a time, to save memory."""
+"""The number of replicas that are added or sorted at a time, to save memory."""
 
 
 class Inputs:
     """The inputs of all tasks: preferred nodes, nodes with a replica, and whether the task reads a block.
 
-    All are kept as arrays, one for each call of `add`.
+    All are kept as arrays, each for one or several calls of `add`.
     """
 
     def __init__(self, setup: Setup, storage: Storage) -> None:
@@ -34,6 +34,10 @@ class Inputs:
         # Jobs with splits of their own may say where blocks are.
         self._are_placed = not any(isinstance(job, JobSpec) for job in setup.jobs)
         self._place_of = np.zeros(0, np.int32)  # By a placed file's number of a node.
+        # Jobs whose maps read the blocks of a file one by one: its file, whether each map reads bytes, and the
+        # numbers of maps and reduces. They are added together, which is faster for many small jobs.
+        self._waiting: list[tuple[PlacedFile, Values, tuple[int, int]]] = []
+        self._waiting_replicas = 0
         self._hosts: list[Values] = []
         self._host_counts: list[Values] = []
         self._holders: list[Values] = []
@@ -45,9 +49,13 @@ class Inputs:
 
         `has_bytes` is a boolean array that says of each map whether it reads any bytes.
         """
-        if self._are_placed and isinstance(splits, PlacedSplits):
-            self._add_placed(splits.file, has_bytes, reduces)
+        if self._are_placed and isinstance(splits, PlacedSplits) and len(splits):
+            self._waiting.append((splits.file, has_bytes, (len(splits), reduces)))
+            self._waiting_replicas += len(splits.file.holders)
+            if self._waiting_replicas >= REPLICAS_AT_ONCE:
+                self._add_waiting()
             return
+        self._add_waiting()
         reads = [
             split.block is not None and some for split, some in zip(splits, has_bytes.tolist(), strict=True)
         ]
@@ -56,32 +64,45 @@ class Inputs:
         for split, read, nodes in zip(splits, reads, held, strict=True):
             if read and (not nodes or nodes[0] not in self._node):
                 raise NotCovered(f"nobody holds {split.block}")
-        self._hosts.append(self._numbers(hosts))
-        self._host_counts.append(_counts(hosts, reduces))
-        self._holders.append(self._numbers(held))
-        self._holder_counts.append(_counts(held, reduces))
-        self._reads.append(np.array([*reads, *[False] * reduces], bool))
+        self._put(
+            self._numbers(hosts),
+            _counts(hosts, reduces),
+            self._numbers(held),
+            _counts(held, reduces),
+            np.array([*reads, *[False] * reduces], bool),
+        )
 
-    def _add_placed(self, file: PlacedFile, has_bytes: Values, reduces: int) -> None:
-        """Add the inputs of maps that read the blocks of `file` one by one, as `add` does."""
-        reads = np.zeros(len(has_bytes) + reduces, bool)
-        reads[: len(has_bytes)] = has_bytes
-        if len(self._place_of) < len(file.nodes):  # All files have the same list of nodes.
-            self._place_of = np.array([self._node.get(node, -1) for node in file.nodes], np.int32)
-        numbers = self._place_of[file.holders]
-        counts = np.zeros(len(reads), np.int32)
-        counts[: len(has_bytes)] = file.ends
-        counts[1 : len(has_bytes)] -= file.ends[:-1]
-        self._hosts.append(numbers)
-        self._host_counts.append(counts)
-        if has_bytes.all():
-            held, held_counts = numbers, counts
-        else:
-            held, held_counts = numbers[np.repeat(reads, counts)], counts * reads
-        if not held_counts[reads].all():
-            raise NotCovered(f"nobody holds a block of {file.path}")
-        self._holders.append(held)
-        self._holder_counts.append(held_counts)
+    def _add_waiting(self) -> None:
+        """Add the inputs of all jobs in `_waiting`, as `add` does for one job."""
+        if not self._waiting:
+            return
+        files, has_bytes, shapes = zip(*self._waiting, strict=True)
+        self._waiting, self._waiting_replicas = [], 0
+        if len(self._place_of) < len(files[0].nodes):  # All files have the same list of nodes.
+            self._place_of = np.array([self._node.get(node, -1) for node in files[0].nodes], np.int32)
+        is_map = np.repeat(np.tile([True, False], len(files)), np.ravel(shapes))
+        reads, counts = np.zeros(len(is_map), bool), np.zeros(len(is_map), np.int32)
+        reads[is_map] = np.concatenate(has_bytes)
+        ends = np.concatenate([file.ends for file in files])
+        copies = np.diff(ends, prepend=np.int32(0))
+        firsts = np.cumsum([0, *(len(file.ends) for file in files[:-1])])
+        copies[firsts] = ends[firsts]
+        counts[is_map] = copies
+        hosts: Values = self._place_of[np.concatenate([file.holders for file in files])]
+        is_whole = bool((reads == is_map).all())
+        held, held_counts = (hosts, counts) if is_whole else (hosts[np.repeat(reads, counts)], counts * reads)
+        if len(missing := np.flatnonzero(reads & (held_counts == 0))):
+            place = np.searchsorted(np.cumsum(np.sum(shapes, axis=1)), missing[0], side="right")
+            raise NotCovered(f"nobody holds a block of {files[int(place)].path}")
+        self._put(hosts, counts, held, held_counts, reads)
+
+    def _put(
+        self, hosts: Values, host_counts: Values, holders: Values, holder_counts: Values, reads: Values
+    ) -> None:
+        self._hosts.append(hosts)
+        self._host_counts.append(host_counts)
+        self._holders.append(holders)
+        self._holder_counts.append(holder_counts)
         self._reads.append(reads)
 
     def _held(self, split: Split) -> Sequence[NodeId]:
@@ -94,12 +115,14 @@ class Inputs:
 
     def arrays(self) -> Arrays:
         """Return the fields `host` and `holder` of the state."""
+        self._add_waiting()
         host = _joined(self._hosts)
         are_same = all(map(is_, self._hosts, self._holders))
         return {"host": host, "holder": host if are_same else _joined(self._holders)}
 
     def fill(self, tasks: Table[plain.TaskEntry]) -> None:
         """Store in the table of all tasks whether each reads a block, and its ranges of `host` and `holder`."""
+        self._add_waiting()
         tasks["reads_block"] = np.concatenate(self._reads)
         for name, counts in (("hosts", self._host_counts), ("holders", self._holder_counts)):
             ends = np.cumsum(np.concatenate(counts), dtype=np.int64)

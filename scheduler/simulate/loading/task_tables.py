@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Sequence
 from math import nan
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from schedbed.scheduler.simulate.compiled.input_tables import Inputs, near_table
 from schedbed.scheduler.simulate.launch_plans import times
 from schedbed.scheduler.simulate.loading.slow_attempts import slow_attempts
 from schedbed.scheduler.simulate.placed_files import PlacedSplits
-from schedbed.scheduler.simulate.setup import CostModel, NotCovered, Setup, stage_costs
+from schedbed.scheduler.simulate.setup import CostModel, CostRuns, NotCovered, Setup, stage_costs
 from schedbed.scheduler.simulate.storage import Storage
 from schedbed.tasks.specs import JobSpec, TaskKind
 
@@ -42,10 +43,12 @@ def task_tables(setup: Setup, storage: Storage, jobs: Sequence[JobSpec]) -> Task
     cannot handle a task's cost or input.
     """
     costs, inputs = Costs(), Inputs(setup, storage)
-    cost_of = np.concatenate(
-        [np.fromiter(costs.places(_costs(setup.costs, job, inputs)), np.int32) for job in jobs]
-        or [np.zeros(0, np.int32)]
-    )
+    rows, counts = array("i"), array("q")
+    for job in jobs:
+        for cost, count in _costs(setup.costs, job, inputs):
+            rows.append(costs.place(cost))
+            counts.append(count)
+    cost_of = np.repeat(rows, counts)
     speeds = {node.core_speed for node in setup.cluster.nodes}
     if any(cost.core_speed is not None and speeds != {cost.core_speed} for cost in costs.kept):
         raise NotCovered("tasks take longer on some nodes than on others")
@@ -64,14 +67,12 @@ class Costs:
         self._place: dict[int, int] = {}
         self.kept: list[TaskCost] = []
 
-    def places(self, costs: Sequence[TaskCost]) -> Iterator[int]:
-        """Return the row numbers of costs in the table. Adds a row for each new cost."""
-        keys = list(map(id, costs))
-        for key, cost in dict(zip(keys, costs, strict=True)).items():
-            if key not in self._place:
-                self._place[key] = len(self.kept)
-                self.kept.append(cost)
-        return map(self._place.__getitem__, keys)
+    def place(self, cost: TaskCost) -> int:
+        """Return the row number of the cost in the table. Adds a row for a new cost."""
+        found = self._place.setdefault(id(cost), len(self.kept))
+        if found == len(self.kept):
+            self.kept.append(cost)
+        return found
 
     def slower(self, places: Values, factor: float) -> Values:
         """Return the row numbers of the costs in the rows `places` with their CPU times multiplied by
@@ -102,24 +103,21 @@ class Costs:
         return table
 
 
-def _costs(model: CostModel, job: JobSpec, inputs: Inputs) -> list[TaskCost]:
+def _costs(model: CostModel, job: JobSpec, inputs: Inputs) -> CostRuns:
     """Return the costs of the job's maps, then of its reduces, and add the inputs of all to `inputs`. Raises
     NotCovered if a task exceeds its declared memory, or if the splits are numbered wrongly.
     """
     maps, reduces = (stage_costs(model, job, kind) for kind in TaskKind)
-    of_maps, of_reduces = (
-        dict(zip(map(id, costs), costs, strict=True)).values() for costs in (maps, reduces)
-    )
-    for different, demand in ((of_maps, job.map_demand), (of_reduces, job.reduce_demand)):
-        if any(cost.memory_peak_bytes > demand.memory_bytes for cost in different):
+    for runs, demand in ((maps, job.map_demand), (reduces, job.reduce_demand)):
+        if any(cost.memory_peak_bytes > demand.memory_bytes for cost, _ in runs):
             raise NotCovered(f"a task of {job.job} exceeds its memory")
     if not isinstance(job.splits, PlacedSplits) and any(
         split.index != place for place, split in enumerate(job.splits)
     ):
         raise NotCovered(f"{job.job} misnumbers its splits")
-    reads = np.ones(len(maps), bool)
-    if not all(cost.read_bytes > 0 for cost in of_maps):
-        reads[:] = [cost.read_bytes > 0 for cost in maps]
+    reads = np.ones(job.maps, bool)
+    if not all(cost.read_bytes > 0 for cost, _ in maps):
+        reads = np.repeat([cost.read_bytes > 0 for cost, _ in maps], [count for _, count in maps])
     inputs.add(job.splits, reads, job.reduces)
     return maps + reduces
 

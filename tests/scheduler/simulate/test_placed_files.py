@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from schedbed.cluster.spec import ClusterSpec
 from schedbed.scheduler.simulate import storage
+from schedbed.scheduler.simulate.compiled import entity_records, input_tables
+from schedbed.scheduler.simulate.compiled.arrays import records
+from schedbed.scheduler.simulate.compiled.input_tables import Inputs
 from schedbed.scheduler.simulate.placed_files import PlacedSplits
 from schedbed.scheduler.simulate.storage import Storage
-from schedbed.tasks.specs import JobSpec
+from schedbed.tasks.specs import JobSpec, Split
 from schedbed.tasks.workloads.planned import InputFile
-from tests.harness.simulation import MIB, cluster, job
+from tests.harness.simulation import MIB, cluster, job, setup
 
 FILES = [
     InputFile(path=f"/in/{number}", source="filler", blocks=(64 * MIB,) * number + (7 * MIB,))
     for number in range(4)
 ]
+COLUMNS = ("reads_block", "hosts_at", "hosts_end", "holders_at", "holders_end")
 
 
 def specs_of(spec: ClusterSpec, files: list[InputFile]) -> list[JobSpec]:
@@ -45,3 +51,28 @@ def test_a_split_is_the_same_whenever_it_is_made(nodes: int, monkeypatch: pytest
         assert tuple(other.splits) == one.splits and len(other.splits) == len(one.splits)
         assert other.splits[-1] == one.splits[-1] and other.splits[1:3] == one.splits[1:3]
         assert other.input_bytes == one.input_bytes
+
+
+@pytest.mark.parametrize("at_once", [1, 5, 1000])
+@pytest.mark.parametrize("reading", [1.0, 0.5, 0.0])
+def test_inputs_are_in_the_same_tables_whenever_the_splits_are_made(
+    at_once: int, reading: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "MANY_BLOCKS", 0)
+    monkeypatch.setattr(input_tables, "REPLICAS_AT_ONCE", at_once)
+    spec = cluster(4)
+    specs = specs_of(spec, [FILES[3], FILES[0], FILES[2], FILES[1]])
+    luck = np.random.default_rng(1)
+    reads = [luck.random(len(each.splits)) < reading for each in specs]
+
+    def tables(splits: Sequence[Sequence[Split]]) -> list[list[int]]:
+        inputs = Inputs(setup([], 4), Storage(spec, 5))
+        for number, (some, has_bytes) in enumerate(zip(splits, reads, strict=True)):
+            inputs.add(some, has_bytes, number % 3)
+        tasks = records(
+            sum(map(len, splits)) + sum(number % 3 for number in range(len(splits))), entity_records.TaskEntry
+        )
+        inputs.fill(tasks)
+        return [values.tolist() for values in (*inputs.arrays().values(), *(tasks[name] for name in COLUMNS))]
+
+    assert tables([each.splits for each in specs]) == tables([tuple(each.splits) for each in specs])
