@@ -157,9 +157,9 @@ def _queue(mine: RunTables, pid: int) -> Iterator[Event]:
     for kind in ("map", "reduce"):
         rows = first[first["kind"] == kind]
         since, until = rows["runnable"].to_numpy(float), rows["assigned"].to_numpy(float)
-        both, ones = np.concatenate([since, until]), np.ones(len(rows))
-        waiting[kind] = Steps.of(both, np.concatenate([ones, -ones])).at(times)
-        begun += Steps.of(both, np.concatenate([since, -since])).at(times)
+        both, one_each = np.concatenate([since, until]), np.repeat([1.0, -1.0], len(rows))
+        counts, sums = Steps.all_at(Steps.of_all(both, [one_each, np.concatenate([since, -since])]), times)
+        waiting[kind], begun = counts, begun + sums
     for t, maps, reduces, sum_since in zip(times, waiting["map"], waiting["reduce"], begun, strict=True):
         count = round(float(maps + reduces))
         waited = max(0.0, float(t) - float(sum_since) / count) if count else 0.0

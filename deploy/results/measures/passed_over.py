@@ -81,7 +81,7 @@ class PassedWaits:
     """Waits of tasks, combined with the time spans in which the policy skipped the tasks' jobs."""
 
     count: int
-    tasks: np.ndarray  # Indexes of tasks whose jobs were skipped.
+    tasks: np.ndarray  # Sorted indexes of tasks whose jobs were skipped.
     of: np.ndarray  # The index of the job of each of these tasks in `windows.jobs`.
     times: tuple[np.ndarray, np.ndarray]  # The start and end of each wait.
     begun: tuple[np.ndarray, ...]  # The number of the job's spans that have begun by then.
@@ -92,15 +92,16 @@ class PassedWaits:
 
         In the result, the indexes of tasks are positions in `chosen`.
         """
-        place = np.searchsorted(chosen, self.tasks)
-        rows = np.flatnonzero(np.append(chosen, -1)[place] == self.tasks)
+        rows = np.searchsorted(self.tasks, chosen)
+        place = np.flatnonzero(np.append(self.tasks, -1)[rows] == chosen)
+        rows = rows[place]
         of = self.of[rows]
         firsts, ends = self.windows.edges()
         jobs = np.flatnonzero(np.bincount(of, minlength=len(firsts)))
         since, until = self.times
         return PassedWaits(
             len(chosen),
-            place[rows],
+            place,
             of,
             (since[rows], until[rows]),
             tuple(begun[rows] for begun in self.begun),

@@ -96,17 +96,20 @@ def first_assignments(jobs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFram
     import pandas as pd
 
     codes, tasks = pd.factorize(attempts["task"])
-    assigned = attempts["assigned"].to_numpy(float)
-    order = np.lexsort((assigned, codes))
-    earliest = order[np.searchsorted(codes[order], np.arange(len(tasks)))]
-    seen, at = np.unique(codes, return_index=True)
-    rows = attempts.iloc[at[seen >= 0]]
+    assigned, is_once = attempts["assigned"].to_numpy(float), len(tasks) == len(codes)
+    if is_once:
+        rows = attempts
+    else:
+        order = np.lexsort((assigned, codes))
+        assigned = assigned[order[np.searchsorted(codes[order], np.arange(len(tasks)))]]
+        seen, at = np.unique(codes, return_index=True)
+        rows = attempts.iloc[at[seen >= 0]]
     place = places_of(jobs["job"], rows["job"])
     since = np.append(jobs["submit"].to_numpy(float), math.nan)[place]
-    opened = np.append(_reduces_opened(jobs, attempts, codes, len(tasks) == len(codes)), math.nan)[place]
+    opened = np.append(_reduces_opened(jobs, attempts, codes, is_once), math.nan)[place]
     is_reduce = (rows["kind"] == "reduce").to_numpy(bool)
     made = {
-        "assigned": assigned[earliest],
+        "assigned": assigned,
         **{name: rows[name].array for name in ("job", "kind", "split_of")},
         "runnable": np.where(is_reduce, opened, since),
     }

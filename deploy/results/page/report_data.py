@@ -306,7 +306,7 @@ def shares(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
     return {
         "users": names,
         "series": [_masked(s, mask) for s, mask in zip(series, there, strict=True)],
-        "jain": _masked(tasks.jain_steps(active).at(middles), (users > 0)),
+        "jain": _masked(tasks.jain_at(active, middles), (users > 0)),
     }
 
 
