@@ -118,6 +118,11 @@ def block_id(number: int) -> str:
     return f"blk_{number:010d}"
 
 
+def block_number(block: str) -> int:
+    """Return the number of the block with an id, from which `block_id` makes the id."""
+    return int(block.removeprefix("blk_"))
+
+
 class Namespace:
     """The tree of all files and directories. `owners` maps each block to the file that contains it."""
 
@@ -260,7 +265,7 @@ class Namespace:
         file = self.file(change["path"])
         file.blocks[change["block"]] = change["length"]
         self.owners[change["block"]] = file
-        self._last_block = int(change["block"].removeprefix("blk_"))
+        self._last_block = block_number(change["block"])
         return {}
 
     def fill(self, file: File, lengths: Sequence[int], now_s: float) -> None:

@@ -7,6 +7,7 @@ created in the NameNode only when it is needed.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.blocks.memory_journal import MemoryJournal
 from schedbed.cluster.blocks.namenode import NameNode
+from schedbed.cluster.blocks.namespace import block_number
 from schedbed.cluster.spec import ClusterSpec
 from schedbed.scheduler.assignment import aside
 from schedbed.scheduler.simulate.compiled.code_cache import is_cached
@@ -57,6 +59,7 @@ class Storage:
         self._names = self._name_node()
         self._plain = PlainFiles(self._names, seed)
         self._placed: dict[str, PlacedFile] = {}  # By path, for files placed by HDFS's rule.
+        self._untold: list[PlacedFile] = []  # Those that the NameNode does not know yet, by number of blocks.
         # Nodes by block, for the splits that the caller has placed.
         self._given: dict[str, tuple[NodeId, ...]] = {}
         self._writing: dict[str, list[tuple[str, list[NodeId]]]] = {}  # Allocated blocks by path.
@@ -73,6 +76,7 @@ class Storage:
         """Return the NameNode, which has been told about all files."""
         if self._plain:
             self._plain.tell()
+            self._untold = []
         return self._names
 
     def has_orders(self) -> bool:
@@ -102,6 +106,7 @@ class Storage:
                     [(file.path, file.blocks) for file in group], settings.replication
                 )
                 self._placed |= {file.path: file for file in placed}
+                self._untold += placed
                 continue
             for file in group:
                 plan = self.names.plan_input(
@@ -114,6 +119,8 @@ class Storage:
                     skew=settings.skew,
                 )
                 self.names.input_uploaded(0.0, file.path, plan)
+        if not self._plain:
+            self._untold = []
         self._names.take_replica_changes()  # The splits of jobs contain the current locations already.
 
     def specs(self, jobs: Sequence[PlannedJob | JobSpec]) -> list[JobSpec]:
@@ -147,9 +154,14 @@ class Storage:
     def holders(self, block: str) -> Sequence[NodeId]:
         """Implement `Store.holders`: return the live nodes that hold a replica of the block."""
         given = self._given.get(block)
-        if given is None:
-            return self.names.holders(block)
-        return [node for node in given if self.alive(node)]
+        if given is not None:
+            return [node for node in given if self.alive(node)]
+        if self._untold:  # No node was lost so far, since the NameNode would know the files then.
+            number = block_number(block)
+            file = self._untold[bisect_right(self._untold, number, key=lambda file: file.first) - 1]
+            if file.first <= number < file.first + len(file.lengths):
+                return file.nodes_of(number - file.first)
+        return self.names.holders(block)
 
     def replicas_of(self, split: Split) -> Sequence[NodeId]:
         """Return the nodes, live or not, that hold the split's block at the start of the run.

@@ -157,6 +157,7 @@ def test_jain_is_the_formula_at_every_moment(spans: list[tuple[float, float, str
     tasks = Intervals(start, start + [d for _, d, _ in spans], Coded.of([g for _, _, g in spans]))
     three = Steps(np.array([-1.0]), np.array([3.0]))
     index = tasks.jain_steps(three)
+    np.testing.assert_array_equal(tasks.jain_at(three, np.append(-2.0, index.t)), [math.nan, *index.value])
     groups = tasks.group.names[tasks.group.codes]
     for t, value in zip(index.t, index.value, strict=True):
         x = [

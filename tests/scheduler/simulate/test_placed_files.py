@@ -26,12 +26,18 @@ FILES = [
 COLUMNS = ("reads_block", "hosts_at", "hosts_end", "holders_at", "holders_end")
 
 
-def specs_of(spec: ClusterSpec, files: list[InputFile]) -> list[JobSpec]:
-    """Return jobs that read each of the files, with their splits, and a job that reads half of each block."""
+def store_of(spec: ClusterSpec, files: list[InputFile]) -> Storage:
+    """Return a store with the files on the nodes of the cluster."""
     store = Storage(spec, 5, restarts=False)
     for node in spec.nodes:
         store.register(0.0, node.node, node.rack, ())
     store.load(files)
+    return store
+
+
+def specs_of(spec: ClusterSpec, files: list[InputFile]) -> list[JobSpec]:
+    """Return jobs that read each of the files, with their splits, and a job that reads half of each block."""
+    store = store_of(spec, files)
     jobs = [
         job(file.path.replace("/", "_"), [1.0] * len(file.blocks), input=file.path, read_bytes=7 * MIB)
         for file in files
@@ -76,3 +82,26 @@ def test_inputs_are_in_the_same_tables_whenever_the_splits_are_made(
         return [values.tolist() for values in (*inputs.arrays().values(), *(tasks[name] for name in COLUMNS))]
 
     assert tables([each.splits for each in specs]) == tables([tuple(each.splits) for each in specs])
+
+
+def test_the_holders_of_a_block_are_those_that_the_namenode_knows() -> None:
+    spec = cluster(6)
+    empty = InputFile(path="/in/empty", source="filler", blocks=())
+    store = store_of(spec, [empty, *FILES, dataclasses.replace(empty, path="/in/empty too")])
+    blocks = [f"blk_{number:010d}" for number in range(1, 1 + sum(len(file.blocks) for file in FILES))]
+    held = [store.holders(block) for block in blocks]
+    assert not store.has_replica_changes() and all(len(nodes) == 2 for nodes in held)
+    lost = held[0][0]
+    assert [store.names.holders(block) for block in blocks] == [list(nodes) for nodes in held]
+    assert [store.holders(block) for block in blocks] == [list(nodes) for nodes in held]
+    store.names.node_lost(9.0, lost)
+    left = [[node for node in nodes if node != lost] for nodes in held]
+    assert [store.holders(block) for block in blocks] == left
+    assert store.holders("blk_0000000999") == []
+
+
+def test_the_namenode_is_told_before_it_loses_a_node() -> None:
+    store = store_of(cluster(6), FILES)
+    lost = store.holders("blk_0000000001")[0]
+    store.names.node_lost(9.0, lost)
+    assert lost not in store.holders("blk_0000000001")
