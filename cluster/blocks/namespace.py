@@ -171,13 +171,8 @@ class Namespace:
         return entry
 
     def files(self, top: Entry | None = None) -> Iterator[File]:
-        """Yield all files below `top`, in the order of their creation within each directory.
-
-        If `top` is a file, only this file is yielded. None stands for the root directory.
-        """
-        for entry in self.entries(top):
-            if isinstance(entry, File):
-                yield entry
+        """Yield all files at or below `top` (the root if None), by directory in the order of their creation."""
+        return (entry for entry in self.entries(top) if isinstance(entry, File))
 
     def entries(self, top: Entry | None = None) -> Iterator[Entry]:
         """Yield `top` (the root directory if None) and all files and directories below, parents first."""

@@ -84,9 +84,10 @@ def stage_costs(model: CostModel, job: JobSpec, kind: TaskKind) -> CostRuns:
         one, count, declared = model.reduce_cost, job.reduces, job.reduce_costs
     if not declared or not getattr(model, "is_as_declared", False):
         return _runs([one(job, index) for index in range(count)])
-    if are_one(declared):
+    declared = declared[:count]
+    if len(declared) == count and are_one(declared):
         return [(one(job, 0), count)]
-    keys = list(map(id, declared[:count]))
+    keys = list(map(id, declared))
     found = {key: one(job, index) for key, index in dict(zip(keys, range(count), strict=True)).items()}
     return _runs(map(found.__getitem__, keys))
 

@@ -165,9 +165,8 @@ class Intervals:
             groups = groups.astype(np.uint16)  # Of which numpy sorts many in a fraction of the time.
         by_group = np.argsort(groups, kind="stable")
         after = np.empty(len(times))
-        after[by_group] = np.cumsum(
-            deltas[by_group]
-        )  # Each group's deltas sum to 0, so the next begins at 0.
+        # The deltas of each group sum to 0, so that the sum begins at 0 again with the next group.
+        after[by_group] = np.cumsum(deltas[by_group])
         squares = after**2 - (after - deltas) ** 2
         return [Steps(times, np.cumsum(deltas)), Steps(times, np.cumsum(squares))]
 
