@@ -16,7 +16,7 @@ from schedbed.tasks.specs import Cost, NodeId
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.topology import map_hosts, replica_nodes
 from schedbed.tasks.traces.trace import Host, Trace
-from schedbed.tasks.values import are_one
+from schedbed.tasks.values import made_once
 from schedbed.tasks.workloads.from_trace import DEALT, Assume, SyntheticJob, select, synthesize
 from schedbed.tasks.workloads.planned import PlannedJob, cut
 
@@ -182,16 +182,9 @@ class SyntheticPlanner:
         """
         found = self._scaled.get(id(costs))
         if found is None:
-            if are_one(costs):
-                scaled = (_scaled(costs[0], self._scale),) * len(costs)
-                blocks = (scaled[0].read_bytes,) * len(costs) if scaled[0].read_bytes else ()
-            else:
-                keys = list(map(id, costs))
-                different = dict(zip(keys, costs, strict=True))
-                made = {key: _scaled(cost, self._scale) for key, cost in different.items()}
-                scaled = tuple([made[key] for key in keys])
-                reads = any(cost.read_bytes for cost in scaled)
-                blocks = tuple([max(1, cost.read_bytes) for cost in scaled]) if reads else ()
+            scaled = made_once(lambda cost: _scaled(cost, self._scale), costs)
+            reads = any(cost.read_bytes for cost in scaled)
+            blocks = made_once(lambda cost: max(1, cost.read_bytes), scaled) if reads else ()
             found = self._scaled[id(costs)] = _Scaled(costs, scaled, blocks)
         return found
 

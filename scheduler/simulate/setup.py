@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Protocol
+from itertools import accumulate, groupby
+from typing import Protocol, TypeVar
 
 from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.spec import ClusterSpec
@@ -19,6 +19,8 @@ from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
 from schedbed.tasks.specs import JobSpec, TaskKind
 from schedbed.tasks.values import are_one
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,24 +78,26 @@ CostRuns = list[tuple[TaskCost, int]]
 def stage_costs(model: CostModel, job: JobSpec, kind: TaskKind) -> CostRuns:
     """Return the costs of the job's maps or of its reduces.
 
-    A model with a true attribute `is_as_declared` is asked once for all tasks whose declared cost is the same
-    object.
+    A model with a true attribute `is_as_declared` is asked once for all consecutive tasks whose declared cost is
+    the same object.
     """
     one, count, declared = model.map_cost, job.maps, job.map_costs
     if kind is TaskKind.REDUCE:
         one, count, declared = model.reduce_cost, job.reduces, job.reduce_costs
     if not declared or not getattr(model, "is_as_declared", False):
         return _runs([one(job, index) for index in range(count)])
-    declared = declared[:count]
-    if len(declared) == count and are_one(declared):
-        return [(one(job, 0), count)]
-    keys = list(map(id, declared))
-    found = {key: one(job, index) for key, index in dict(zip(keys, range(count), strict=True)).items()}
-    return _runs(map(found.__getitem__, keys))
+    if len(declared) < count:
+        raise ValueError(f"{job.job}: {len(declared)} costs for {count} tasks")
+    runs = _runs(declared[:count])
+    firsts = accumulate((times for _, times in runs), initial=0)
+    return [(one(job, first), times) for first, (_, times) in zip(firsts, runs, strict=False)]
 
 
-def _runs(costs: Iterable[TaskCost]) -> CostRuns:
-    groups = (list(group) for _, group in groupby(costs, key=id))
+def _runs(items: Sequence[T]) -> list[tuple[T, int]]:
+    """Return each item that is not the same object as the one before, and how often it follows."""
+    if are_one(items):
+        return [(items[0], len(items))]
+    groups = (list(group) for _, group in groupby(items, key=id))
     return [(group[0], len(group)) for group in groups]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from schedbed.tasks.specs import Cost
 from schedbed.tasks.traces.fit_cluster import Fit, TraceLoad, demands, fit_cluster, mean_and_variation
 from schedbed.tasks.traces.trace import Trace, TraceJob
+from schedbed.tasks.values import are_one
 from schedbed.tasks.workloads.from_trace import Assume, SyntheticJob, assumed, select, synthetic_jobs
 
 LAPTOP = {"nodes": 6, "racks": 2, "node": {"core_speed": 0.2}, "heartbeat": "200ms"}
@@ -156,7 +157,7 @@ def _phase(costs: Sequence[Cost]) -> dict[str, Any]:
     `costs` are the costs of all these tasks.
     """
     first = costs[0]
-    if all(cost is first for cost in costs):
+    if are_one(costs):
         mean_s, variation, read, written, lasted = (
             first.cpu_s,
             0.0,

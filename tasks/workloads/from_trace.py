@@ -19,7 +19,7 @@ from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import Cost, Priority
 from schedbed.tasks.traces.trace import Host, Trace, TraceJob, TraceTask
 from schedbed.tasks.units import format_bytes
-from schedbed.tasks.values import value
+from schedbed.tasks.values import are_one, made_once, value
 
 T = TypeVar("T")
 _Tasks = tuple[tuple[Cost, ...], tuple[Cost, ...], tuple[tuple[Host, ...], ...]]
@@ -211,7 +211,7 @@ def _only_hosts(job: TraceJob) -> bool:
 def _costs(tasks: Sequence[TraceTask], known: Sequence[int | None], assume: Assume) -> list[Cost]:
     if not tasks:
         return []
-    if len(tasks) > 1 and tasks[0] is tasks[-1] and all(task is tasks[0] for task in tasks):
+    if len(tasks) > 1 and are_one(tasks):
         return _costs(tasks[:1], known[:1], assume) * len(tasks)
     read = _filled(known)
     written = _filled([task.output_bytes for task in tasks])
@@ -289,7 +289,7 @@ def _shrunk(reduces: Sequence[Cost], places: Sequence[int], maps_share: float) -
     kept = _chosen(reduces, places)
     if factor == 1.0:
         return kept
-    return [_times(cost, factor, cost.read_bytes) for cost in kept]
+    return made_once(lambda cost: _times(cost, factor, cost.read_bytes), kept)
 
 
 def _times(cost: Cost, factor: float, read_bytes: int) -> Cost:
@@ -318,7 +318,7 @@ def _limited(costs: Sequence[Cost], assume: Assume) -> tuple[Cost, ...]:
     if most <= limit:
         return tuple(costs)
     factor = limit / most
-    return tuple(_times(cost, factor, int(cost.read_bytes * factor)) for cost in costs)
+    return made_once(lambda cost: _times(cost, factor, int(cost.read_bytes * factor)), costs)
 
 
 def _user(number: int, job: TraceJob, assume: Assume, dealt: Sequence[int]) -> str:

@@ -158,17 +158,13 @@ class Intervals:
         time.
         """
         times, groups = np.concatenate([self.start, self.end]), np.tile(self.group.codes, 2)
-        deltas = np.repeat([1.0, -1.0], len(self.start))
-        order = np.argsort(times, kind="stable")
-        times, groups, deltas = times[order], groups[order], deltas[order]
         if len(self.group.names) <= np.iinfo(np.uint16).max:
             groups = groups.astype(np.uint16)  # Of which numpy sorts many in a fraction of the time.
-        by_group = np.argsort(groups, kind="stable")
-        after = np.empty(len(times))
+        deltas, after = np.repeat([1.0, -1.0], len(self.start)), np.empty(len(times))
+        order = np.lexsort((times, groups))
         # The deltas of each group sum to 0, so that the sum begins at 0 again with the next group.
-        after[by_group] = np.cumsum(deltas[by_group])
-        squares = after**2 - (after - deltas) ** 2
-        return [Steps(times, np.cumsum(deltas)), Steps(times, np.cumsum(squares))]
+        after[order] = np.cumsum(deltas[order])
+        return Steps.of_all(times, [deltas, after**2 - (after - deltas) ** 2])
 
 
 def _jain(loads: Sequence[Steps], active: Steps, when: np.ndarray) -> np.ndarray:

@@ -85,7 +85,8 @@ class Inputs:
         reads[is_map] = np.concatenate(has_bytes)
         ends = np.concatenate([file.ends for file in files])
         copies = np.diff(ends, prepend=np.int32(0))
-        firsts = np.cumsum([0, *(len(file.ends) for file in files[:-1])])
+        maps = np.array([maps for maps, _ in shapes])
+        firsts = np.cumsum(maps) - maps
         copies[firsts] = ends[firsts]
         counts[is_map] = copies
         hosts: Values = self._place_of[np.concatenate([file.holders for file in files])]
