@@ -66,6 +66,7 @@ class CoreTables:
         self.unsettled: dict[Stage, None] = {}
         self._on_kill: Callable[[NodeId], None] | None = None
         self._sink = sink
+        self._writes_ends = True
         self.records_skips = config.records_skips
         self.size_view = config.sizes
         self.sizes = config.sizes.kind
@@ -108,6 +109,14 @@ class CoreTables:
     def restore(self, state: dict[str, Any]) -> None:
         """Set the attributes to the values in `state`, which the method `state` returned before a restart."""
         vars(self).update((name, state[name]) for name in STATE)
+
+    def write_decisions_to(self, sink: Sink) -> None:
+        """Write the rows of later decisions to `sink`, and no rows of attempts.
+
+        The caller writes the rows of attempts and jobs itself.
+        """
+        self._sink = sink
+        self._writes_ends = False
 
     def _hook(self, policy: policies.Policy, name: str) -> Any:
         """Return a function that calls the hook `name` of the policy, and then of the policy's speculation.
@@ -305,7 +314,8 @@ class CoreTables:
 
     def _record(self, attempt: Attempt) -> None:
         """Write the row of an attempt that has ended, and call the policy's hook `ended`."""
-        self._sink.attempt(attempt_row(attempt))
+        if self._writes_ends:
+            self._sink.attempt(attempt_row(attempt))
         if self._on_ended is not None:
             self._on_ended(self, attempt)
 

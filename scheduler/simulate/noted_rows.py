@@ -10,6 +10,7 @@ from typing import Any
 
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.policy import PolicyError
+from schedbed.scheduler.simulate.row_frames import Column, as_rows, count_of, last_of, put_columns
 from schedbed.scheduler.simulate.setup import Rows
 
 
@@ -59,6 +60,15 @@ class NotedRows:
         """Implement `Rows.fault`: count the row and pass it on."""
         self._note("fault", row)
         self.target.fault(row)
+
+    def pass_columns(self, table: str, data: dict[str, Column]) -> None:
+        """Count rows that are given as columns and pass them on. `table` is the table's name."""
+        if table == "heartbeats":
+            self.heartbeats_s.update(zip(data["node"], data["t"].tolist(), strict=True))
+        elif count := count_of(data):
+            self.counts[table[:-1]] += count
+            [self.last[table[:-1]]] = as_rows(table, last_of(data))
+        put_columns(self.target, table, data)
 
 
 class RestOfRows:

@@ -33,6 +33,20 @@ Column = Any
 """An array, a list of values, or a Text."""
 
 
+def count_of(columns: dict[str, Column]) -> int:
+    """Return the number of rows that are given as columns."""
+    column = next(iter(columns.values()))
+    return len(column.codes if isinstance(column, Text) else column)
+
+
+def last_of(columns: dict[str, Column]) -> dict[str, Column]:
+    """Return the columns of the last row only."""
+    return {
+        name: Text(column.codes[-1:], column.texts) if isinstance(column, Text) else column[-1:]
+        for name, column in columns.items()
+    }
+
+
 class RowRanges(Protocol):
     """Rows of a table that can be made as columns, one range of rows at a time and in any order."""
 
@@ -65,9 +79,12 @@ def are_shared(rows: Any, count: int) -> bool:
 def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:
     """Write rows, given as columns, to the receiver `rows`.
 
-    A receiver with the method `columns` receives a DataFrame; any other receiver one row at a time. `table`
-    is the table's name.
+    A receiver with the method `pass_columns` receives `data`, and one with the method `columns` a DataFrame. Any
+    other receives one row at a time. `table` is the table's name.
     """
+    if hasattr(rows, "pass_columns"):
+        rows.pass_columns(table, data)
+        return
     if hasattr(rows, "columns"):
         rows.columns(table, as_frame(table, data))
         return

@@ -73,8 +73,8 @@ class Simulation:
         elides = is_quiet(policy) and not all_heartbeats
         self._all_tell = all_heartbeats or reads_progress(policy)
         self._watch = watch_of(policy) if elides else None
-        self._noted = NotedRows(rows)
-        rows = rows if self._watch is None else self._noted
+        self.noted = NotedRows(rows)
+        rows = rows if self._watch is None else self.noted
         self._cleaned = CleanedRows(rows, framework.cleanup_takes_s(self.interval_s))
         self.rows = rows if framework.is_none else self._cleaned
         self.master = Master(setup, policy, self.rows)
@@ -222,8 +222,11 @@ class Simulation:
         try:
             self._run(count)
         except HeartbeatRead:
-            setup = replace(self.setup, process_all_heartbeats=True)
-            self._begin(setup, RestOfRows(self._noted), place_inputs(setup))
+            self.begin_again(replace(self.setup, process_all_heartbeats=True))
+
+    def begin_again(self, setup: Setup) -> None:
+        """Go back to the start, with `setup`. Rows that were passed on are not passed on again."""
+        self._begin(setup, RestOfRows(self.noted), place_inputs(setup))
 
     def _run(self, count: int) -> None:
         """Simulate `count` events, or fewer if the simulation ends."""

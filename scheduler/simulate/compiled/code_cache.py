@@ -13,6 +13,7 @@ from typing import TextIO
 
 HERE = Path(__file__).parent
 NOT_COMPILED = (
+    "asked_policy.py",
     "code_cache.py",
     "block_placer.py",
     "columns.py",

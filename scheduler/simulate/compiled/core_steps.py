@@ -9,6 +9,13 @@ from __future__ import annotations
 from math import inf
 
 from schedbed.scheduler.simulate.compiled import attempt_steps, reduce_feeds, timer_chains
+from schedbed.scheduler.simulate.compiled.asking.questions import (
+    COMMITTED,
+    REPORTED,
+    SUBMITTED,
+    ask,
+    tell,
+)
 from schedbed.scheduler.simulate.compiled.contended import contended
 from schedbed.scheduler.simulate.compiled.heaps import push_event, ring_after
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
@@ -92,6 +99,7 @@ def submit_due(state: State, now_s: float) -> None:
         job = num.next_job
         num.next_job += 1
         num.active_jobs += 1
+        tell(state, SUBMITTED, job)
         for stage in (2 * job, 2 * job + 1):
             state.stages[stage].unstarted = state.stages[stage].total
         if num.is_capacity:
@@ -130,6 +138,7 @@ def reported(state: State, task: int, node: int, now_s: float) -> None:
     run, entry = state.tasks[task], state.nodes[node]
     job = run.job
     kind = 0 if run.is_map else 1
+    tell(state, REPORTED, task)
     job_orders.add_running(state, job, kind, -1)
     state.num.live -= 1
     if run.is_map:
@@ -158,6 +167,7 @@ def committed(state: State, task: int) -> None:
     Mirrors `Ledger.commit_succeeded`.
     """
     job = state.tasks[task].job
+    tell(state, COMMITTED, task)
     if attempt_steps.writes_file(state, task):
         attempt_steps.note_file(state, state.sec.now, task, IN_PLACE)
         state.jobs[job].wrote = 1
@@ -224,6 +234,12 @@ def _offer(state: State, node: int, kind: int) -> None:
     """Offer the node's free slots for maps (`kind` 0) or reduces (1) to the policy. Mirrors `Core._offer`."""
     entry = state.nodes[node]
     while state.num.ready[kind] > 0 and (entry.free_reduces if kind else entry.free_maps) > 0:
+        if state.num.asks != 0:
+            task = ask(state, node, kind)
+            if task < 0:
+                return
+            _launch(state, task, node, kind)
+            continue
         job_orders.settle(state)
         task, reason, value = slot_answers.decide(state, node, kind)
         if task < 0:

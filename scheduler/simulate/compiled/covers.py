@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, NamedTuple
 
-from schedbed.scheduler.policy import Composed, Policy, says
+from schedbed.scheduler.policy import Composed, Limits, Policy, says
+from schedbed.scheduler.simulate.elision import is_quiet, resting_of
 from schedbed.scheduler.simulate.setup import Setup
 
 if TYPE_CHECKING:
@@ -104,9 +105,30 @@ def forms_of(policy: Policy) -> Forms | None:
 
 
 def why_not_policy(policy: Policy) -> str | None:
-    """Return why the compiled loop cannot simulate the policy, or None if it can."""
+    """Return why the compiled loop cannot simulate the policy, or None if it can.
+
+    It asks a policy without a compiled version at each offer of a slot.
+    """
+    return None if is_compiled(policy) else _why_not_asked(policy)
+
+
+def is_compiled(policy: Policy) -> bool:
+    """Return whether all axes of the policy have a compiled version, and the policy has no other code."""
     forms = forms_of(policy)
     if forms is None or getattr(policy, "speculation", None) is not None:
-        return "the policy"
-    known = forms.order in ORDERS and forms.locality in LOCALITIES and forms.admission in ADMISSIONS
-    return None if known else "an axis of the policy"
+        return False
+    return forms.order in ORDERS and forms.locality in LOCALITIES and forms.admission in ADMISSIONS
+
+
+def _why_not_asked(policy: Policy) -> str | None:
+    """Return why the compiled loop cannot ask the policy, or None if nothing is known against it.
+
+    What the policy proposes may still be impossible in the loop, which then gives up.
+    """
+    if not is_quiet(policy) or hasattr(policy, "beat"):
+        return "the policy may act on each heartbeat"
+    if resting_of(policy) is not None:
+        return "the policy lets nodes rest"
+    if not getattr(policy, "limits", Limits()).slots:
+        return "the policy does not count slots"
+    return None

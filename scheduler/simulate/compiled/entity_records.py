@@ -306,6 +306,14 @@ class FileEntry(Record):
     step: i1
 
 
+class StepEntry(Record):
+    """An event that a policy in Python does not know yet, see `asking.questions`."""
+
+    t: f8
+    number: i4
+    step: i1
+
+
 class HeartbeatEntry(Record):
     """A row of the heartbeats table."""
 

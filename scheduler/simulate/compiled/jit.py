@@ -35,18 +35,18 @@ def twin_of(*originals: str) -> Callable[[F], F]:
     return lambda function: function
 
 
-def entry(function: F) -> F:
+def entry(function: F, *, nogil: bool = True) -> F:
     """Return the function as machine code that Python code can call.
 
-    Other threads run while it does. The machine code is cached on disk, together with the compiled functions
+    Other threads run while it does, with `nogil`. The machine code is cached on disk, together with the compiled functions
     that the function calls.
     """
     before: str = CONFIG.CACHE_DIR
     folder = cache_folder()
     if folder is None:
-        return cast(F, NJIT(nogil=True)(function))
+        return cast(F, NJIT(nogil=nogil)(function))
     CONFIG.CACHE_DIR = str(folder)
     try:
-        return cast(F, NJIT(cache=True, nogil=True)(function))
+        return cast(F, NJIT(cache=True, nogil=nogil)(function))
     finally:
         CONFIG.CACHE_DIR = before

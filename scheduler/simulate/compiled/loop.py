@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import inf
 
 from schedbed.scheduler.simulate.compiled import attempt_steps, core_steps, timer_chains
+from schedbed.scheduler.simulate.compiled.asking.questions import JOINED, TICKED, tell
 from schedbed.scheduler.simulate.compiled.contended import contended
 from schedbed.scheduler.simulate.compiled.contended.works import write
 from schedbed.scheduler.simulate.compiled.handle import handle_of
@@ -27,7 +28,7 @@ from schedbed.scheduler.simulate.compiled.state import (
     State,
 )
 
-GOES_ON, OVER, STUCK, NEEDS_BLOCK, NEEDS_ROOM = range(5)
+GOES_ON, OVER, STUCK, NEEDS_BLOCK, NEEDS_ROOM, GAVE_UP = range(6)
 TAKING, REPLYING = 1, 2
 
 
@@ -40,15 +41,16 @@ def _pass_timers(state: State, number: int) -> None:
 
 @twin_of("schedbed.scheduler.simulate.simulation:Simulation.want_tick")
 @compiled
-def _want_tick(state: State, now_s: float) -> None:
+def _want_tick(state: State, now_s: float, now_too: bool) -> None:
     """Schedule the JobTracker's next tick, in which it checks for jobs to submit, unless one is scheduled.
 
-    Ticks are at multiples of the heartbeat interval. Mirrors `Simulation.want_tick`.
+    Ticks are at multiples of the heartbeat interval. `now_too`: even at this time. Mirrors
+    `Simulation.want_tick`.
     """
     if state.sec.tick < 0.0:
         interval_s = state.sec.interval
         number = max(1, int(now_s / interval_s))
-        while number * interval_s < now_s:
+        while number * interval_s < now_s or (number * interval_s == now_s and not now_too):
             number += 1
         state.sec.tick = number * interval_s
         push_event(state, state.sec.tick, TICK_EVENT, 0)
@@ -59,8 +61,11 @@ def _want_tick(state: State, now_s: float) -> None:
 def _on_tick(state: State, now_s: float) -> None:
     _pass_timers(state, ALL)
     state.sec.tick = -1.0
+    if state.num.acts_on_ticks:
+        _want_tick(state, now_s, False)
     if state.sec.due <= now_s:
         core_steps.submit_due(state, now_s)
+    tell(state, TICKED, 0)
     timer_chains.changed(state, now_s)
 
 
@@ -153,6 +158,7 @@ def _happen(state: State, kind: int, number: int, now_s: float) -> None:
     elif kind == REPLY_EVENT:
         _on_reply(state, number, now_s)
     elif kind == JOIN_EVENT:
+        tell(state, JOINED, number)
         ring_add(state, 0, number)
         state.nodes[number].asked = now_s
         set_off(state, number, now_s)
@@ -161,7 +167,7 @@ def _happen(state: State, kind: int, number: int, now_s: float) -> None:
     elif kind == DUE_EVENT:
         if state.sec.due <= now_s:
             want_any(state, now_s)
-            _want_tick(state, now_s)
+            _want_tick(state, now_s, True)
     elif kind == TICK_EVENT:
         _on_tick(state, now_s)
 
@@ -247,6 +253,8 @@ def _run(state: State, slack: int) -> int:
                 return STUCK
         if num.doing != 0 and not _carry_on(state, sec.now):
             return NEEDS_BLOCK if num.wants > 0 else NEEDS_ROOM
+        if num.gave_up:
+            return GAVE_UP
         if sec.due == inf and num.active_jobs == 0 and num.live == 0:
             num.ended = 1
             for node in range(len(state.nodes)):
@@ -260,6 +268,17 @@ def run_loop(arrays: State, slack: int) -> int:
 
     `OVER`: the simulation has ended. `GOES_ON`: a table of rows has fewer than `slack` free rows.
     `NEEDS_BLOCK`: an attempt waits for the target nodes of a block. `NEEDS_ROOM`: arrays must be enlarged.
-    `STUCK`: jobs wait, but no event is left.
+    `STUCK`: jobs wait, but no event is left. `GAVE_UP`: a policy in Python, or what it needs, failed.
     """
     return _run(handle_of(arrays), slack)
+
+
+def _run_asking(arrays: State, slack: int) -> int:
+    """Run the simulation like `run_loop`, under a policy in Python.
+
+    No other thread runs meanwhile, since the policy would have to wait for it at each question.
+    """
+    return _run(handle_of(arrays), slack)
+
+
+run_asking = entry(_run_asking, nogil=False)

@@ -13,14 +13,15 @@ from schedbed.scheduler.policy import Composed, Policy, says
 from schedbed.scheduler.simulate.compiled import entity_records as plain
 from schedbed.scheduler.simulate.compiled import state as names
 from schedbed.scheduler.simulate.compiled.arrays import Table, Values, records
+from schedbed.scheduler.simulate.compiled.covers import is_compiled
 from schedbed.scheduler.simulate.compiled.state import State
 from schedbed.scheduler.simulate.row_frames import Text
 from schedbed.tasks.specs import JobSpec
 
 
 def queues_of(policy: Policy) -> Capacity | None:
-    """Return the policy's order if it is that of the Capacity scheduler, else None."""
-    order = policy.order if isinstance(policy, Composed) else None
+    """Return the policy's order if it is that of the Capacity scheduler in its compiled version, else None."""
+    order = policy.order if isinstance(policy, Composed) and is_compiled(policy) else None
     return cast(Capacity, order) if says(order, "compiled_as") == "capacity" else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,19 +11,21 @@ import numpy as np
 from schedbed.cluster.virtual.fluid.max_min import Solved
 from schedbed.cluster.virtual.node_model import AttemptPlan, TaskCost
 from schedbed.cluster.virtual.plan_arithmetic import block_lengths
-from schedbed.scheduler.core.rows import JobRow
+from schedbed.scheduler.core.rows import DecisionRow, JobRow
+from schedbed.scheduler.guard.guarded_calls import HeartbeatRead
 from schedbed.scheduler.row_thread import RowThread
 from schedbed.scheduler.simulate.compiled import columns, covers
 from schedbed.scheduler.simulate.compiled import state as names
 from schedbed.scheduler.simulate.compiled.arrays import Values
+from schedbed.scheduler.simulate.compiled.asking.asked_policy import AskedPolicy
 from schedbed.scheduler.simulate.compiled.code_cache import is_cached, note_cached
 from schedbed.scheduler.simulate.compiled.columns import Labels
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown
-from schedbed.scheduler.simulate.compiled.loop import GOES_ON, NEEDS_BLOCK, NEEDS_ROOM, STUCK, run_loop
+from schedbed.scheduler.simulate.compiled.loop import GOES_ON, NEEDS_BLOCK, NEEDS_ROOM, OVER, STUCK, run_asking, run_loop
 from schedbed.scheduler.simulate.compiled.placing.block_placer import compile_placing
 from schedbed.scheduler.simulate.compiled.queue_tables import queue_texts
 from schedbed.scheduler.simulate.compiled.state import State
-from schedbed.scheduler.simulate.compiled.tables import ROWS, make_state
+from schedbed.scheduler.simulate.compiled.tables import ROWS, make_state, tables_of
 from schedbed.scheduler.simulate.row_frames import Column, are_shared, put_columns, put_ranges
 from schedbed.scheduler.simulate.setup import NotCovered, Stuck
 from schedbed.scheduler.simulate.simulation import OnProgress, Simulation
@@ -32,34 +35,48 @@ from schedbed.tasks.specs import TaskKind, task_id
 def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | None:
     """Run a simulation to its end, with the same results as `Simulation.run`, and return None.
 
-    If the compiled loop does not support the simulation, return the reason and leave the simulation
-    unchanged. The simulation must not have begun. `on_progress` is called whenever rows are written.
+    If the compiled loop does not support the simulation, return the reason. The simulation is then at its
+    start, and does not pass on rows again that the loop has passed on. The simulation must not have begun.
+    `on_progress` is called whenever rows are written.
     """
     why = covers.why_not(simulation)
     if why is not None:
         return why
     try:
-        begun = _CompiledRun(simulation, make_state(simulation))
+        made = tables_of(simulation)
+        state = make_state(simulation, made)
     except NotCovered as error:
         return str(error)
-    begun.run(on_progress)
-    return None
+    asked = None
+    if not covers.is_compiled(simulation.master.policy):
+        asked = AskedPolicy(simulation, state, made.costs)
+    _CompiledRun(simulation, state, asked).run(on_progress)
+    if asked is None or asked.trouble is None:
+        return None
+    if not isinstance(asked.trouble, Exception):
+        raise asked.trouble  # An interrupt.
+    reads_heartbeats = isinstance(asked.trouble, HeartbeatRead)
+    simulation.begin_again(replace(simulation.setup, process_all_heartbeats=reads_heartbeats))
+    return str(asked.trouble)
 
 
 class _CompiledRun:
     """A run of a simulation by the compiled loop, with the Python code that is executed at each pause of the
     loop.
+
+    `asked` is the policy, if it has no compiled version.
     """
 
-    def __init__(self, simulation: Simulation, state: State) -> None:
-        self._simulation, self._state = simulation, state
+    def __init__(self, simulation: Simulation, state: State, asked: AskedPolicy | None) -> None:
+        self._simulation, self._state, self._asked = simulation, state, asked
+        self._rows = simulation.rows if asked is None else simulation.noted
         waits_s = float(state.sec.node_wait), float(state.sec.rack_wait)
         texts = queue_texts(simulation.master.policy, state, simulation.jobs)
         self._said = Labels(simulation.jobs, simulation.nodes, waits_s, texts)
         self._splits = columns.splits_of(simulation.jobs)
         self._slack = len(state.decision_rows) - ROWS
         self._attempts = self._jobs = 0
-        self._shares_attempts = are_shared(simulation.rows, len(state.tasks))
+        self._shares_attempts = are_shared(simulation.noted.target, len(state.tasks))
         self._plans: dict[int, AttemptPlan] = {}
 
     def run(self, on_progress: OnProgress | None) -> None:
@@ -78,6 +95,8 @@ class _CompiledRun:
                 self._hand_on(thread, every=True)
                 raise
             thread.finish()
+        if self._asked is not None and self._asked.trouble is not None:
+            return
         if self._shares_attempts:
             self._share_attempts()
         for node, timers in zip(self._simulation.nodes, self._state.nodes["timers"].tolist(), strict=True):
@@ -87,7 +106,14 @@ class _CompiledRun:
 
     def _loop(self, thread: RowThread, on_progress: OnProgress | None) -> None:
         while True:
-            outcome = run_loop(self._state, self._slack)
+            if self._asked is None:
+                outcome = run_loop(self._state, self._slack)
+            else:
+                outcome = run_asking(self._state, self._slack)
+                if outcome == OVER:
+                    self._asked.finish()
+                if self._asked.trouble is not None:
+                    return
             has_time = thread.is_idle
             if not is_cached():
                 compile_placing()
@@ -227,6 +253,8 @@ class _CompiledRun:
         of tasks and jobs that have ended do not change. `has_time`: the thread had written all earlier rows.
         """
         state, said, num = self._state, self._said, self._state.num
+        if self._asked is not None:
+            thread.do(partial(self._put_decisions, self._asked.take_rows()))
         decided, heartbeats = int(num.n_decisions), int(num.n_heartbeats)
         count = decided if every else decided - decided % ROWS
         if count:
@@ -271,14 +299,18 @@ class _CompiledRun:
         """Write the rows of all ended attempts that the thread has not written."""
         which = self._state.attempt_rows[self._attempts : int(self._state.num.n_attempts)]
         rows = columns.AttemptRanges(self._state, self._said, self._splits, which)
-        put_ranges(self._simulation.rows, "attempts", rows)
+        put_ranges(self._simulation.noted.target, "attempts", rows)
+
+    def _put_decisions(self, rows: list[DecisionRow]) -> None:
+        for row in rows:
+            self._rows.decision(row)
 
     def _put_jobs(self, made: Iterable[JobRow]) -> None:
         for row in made:
-            self._simulation.rows.job(row)
+            self._rows.job(row)
 
     def _put(self, thread: RowThread, table: str, made: Callable[[], dict[str, Column]]) -> None:
-        rows = self._simulation.rows
+        rows = self._rows
         thread.do(lambda: put_columns(rows, table, made()))
 
     def _tell(self) -> None:

@@ -86,6 +86,10 @@ class Numbers(Record):
     n_jobs: i8
     n_files: i8
     waiting_chains: i8
+    asks: i8  # Address of the function that answers for a policy in Python; 0 for a compiled policy.
+    acts_on_ticks: i8  # 1 if such a policy acts on the JobTracker's ticks, which are then all simulated.
+    gave_up: i8  # 1 after an error of that function.
+    n_steps: i8
     is_fluid: i8  # 1 if attempts contend. All fields below are for contention.
     racks: i8
     has_uplinks: i8
@@ -197,6 +201,7 @@ class State(NamedTuple):
     attempt_rows: Ints
     job_rows: Ints
     file_rows: Table[plain.FileEntry]
+    steps: Table[plain.StepEntry]  # What a policy in Python does not know yet.
     hosts: Table[fluid.HostEntry]  # All fields below are for contention.
     resources: Table[fluid.ResourceEntry]
     flows: Table[fluid.FlowEntry]

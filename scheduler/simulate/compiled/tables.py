@@ -22,6 +22,7 @@ from schedbed.scheduler.simulate.compiled.arrays import (
     records,
 )
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays
+from schedbed.scheduler.simulate.compiled.covers import is_compiled
 from schedbed.scheduler.simulate.compiled.heaps import WORD
 from schedbed.scheduler.simulate.compiled.input_tables import beside_table, racks_of_nodes
 from schedbed.scheduler.simulate.compiled.queue_tables import queue_tables, queues_of
@@ -32,11 +33,13 @@ from schedbed.scheduler.simulate.compiled.state import (
     FAIR,
     JOIN_EVENT,
     SHIFT,
+    TICK_EVENT,
     Numbers,
     Seconds,
     State,
 )
-from schedbed.scheduler.simulate.loading.task_tables import task_tables
+from schedbed.scheduler.simulate.elision import acts_on_ticks
+from schedbed.scheduler.simulate.loading.task_tables import TaskTables, task_tables
 from schedbed.scheduler.simulate.setup import NotCovered
 from schedbed.tasks.specs import JobSpec
 
@@ -51,13 +54,24 @@ FILES = 1 << 14
 """Number of recorded file changes after which the loop pauses."""
 
 
-def make_state(simulation: Simulation) -> State:
-    """Return the arrays for a simulation that has not begun.
+STEPS = 1 << 12
+"""Number of events after which a policy in Python is told of them, even if it is not asked."""
+
+
+def tables_of(simulation: Simulation) -> TaskTables:
+    """Return the tables of tasks, jobs and stages of a simulation that has not begun.
+
+    Raises NotCovered if the compiled loop cannot handle a task's cost or input.
+    """
+    return simulation.task_tables or task_tables(simulation.setup, simulation.storage, simulation.jobs)
+
+
+def make_state(simulation: Simulation, made: TaskTables) -> State:
+    """Return the arrays for a simulation that has not begun, and whose tables `tables_of` has made.
 
     Raises NotCovered if the compiled loop cannot handle a task's cost or input.
     """
     jobs, nodes, contention = simulation.jobs, simulation.nodes, simulation.setup.contention
-    made = simulation.task_tables or task_tables(simulation.setup, simulation.storage, jobs)
     if contention and (why := flow_arrays.why_not(simulation, made.costs)):
         raise NotCovered(why)
     job_table, tasks, arrays = made.jobs, made.tasks, made.inputs
@@ -92,6 +106,7 @@ def make_state(simulation: Simulation) -> State:
         attempt_rows=np.zeros(len(tasks), np.int32),
         job_rows=np.zeros(len(job_table), np.int32),
         file_rows=records(FILES + slots + len(nodes), plain.FileEntry),
+        steps=records(0 if is_compiled(simulation.master.policy) else STEPS, plain.StepEntry),
         **arrays,
         **_of_nodes(simulation, ROWS + _rows_at_once(simulation, len(queues) + len(members))),
         **_of_reduces(simulation, len(tasks)),
@@ -140,9 +155,8 @@ def _of_delay(
     arrays: Arrays,
 ) -> Arrays:
     """Return the arrays of jobs that decline nodes. They are almost empty without delay scheduling and queues."""
-    policy = simulation.master.policy
-    assert isinstance(policy, Composed)
-    is_delay, has_queues = says(policy.locality, "compiled_as") == "delay", queues_of(policy) is not None
+    delay, has_queues = _delay_of(simulation), queues_of(simulation.master.policy) is not None
+    is_delay = delay is not None
     patience = records((len(jobs) if is_delay or has_queues else 0) * (1 + has_queues), plain.PatienceEntry)
     patience["skipped_heartbeat"] = -1
     patience["has_free"] = 1
@@ -173,6 +187,24 @@ def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
     }
 
 
+def _delay_of(simulation: Simulation) -> Delay | None:
+    """Return the policy's locality if it is delay scheduling in its compiled version, else None."""
+    policy = simulation.master.policy
+    if not is_compiled(policy):
+        return None
+    locality = cast(Composed, policy).locality
+    return cast("Delay", locality) if says(locality, "compiled_as") == "delay" else None
+
+
+def _fair_of(simulation: Simulation) -> Fair | None:
+    """Return the policy's order if it is fair sharing in its compiled version, else None."""
+    policy = simulation.master.policy
+    if not is_compiled(policy):
+        return None
+    order = cast(Composed, policy).order
+    return cast("Fair", order) if says(order, "compiled_as") == "fair" else None
+
+
 def _begin(state: State) -> None:
     """Set fields of `state` to -1: pools have no place in their order, and chains wait for no timer."""
     state.pool_stages["place"] = -1
@@ -192,14 +224,12 @@ def _pools(
     Under FIFO, there is a single pool.
     """
     policy = simulation.master.policy
-    assert isinstance(policy, Composed)
     owners, settings = [""] * len(jobs), {"": PoolSettings(inside="fifo")}
     queues = queues_of(policy)
     if queues is not None:
         owners = [job.queue for job in jobs]
         settings = dict.fromkeys(owners, PoolSettings(inside="fifo"))
-    elif says(policy.order, "compiled_as") == "fair":
-        order = cast("Fair", policy.order)
+    elif (order := _fair_of(simulation)) is not None:
         owners = [order.pool_of(job) for job in jobs]
         settings = {name: order.settings_of(name) for name in owners}
     pools = sorted(settings)
@@ -248,21 +278,18 @@ def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
 
 def _fill_numbers(simulation: Simulation, state: State) -> None:
     sec, num, timing = state.sec, state.num, simulation.setup.timing
-    policy = simulation.master.policy
-    assert isinstance(policy, Composed)
     sec.passed_at = sec.tick = -1.0
     sec.passing = inf
     sec.interval = simulation.interval_s
     sec.request, sec.committed = timing.request_s, timing.commit_s
     sec.replied = timing.reply_s + timing.decision_s
     sec.slowstart = CoreConfig().slowstart
-    if says(policy.locality, "compiled_as") == "delay":
-        delay = cast("Delay", policy.locality)
+    if (delay := _delay_of(simulation)) is not None:
         num.is_delay = 1
         sec.node_wait, sec.rack_wait = delay.node_wait_s, delay.rack_wait_s
-    num.is_fair = says(policy.order, "compiled_as") == "fair"
-    num.by_name = num.is_fair and cast("Fair", policy.order).by_name
-    num.is_capacity = queues_of(policy) is not None
+    fair = _fair_of(simulation)
+    num.is_fair, num.by_name = fair is not None, fair is not None and fair.by_name
+    num.is_capacity = queues_of(simulation.master.policy) is not None
     specs = [node.spec for node in simulation.nodes]
     num.slots[0] = sum(spec.map_slots for spec in specs)
     num.slots[1] = sum(spec.reduce_slots for spec in specs)
@@ -275,6 +302,9 @@ def _fill_numbers(simulation: Simulation, state: State) -> None:
     entries = [(timing.begin_s, JOIN_EVENT << SHIFT | node.index) for node in simulation.nodes]
     if simulation.jobs:
         entries.append((max(float(sec.due), 0.0), DUE_EVENT << SHIFT))
+    if acts_on_ticks(simulation.master.policy) and not is_compiled(simulation.master.policy):
+        num.acts_on_ticks, sec.tick = 1, sec.interval
+        entries.append((float(sec.tick), TICK_EVENT << SHIFT))
     for place, (at_s, code) in enumerate(sorted(entries)):  # A sorted list is a valid heap.
         state.event_s[place], state.event_code[place] = at_s, code
     num.events = len(entries)

@@ -1,0 +1,185 @@
+"""The JobTracker's core in Python beside the compiled loop, for policies without a compiled version.
+
+The loop simulates nodes, attempts and heartbeats, and knows how many tasks of each job wait and run. It asks the
+policy at each offer of a slot. Before, the core repeats the events that happened since the last question, so that
+the policy sees the state of that time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+from schedbed.cluster.messages import AttemptReport
+from schedbed.cluster.virtual.node_model import TaskCost
+from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Node
+from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
+from schedbed.scheduler.simulate.compiled.asking.questions import (
+    ANSWER,
+    COMMITTED,
+    GIVES_UP,
+    JOINED,
+    NOBODY,
+    NOTHING,
+    REPORTED,
+    SUBMITTED,
+)
+from schedbed.scheduler.simulate.compiled.state import State
+from schedbed.scheduler.simulate.setup import NotCovered
+from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.tasks.specs import Counters, NodeId, TaskKind
+
+
+class DecisionRows:
+    """A sink that keeps the rows of decisions, and drops those of attempts and jobs, which the loop writes."""
+
+    def __init__(self) -> None:
+        self.rows: list[DecisionRow] = []
+        self.decision = self.rows.append
+
+    def attempt(self, row: AttemptRow) -> None:
+        """Drop the row."""
+
+    def job(self, row: JobRow) -> None:
+        """Drop the row."""
+
+
+class AskedPolicy:
+    """A policy in Python, which the compiled loop asks, and the core whose state the policy reads.
+
+    `costs` are the different costs of the tasks, by the numbers in `State.tasks`. If the policy or the core
+    raises an error, or the policy proposes what the loop cannot do, the loop ends and `trouble` is the error.
+    The attribute `address` must be set in the loop's state.
+    """
+
+    def __init__(self, simulation: Simulation, state: State, costs: Sequence[TaskCost]) -> None:
+        self.trouble: BaseException | None = None
+        self._core, self._specs, self._jobs = simulation.core, simulation.setup.cluster.nodes, simulation.jobs
+        self._state, self._costs = state, costs
+        self._decide = simulation.master.policy.decide
+        self._ledger = self._core.ledger
+        self._sink = DecisionRows()
+        self._ledger.write_decisions_to(self._sink)
+        self._ledger.watch_kills(_refuse_kill)
+        self._nodes: dict[int, Node] = {}
+        self._attempts: dict[int, Attempt] = {}  # Live and committing attempts, by the task's number.
+        self._first = state.jobs["first"].tolist()
+        self._speeds = [spec.core_speed for spec in self._specs]
+        tasks, steps = state.tasks, state.steps
+        self._step_s, self._step = memoryview(steps["t"]), memoryview(steps["step"])
+        self._number = memoryview(steps["number"])
+        self._times = memoryview(tasks["start"]), memoryview(tasks["end"])
+        self._columns = [memoryview(tasks[name]) for name in _COUNTED]
+        self._answer = ANSWER(self._answer_or_give_up)  # Kept, since the loop calls it.
+        state.num.asks = ctypes.cast(self._answer, ctypes.c_void_p).value or 0
+
+    def take_rows(self) -> list[DecisionRow]:
+        """Return the rows of decisions since the last call."""
+        rows, self._sink.rows = self._sink.rows, []
+        self._sink.decision = self._sink.rows.append
+        self._ledger.write_decisions_to(self._sink)
+        self._state.num.n_decisions = 0
+        return rows
+
+    def finish(self) -> None:
+        """Repeat the events since the last question."""
+        self._answer_or_give_up(NOBODY, 0)
+
+    def _answer_or_give_up(self, node: int, kind: int) -> int:
+        """Return the number of the task to start on the node, NOTHING or, after any error, GIVES_UP.
+
+        An error cannot pass through the compiled loop, therefore it is stored.
+        """
+        if self.trouble is not None:
+            return GIVES_UP
+        try:
+            self._catch_up()
+            return NOTHING if node == NOBODY else self._ask(self._nodes[node], REDUCE if kind else MAP)
+        except BaseException as error:
+            self.trouble = error
+            return GIVES_UP
+
+    def _ask(self, node: Node, kind: TaskKind) -> int:
+        """Ask the policy as `Core` does, and launch the proposed task. Raises NotCovered for parts and copies."""
+        ledger, num = self._ledger, self._state.num
+        ledger.now_s = float(self._state.sec.now)
+        if ledger.unsettled:
+            ledger.settle()
+        proposal = self._decide(ledger, node, kind)
+        if proposal is None:
+            num.n_decisions = len(self._sink.rows)
+            return NOTHING
+        if proposal.split is not None or proposal.speculative:
+            raise NotCovered("the policy proposes parts of tasks or copies")
+        attempt = ledger.launch(node, kind, proposal)
+        task = attempt.task
+        job = task.stage.job
+        number = self._first[job.serial] + task.index
+        if kind is REDUCE:
+            number += job.maps.total
+        self._attempts[number] = attempt
+        num.n_decisions = len(self._sink.rows)
+        return number
+
+    # ---------------------------------------------------------------- events
+
+    def _catch_up(self) -> None:
+        """Repeat the events in the loop's list at the core, and empty the list."""
+        count = int(self._state.num.n_steps)
+        if not count:
+            return
+        core, ledger, attempts = self._core, self._ledger, self._attempts
+        for place in range(count):
+            now_s, number, step = self._step_s[place], self._number[place], self._step[place]
+            if step == REPORTED:
+                attempt = attempts[number]
+                ledger.now_s = now_s
+                ledger.reported(attempt, self._report(number, attempt))
+                if attempt.task.stage.shuffled:
+                    del attempts[number]
+            elif step == COMMITTED:
+                core.committed(now_s, attempts.pop(number).attempt)
+            elif step == SUBMITTED:
+                core.submit(now_s, self._jobs[number])
+            elif step == JOINED:
+                core.register(now_s, self._specs[number], 1)
+                self._nodes[number] = ledger.nodes[self._specs[number].node]
+            else:
+                core.recovered(now_s)  # As if all nodes had sent a heartbeat.
+                core.tick(now_s)
+        self._state.num.n_steps = 0
+        core.take_effects()  # The loop carries out its own.
+
+    def _report(self, number: int, attempt: Attempt) -> AttemptReport:
+        """Return what a node reports about the ended attempt of the task with this number."""
+        cost_at, local, remote, spill, shuffle, fetch_cpu, shuffle_end, sort_end, node = (
+            column[number] for column in self._columns
+        )
+        cost = self._costs[cost_at]
+        start_s, end_s = (times[number] for times in self._times)
+        is_map = attempt.task.stage.kind is MAP
+        counters = Counters(
+            cpu_s=(cost.cpu_s + cost.sort_cpu_s + fetch_cpu) * self._speeds[node],
+            read_local_bytes=local,
+            read_remote_bytes=remote,
+            shuffle_bytes=shuffle,
+            spill_bytes=spill,
+            output_bytes=cost.output_bytes,
+            shuffle_end=None if is_map else shuffle_end,
+            sort_end=None if is_map else sort_end,
+            records_in=cost.records_in,
+            records_out=cost.records_out,
+            memory_peak_bytes=cost.memory_peak_bytes,
+        )
+        return AttemptReport(attempt.attempt, "succeeded", start_s, end_s, "", counters)
+
+
+_COUNTED = (
+    *("cost", "local_bytes", "remote_bytes", "spill_bytes", "shuffle_bytes"),
+    *("fetch_cpu", "shuffle_end", "sort_end", "node"),
+)
+
+
+def _refuse_kill(node: NodeId) -> None:
+    """Raise NotCovered, since the loop cannot stop attempts."""
+    raise NotCovered(f"the policy stops an attempt on {node}")
