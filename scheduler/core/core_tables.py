@@ -111,9 +111,9 @@ class CoreTables:
         vars(self).update((name, state[name]) for name in STATE)
 
     def write_decisions_to(self, sink: Sink) -> None:
-        """Write the rows of later decisions to `sink`, and no rows of attempts.
+        """Write the rows of later decisions to `sink`, and no rows of attempts and jobs.
 
-        The caller writes the rows of attempts and jobs itself.
+        The caller writes these itself.
         """
         self._sink = sink
         self._writes_ends = False

@@ -124,7 +124,8 @@ class JobTables(CoreTables):
             if node.alive:
                 node.feeds.pop(job.job, None)
                 node.outbox.append(ForgetJob(job=job.job))
-        self._sink.job(job_row(job))
+        if self._writes_ends:
+            self._sink.job(job_row(job))
         self.effects.append(JobEnded(job.job, state.value, reason))
         if self._on_finished is not None:
             self._on_finished(self, job)

@@ -202,6 +202,7 @@ class State(NamedTuple):
     job_rows: Ints
     file_rows: Table[plain.FileEntry]
     steps: Table[plain.StepEntry]  # What a policy in Python does not know yet.
+    asked_rows: Ints  # One number: the decisions of a policy in Python that are not written yet.
     hosts: Table[fluid.HostEntry]  # All fields below are for contention.
     resources: Table[fluid.ResourceEntry]
     flows: Table[fluid.FlowEntry]

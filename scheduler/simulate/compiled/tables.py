@@ -107,6 +107,7 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
         job_rows=np.zeros(len(job_table), np.int32),
         file_rows=records(FILES + slots + len(nodes), plain.FileEntry),
         steps=records(0 if is_compiled(simulation.master.policy) else STEPS, plain.StepEntry),
+        asked_rows=np.zeros(1, np.int64),
         **arrays,
         **_of_nodes(simulation, ROWS + _rows_at_once(simulation, len(queues) + len(members))),
         **_of_reduces(simulation, len(tasks)),

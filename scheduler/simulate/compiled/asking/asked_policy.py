@@ -31,17 +31,17 @@ from schedbed.tasks.specs import Counters, NodeId, TaskKind
 
 
 class DecisionRows:
-    """A sink that keeps the rows of decisions, and drops those of attempts and jobs, which the loop writes."""
+    """A sink that keeps the rows of decisions. The loop writes all other rows."""
 
     def __init__(self) -> None:
         self.rows: list[DecisionRow] = []
         self.decision = self.rows.append
 
     def attempt(self, row: AttemptRow) -> None:
-        """Drop the row."""
+        """Do nothing. The core does not call this method."""
 
     def job(self, row: JobRow) -> None:
-        """Drop the row."""
+        """Do nothing. The core does not call this method."""
 
 
 class AskedPolicy:
@@ -66,9 +66,8 @@ class AskedPolicy:
         self._first = state.jobs["first"].tolist()
         self._speeds = [spec.core_speed for spec in self._specs]
         tasks, steps = state.tasks, state.steps
-        self._step_s, self._step = memoryview(steps["t"]), memoryview(steps["step"])
-        self._number = memoryview(steps["number"])
-        self._times = memoryview(tasks["start"]), memoryview(tasks["end"])
+        self._steps = [memoryview(steps[name]) for name in ("t", "number", "step")]
+        self._count = memoryview(state.asked_rows)
         self._columns = [memoryview(tasks[name]) for name in _COUNTED]
         self._answer = ANSWER(self._answer_or_give_up)  # Kept, since the loop calls it.
         state.num.asks = ctypes.cast(self._answer, ctypes.c_void_p).value or 0
@@ -77,15 +76,16 @@ class AskedPolicy:
         """Return the rows of decisions since the last call."""
         rows, self._sink.rows = self._sink.rows, []
         self._sink.decision = self._sink.rows.append
-        self._ledger.write_decisions_to(self._sink)
-        self._state.num.n_decisions = 0
+        self._state.num.n_decisions = self._count[0] = 0
         return rows
 
     def finish(self) -> None:
         """Repeat the events since the last question."""
-        self._answer_or_give_up(NOBODY, 0)
+        num = self._state.num
+        self._answer_or_give_up(float(self._state.sec.now), int(num.n_steps), NOBODY, 0)
+        num.n_steps = 0
 
-    def _answer_or_give_up(self, node: int, kind: int) -> int:
+    def _answer_or_give_up(self, now_s: float, steps: int, node: int, kind: int) -> int:
         """Return the number of the task to start on the node, NOTHING or, after any error, GIVES_UP.
 
         An error cannot pass through the compiled loop, therefore it is stored.
@@ -93,44 +93,43 @@ class AskedPolicy:
         if self.trouble is not None:
             return GIVES_UP
         try:
-            self._catch_up()
-            return NOTHING if node == NOBODY else self._ask(self._nodes[node], REDUCE if kind else MAP)
+            if steps:
+                self._catch_up(steps)
+            return NOTHING if node == NOBODY else self._ask(now_s, self._nodes[node], REDUCE if kind else MAP)
         except BaseException as error:
             self.trouble = error
             return GIVES_UP
 
-    def _ask(self, node: Node, kind: TaskKind) -> int:
+    def _ask(self, now_s: float, node: Node, kind: TaskKind) -> int:
         """Ask the policy as `Core` does, and launch the proposed task. Raises NotCovered for parts and copies."""
-        ledger, num = self._ledger, self._state.num
-        ledger.now_s = float(self._state.sec.now)
+        ledger = self._ledger
+        ledger.now_s = now_s
         if ledger.unsettled:
             ledger.settle()
         proposal = self._decide(ledger, node, kind)
         if proposal is None:
-            num.n_decisions = len(self._sink.rows)
+            self._count[0] = len(self._sink.rows)
             return NOTHING
         if proposal.split is not None or proposal.speculative:
             raise NotCovered("the policy proposes parts of tasks or copies")
         attempt = ledger.launch(node, kind, proposal)
+        self._count[0] = len(self._sink.rows)
         task = attempt.task
         job = task.stage.job
         number = self._first[job.serial] + task.index
         if kind is REDUCE:
             number += job.maps.total
         self._attempts[number] = attempt
-        num.n_decisions = len(self._sink.rows)
         return number
 
     # ---------------------------------------------------------------- events
 
-    def _catch_up(self) -> None:
-        """Repeat the events in the loop's list at the core, and empty the list."""
-        count = int(self._state.num.n_steps)
-        if not count:
-            return
+    def _catch_up(self, count: int) -> None:
+        """Repeat the events in the loop's list at the core. `count` is their number."""
         core, ledger, attempts = self._core, self._ledger, self._attempts
+        times, numbers, steps = self._steps
         for place in range(count):
-            now_s, number, step = self._step_s[place], self._number[place], self._step[place]
+            now_s, number, step = times[place], numbers[place], steps[place]
             if step == REPORTED:
                 attempt = attempts[number]
                 ledger.now_s = now_s
@@ -147,35 +146,29 @@ class AskedPolicy:
             else:
                 core.recovered(now_s)  # As if all nodes had sent a heartbeat.
                 core.tick(now_s)
-        self._state.num.n_steps = 0
         core.take_effects()  # The loop carries out its own.
 
     def _report(self, number: int, attempt: Attempt) -> AttemptReport:
         """Return what a node reports about the ended attempt of the task with this number."""
-        cost_at, local, remote, spill, shuffle, fetch_cpu, shuffle_end, sort_end, node = (
-            column[number] for column in self._columns
-        )
-        cost = self._costs[cost_at]
-        start_s, end_s = (times[number] for times in self._times)
-        is_map = attempt.task.stage.kind is MAP
+        starts, ends, costs, local, remote, spill, shuffle, fetch_cpu, shuffle_ends, sort_ends, nodes = self._columns
+        cost = self._costs[costs[number]]
         counters = Counters(
-            cpu_s=(cost.cpu_s + cost.sort_cpu_s + fetch_cpu) * self._speeds[node],
-            read_local_bytes=local,
-            read_remote_bytes=remote,
-            shuffle_bytes=shuffle,
-            spill_bytes=spill,
-            output_bytes=cost.output_bytes,
-            shuffle_end=None if is_map else shuffle_end,
-            sort_end=None if is_map else sort_end,
-            records_in=cost.records_in,
-            records_out=cost.records_out,
-            memory_peak_bytes=cost.memory_peak_bytes,
+            (cost.cpu_s + cost.sort_cpu_s + fetch_cpu[number]) * self._speeds[nodes[number]],
+            local[number],
+            remote[number],
+            shuffle[number],
+            spill[number],
+            cost.output_bytes,
         )
-        return AttemptReport(attempt.attempt, "succeeded", start_s, end_s, "", counters)
+        counters.records_in, counters.records_out = cost.records_in, cost.records_out
+        counters.memory_peak_bytes = cost.memory_peak_bytes
+        if attempt.task.stage.kind is REDUCE:
+            counters.shuffle_end, counters.sort_end = shuffle_ends[number], sort_ends[number]
+        return AttemptReport(attempt.attempt, "succeeded", starts[number], ends[number], "", counters)
 
 
 _COUNTED = (
-    *("cost", "local_bytes", "remote_bytes", "spill_bytes", "shuffle_bytes"),
+    *("start", "end", "cost", "local_bytes", "remote_bytes", "spill_bytes", "shuffle_bytes"),
     *("fetch_cpu", "shuffle_end", "sort_end", "node"),
 )
 

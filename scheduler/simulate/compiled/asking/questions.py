@@ -17,9 +17,12 @@ from numba.extending import intrinsic
 from schedbed.scheduler.simulate.compiled.jit import CONFIG, compiled
 from schedbed.scheduler.simulate.compiled.state import State
 
-ANSWER = ctypes.PYFUNCTYPE(ctypes.c_longlong, ctypes.c_longlong, ctypes.c_longlong)
-"""The type of the function that answers questions. Its arguments are the number of a node, or `NOBODY`, and the
-kind of task, 0 for a map and 1 for a reduce. It returns the number of a task, `NOTHING` or `GIVES_UP`."""
+ANSWER = ctypes.PYFUNCTYPE(
+    ctypes.c_longlong, ctypes.c_double, ctypes.c_longlong, ctypes.c_longlong, ctypes.c_longlong
+)
+"""The type of the function that answers questions. Its arguments are the time, the number of events in the list,
+the number of a node, or `NOBODY`, and the kind of task, 0 for a map and 1 for a reduce. It returns the number of a
+task, `NOTHING` or `GIVES_UP`."""
 NOBODY = -1
 """Stands for a node if there is no question, but the list of events is full."""
 NOTHING, GIVES_UP = -1, -2
@@ -30,22 +33,21 @@ JOINED, SUBMITTED, REPORTED, COMMITTED, TICKED = range(5)
 committed, and a tick of the JobTracker, whose number is 0."""
 
 
-def _call_in_python(address: int, node: int, kind: int) -> int:
-    return ANSWER(int(address))(int(node), int(kind))
+def _call_in_python(address: int, now_s: float, steps: int, node: int, kind: int) -> int:
+    return ANSWER(int(address))(float(now_s), int(steps), int(node), int(kind))
 
 
 @intrinsic
-def _call_compiled(typing_context: Any, address: Any, node: Any, kind: Any) -> Any:
-    """Call the C function at `address` with two whole numbers, and return its result."""
-    integer = types.int64
+def _call_compiled(typing_context: Any, address: Any, now_s: Any, steps: Any, node: Any, kind: Any) -> Any:
+    """Call the function at `address`, an `ANSWER`, and return its result."""
+    whole, real = types.int64, types.float64
 
     def generate(context: Any, builder: Any, of: Any, values: Any) -> Any:
-        word = context.get_value_type(integer)
-        kind_of_function = cgutils.ir.FunctionType(word, [word, word])
-        function = builder.inttoptr(values[0], cgutils.ir.PointerType(kind_of_function))
-        return builder.call(function, values[1:])
+        word, time = context.get_value_type(whole), context.get_value_type(real)
+        function = cgutils.ir.FunctionType(word, [time, word, word, word])
+        return builder.call(builder.inttoptr(values[0], cgutils.ir.PointerType(function)), values[1:])
 
-    return signature(integer, integer, integer, integer), generate
+    return signature(whole, whole, real, whole, whole, whole), generate
 
 
 _call = _call_in_python if CONFIG.DISABLE_JIT else _call_compiled
@@ -53,10 +55,16 @@ _call = _call_in_python if CONFIG.DISABLE_JIT else _call_compiled
 
 @compiled
 def ask(state: State, node: int, kind: int) -> int:
-    """Return the policy's answer to an offer of a free slot of the node: a task, `NOTHING` or `GIVES_UP`."""
-    answer = _call(state.num.asks, node, kind)
+    """Return the policy's answer to an offer of a free slot of the node: a task, `NOTHING` or `GIVES_UP`.
+
+    The list of events is empty afterward.
+    """
+    num = state.num
+    answer = _call(num.asks, state.sec.now, num.n_steps, node, kind)
+    num.n_steps = 0
+    num.n_decisions = state.asked_rows[0]
     if answer == GIVES_UP:
-        state.num.gave_up = 1
+        num.gave_up = 1
     return answer
 
 
@@ -70,7 +78,6 @@ def tell(state: State, step: int, number: int) -> None:
         return
     if state.num.n_steps == len(state.steps):
         ask(state, NOBODY, 0)
-        state.num.n_steps = 0  # Also if Python gave up.
     entry = state.steps[state.num.n_steps]
     state.num.n_steps += 1
     entry.t = state.sec.now
