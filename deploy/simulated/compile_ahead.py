@@ -14,7 +14,7 @@ from schedbed.cluster.own_python import module_command, module_environment
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.scheduler.registry.user_file import is_policy_file
 from schedbed.scheduler.simulate.compiled.code_cache import cache_folder, is_cached, lock_file
-from schedbed.scheduler.simulate.compiled.covers import forms_of, why_not_policy
+from schedbed.scheduler.simulate.compiled.covers import forms_of, is_compiled, why_not_policy
 
 COMPILED_TASKS = 20_000
 """The least number of tasks for which the compiled loop is used, since loading it takes half a second."""
@@ -28,13 +28,15 @@ COMPILER = "schedbed.deploy.simulated.compile_once"
 class Effort(IntEnum):
     """The expected duration of the simulation under a policy, compared with other policies.
 
-    The compiled loop can simulate a policy of `SHORT` or `MEDIUM` effort, of which the latter is offered many
-    slots that it does not take. It never can simulate a user's code, whose effort is `LONG`.
+    The compiled loop can simulate all policies but those of `LONG` effort. A policy of `MEDIUM` effort is offered
+    many slots that it does not take. One of `ASKED` effort runs in Python. The effort of a user's code is `LONG`,
+    since only a separate process loads it, which then may use the loop or not.
     """
 
     SHORT = 0
     MEDIUM = 1
-    LONG = 2
+    ASKED = 2
+    LONG = 3
 
 
 @dataclass(slots=True)
@@ -81,7 +83,7 @@ def choose_loop(scenario: ResolvedScenario, at_once: int) -> LoopChoice:
         return LoopChoice(False)
     if is_cached():
         return LoopChoice(True)
-    runs = scenario.repeats * sum(effort_of(choice, scenario) < Effort.LONG for choice in scenario.policies)
+    runs = scenario.repeats * sum(_may_use(choice, scenario) for choice in scenario.policies)
     if not runs or scenario.faults or not scenario.framework.is_none:
         return LoopChoice(False)
     rate = CONTENDED_TASKS_PER_S if scenario.simulate.contention else TASKS_PER_S
@@ -95,13 +97,26 @@ def choose_loop(scenario: ResolvedScenario, at_once: int) -> LoopChoice:
     return LoopChoice(True)
 
 
+def _may_use(choice: PolicyChoice, scenario: ResolvedScenario) -> bool:
+    """Return whether the compiled loop may simulate the policy, as far as is known without a user's code."""
+    if _is_own(choice):
+        return scenario.speculation == "none"
+    return effort_of(choice, scenario) < Effort.LONG
+
+
+def _is_own(choice: PolicyChoice) -> bool:
+    return choice.make is not None or is_policy_file(choice.spec)
+
+
 def effort_of(choice: PolicyChoice, scenario: ResolvedScenario) -> Effort:
     """Return how long a simulation takes under a policy, compared with other policies of the scenario."""
-    if choice.make is not None or is_policy_file(choice.spec):
+    if _is_own(choice):
         return Effort.LONG
     policy = scenario.new_policy(choice)
     if why_not_policy(policy) is not None:
         return Effort.LONG
+    if not is_compiled(policy):
+        return Effort.ASKED
     forms = forms_of(policy)
     return Effort.MEDIUM if forms is not None and forms.locality == "delay" else Effort.SHORT
 

@@ -225,7 +225,7 @@ class Simulation:
             self.begin_again(replace(self.setup, process_all_heartbeats=True))
 
     def begin_again(self, setup: Setup) -> None:
-        """Go back to the start, with `setup`. Rows that were passed on are not passed on again."""
+        """Begin again from the start, with `setup`. Rows that were passed on are not passed on again."""
         self._begin(setup, RestOfRows(self.noted), place_inputs(setup))
 
     def _run(self, count: int) -> None:

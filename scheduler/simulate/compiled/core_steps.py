@@ -10,11 +10,15 @@ from math import inf
 
 from schedbed.scheduler.simulate.compiled import attempt_steps, reduce_feeds, timer_chains
 from schedbed.scheduler.simulate.compiled.asking.questions import (
+    BEAT,
     COMMITTED,
+    NOBODY,
+    PASSED,
     REPORTED,
     SUBMITTED,
     ask,
     tell,
+    tell_at,
 )
 from schedbed.scheduler.simulate.compiled.contended import contended
 from schedbed.scheduler.simulate.compiled.heaps import push_event, ring_after
@@ -351,14 +355,19 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
     if state.sec.due <= now_s:
         submit_due(state, now_s)
     if state.sec.passing < now_s:
-        map_picks.waited(state, state.sec.passing)
+        if num.hears_beats:
+            tell_at(state, state.sec.passing, PASSED, node)
+        else:
+            map_picks.waited(state, state.sec.passing)
     num.heartbeats += 1
     num.launched = 0
     for place in range(finished):
         reported(state, state.finished[node, place], node, now_s)
-    if num.is_delay:
+    state.sec.passing = inf
+    if num.hears_beats:
+        tell(state, BEAT, node)
+    elif num.is_delay:
         map_picks.waited(state, now_s)
-        state.sec.passing = inf
     for kind in range(2):
         if num.ready[kind] > 0:
             _offer(state, node, kind)
@@ -369,5 +378,5 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
         _write_heartbeat(state, node, running, now_s)
     _act(state, node, told, now_s)
     timer_chains.served(state, node, now_s)
-    if num.is_delay and num.skipped > 0:
+    if (num.is_delay and num.skipped > 0) or (num.hears_beats and ask(state, NOBODY, 0) >= 0):
         state.sec.passing, _ = ring_after(state, 0, now_s)

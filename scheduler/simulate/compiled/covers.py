@@ -125,8 +125,10 @@ def _why_not_asked(policy: Policy) -> str | None:
 
     What the policy proposes may still be impossible in the loop, which then gives up.
     """
-    if not is_quiet(policy) or hasattr(policy, "beat"):
+    if not is_quiet(policy):
         return "the policy may act on each heartbeat"
+    if any(says(axis, "splits") for axis in getattr(policy, "axes", ())):
+        return "the policy splits tasks"
     if resting_of(policy) is not None:
         return "the policy lets nodes rest"
     if not getattr(policy, "limits", Limits()).slots:

@@ -38,8 +38,8 @@ def twin_of(*originals: str) -> Callable[[F], F]:
 def entry(function: F, *, nogil: bool = True) -> F:
     """Return the function as machine code that Python code can call.
 
-    Other threads run while it does, with `nogil`. The machine code is cached on disk, together with the compiled functions
-    that the function calls.
+    With `nogil`, other threads run while it does. The machine code is cached on disk, together with the compiled
+    functions that the function calls.
     """
     before: str = CONFIG.CACHE_DIR
     folder = cache_folder()

@@ -7,6 +7,7 @@ from the NameNode, or enlarge arrays.
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
 from schedbed.scheduler.simulate.compiled import attempt_steps, core_steps, timer_chains
 from schedbed.scheduler.simulate.compiled.asking.questions import JOINED, TICKED, tell
@@ -14,7 +15,7 @@ from schedbed.scheduler.simulate.compiled.contended import contended
 from schedbed.scheduler.simulate.compiled.contended.works import write
 from schedbed.scheduler.simulate.compiled.handle import handle_of
 from schedbed.scheduler.simulate.compiled.heaps import heap_drop, push_event, ring_add, set_off, want_any
-from schedbed.scheduler.simulate.compiled.jit import compiled, entry, twin_of
+from schedbed.scheduler.simulate.compiled.jit import CONFIG, compiled, entry, twin_of
 from schedbed.scheduler.simulate.compiled.state import (
     ALL,
     COMMIT_EVENT,
@@ -276,9 +277,18 @@ def run_loop(arrays: State, slack: int) -> int:
 def _run_asking(arrays: State, slack: int) -> int:
     """Run the simulation like `run_loop`, under a policy in Python.
 
-    No other thread runs meanwhile, since the policy would have to wait for it at each question.
+    Other threads run only while the policy does, since it would otherwise wait for them at each question.
     """
     return _run(handle_of(arrays), slack)
 
 
 run_asking = entry(_run_asking, nogil=False)
+
+
+def compile_both() -> None:
+    """Make machine code of both `run_loop` and `run_asking`, of which one has run."""
+    if not CONFIG.DISABLE_JIT:
+        loops: tuple[Any, Any] = run_loop, run_asking
+        [known, *_] = [signature for loop in loops for signature in loop.signatures]
+        for loop in loops:
+            loop.compile(known)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -21,7 +20,16 @@ from schedbed.scheduler.simulate.compiled.asking.asked_policy import AskedPolicy
 from schedbed.scheduler.simulate.compiled.code_cache import is_cached, note_cached
 from schedbed.scheduler.simulate.compiled.columns import Labels
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown
-from schedbed.scheduler.simulate.compiled.loop import GOES_ON, NEEDS_BLOCK, NEEDS_ROOM, OVER, STUCK, run_asking, run_loop
+from schedbed.scheduler.simulate.compiled.loop import (
+    GOES_ON,
+    NEEDS_BLOCK,
+    NEEDS_ROOM,
+    OVER,
+    STUCK,
+    compile_both,
+    run_asking,
+    run_loop,
+)
 from schedbed.scheduler.simulate.compiled.placing.block_placer import compile_placing
 from schedbed.scheduler.simulate.compiled.queue_tables import queue_texts
 from schedbed.scheduler.simulate.compiled.state import State
@@ -53,11 +61,10 @@ def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | 
     _CompiledRun(simulation, state, asked).run(on_progress)
     if asked is None or asked.trouble is None:
         return None
-    if not isinstance(asked.trouble, Exception):
+    if not isinstance(asked.trouble, Exception | HeartbeatRead):
         raise asked.trouble  # An interrupt.
-    reads_heartbeats = isinstance(asked.trouble, HeartbeatRead)
-    simulation.begin_again(replace(simulation.setup, process_all_heartbeats=reads_heartbeats))
-    return str(asked.trouble)
+    simulation.begin_again(simulation.setup)
+    return str(asked.trouble) or "the policy reads what heartbeats report"
 
 
 class _CompiledRun:
@@ -116,6 +123,7 @@ class _CompiledRun:
                     return
             has_time = thread.is_idle
             if not is_cached():
+                compile_both()
                 compile_placing()
                 note_cached()
             self._store_files(thread)

@@ -88,6 +88,7 @@ class Numbers(Record):
     waiting_chains: i8
     asks: i8  # Address of the function that answers for a policy in Python; 0 for a compiled policy.
     acts_on_ticks: i8  # 1 if such a policy acts on the JobTracker's ticks, which are then all simulated.
+    hears_beats: i8  # 1 if such a policy has a hook for heartbeats.
     gave_up: i8  # 1 after an error of that function.
     n_steps: i8
     is_fluid: i8  # 1 if attempts contend. All fields below are for contention.

@@ -303,9 +303,12 @@ def _fill_numbers(simulation: Simulation, state: State) -> None:
     entries = [(timing.begin_s, JOIN_EVENT << SHIFT | node.index) for node in simulation.nodes]
     if simulation.jobs:
         entries.append((max(float(sec.due), 0.0), DUE_EVENT << SHIFT))
-    if acts_on_ticks(simulation.master.policy) and not is_compiled(simulation.master.policy):
-        num.acts_on_ticks, sec.tick = 1, sec.interval
-        entries.append((float(sec.tick), TICK_EVENT << SHIFT))
+    policy = simulation.master.policy
+    if not is_compiled(policy):
+        num.hears_beats, num.acts_on_ticks = hasattr(policy, "beat"), acts_on_ticks(policy)
+        if num.acts_on_ticks:
+            sec.tick = sec.interval
+            entries.append((float(sec.tick), TICK_EVENT << SHIFT))
     for place, (at_s, code) in enumerate(sorted(entries)):  # A sorted list is a valid heap.
         state.event_s[place], state.event_code[place] = at_s, code
     num.events = len(entries)

@@ -70,6 +70,23 @@ POLICIES = (
         "locality": {"delay": {"node_wait": "2s"}},
     },
 )
+EXAMPLES = Path(__file__).parents[3] / "examples" / "policies"
+ASKED = (
+    "hod",
+    "dp",
+    "lsps",
+    "coshh",
+    "pd",
+    "aria",
+    "balancedpool",
+    "mrcp",
+    "mimp",
+    "order=pd,locality=delay:node_wait=1s",
+    "order=hod,locality=delay:node_wait=2s+rack_wait=0s",
+    f"{EXAMPLES}/earliest_deadline.py:EarliestDeadline",
+    f"{EXAMPLES}/shortest_remaining.py:ShortestRemaining",
+)
+"""Policies without a compiled version, which the compiled loop asks."""
 
 
 class DrawnCosts:
@@ -246,6 +263,19 @@ def test_the_compiled_loop_makes_the_rows_of_the_objects(number: int, seed: int)
     assert compare(story(100 * number + seed, POLICIES[number]))
 
 
+@pytest.mark.parametrize(
+    "seed", [3, *(pytest.param(seed, marks=pytest.mark.long) for seed in (8, 11))], ids="story {}".format
+)
+@pytest.mark.parametrize("policy", ASKED, ids=lambda policy: policy.rpartition("/")[2])
+def test_a_policy_in_python_makes_them_too(policy: str, seed: int) -> None:
+    assert compare(story(seed, policy))
+
+
+@pytest.mark.parametrize("policy", [ASKED[5], pytest.param(ASKED[9], marks=pytest.mark.long), ASKED[11]])
+def test_it_does_so_where_attempts_contend(policy: str) -> None:
+    assert compare(contended(2, policy))
+
+
 @pytest.mark.long  # seconds
 # Sharing does not look at the policy: every second one has a contended story here, two of them while working.
 @pytest.mark.parametrize(
@@ -306,10 +336,10 @@ def test_what_is_compiled_makes_them_too() -> None:
         ({"faults": [PlannedFault(at_s=1.0, kind="kill", nodes=("n0",))]}, "faults"),
         ({"process_all_heartbeats": True}, "process_all_heartbeats"),
         ({"latencies": Latencies(launch_later_s=(0.0, 0.1))}, "launches take"),
-        ({"policy": lambda: build_policy("aria")}, "the policy"),
-        ({"policy": lambda: build_policy("capacity:off_switch_per_heartbeat=1")}, "an axis"),
-        ({"policy": lambda: build_policy("order=capacity,admission=containers")}, "an axis"),
-        ({"policy": lambda: build_policy("fair:min_share_timeout=5s")}, "an axis"),
+        ({"policy": lambda: build_policy("csla")}, "each heartbeat"),
+        ({"policy": lambda: build_policy("easy")}, "nodes rest"),
+        ({"policy": lambda: build_policy("dtss")}, "splits tasks"),
+        ({"policy": lambda: build_policy("order=capacity,admission=containers")}, "nodes rest"),
     ],
 )
 def test_what_is_not_plain_is_left_to_the_objects(changes: dict[str, Any], why: str) -> None:
@@ -452,6 +482,10 @@ def compare_all() -> None:
             compare(story(100 * number + seed, policy))
             compare(contended(100 * number + seed, policy))
             compare(suffering(100 * number + seed, policy))
+    for policy in ASKED:
+        for seed in (5, 8, 11):
+            compare(story(seed, policy))
+            compare(contended(seed, policy))
 
 
 def compare(setup: Setup) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from typing import Any
 
 from schedbed.cluster.messages import AttemptReport
 from schedbed.cluster.virtual.node_model import TaskCost
@@ -16,15 +17,18 @@ from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Node
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.simulate.compiled.asking.questions import (
     ANSWER,
+    BEAT,
     COMMITTED,
     GIVES_UP,
     JOINED,
     NOBODY,
     NOTHING,
+    PASSED,
     REPORTED,
     SUBMITTED,
 )
 from schedbed.scheduler.simulate.compiled.state import State
+from schedbed.scheduler.simulate.elision import Awaits
 from schedbed.scheduler.simulate.setup import NotCovered
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.specs import Counters, NodeId, TaskKind
@@ -35,7 +39,10 @@ class DecisionRows:
 
     def __init__(self) -> None:
         self.rows: list[DecisionRow] = []
-        self.decision = self.rows.append
+
+    def decision(self, row: DecisionRow) -> None:
+        """Implement `Sink.decision`: keep the row."""
+        self.rows.append(row)
 
     def attempt(self, row: AttemptRow) -> None:
         """Do nothing. The core does not call this method."""
@@ -56,7 +63,12 @@ class AskedPolicy:
         self.trouble: BaseException | None = None
         self._core, self._specs, self._jobs = simulation.core, simulation.setup.cluster.nodes, simulation.jobs
         self._state, self._costs = state, costs
-        self._decide = simulation.master.policy.decide
+        policy = simulation.master.policy
+        self._decide, self._beat, self._awaits = (
+            policy.decide,
+            getattr(policy, "beat", _ignore),
+            Awaits(policy),
+        )
         self._ledger = self._core.ledger
         self._sink = DecisionRows()
         self._ledger.write_decisions_to(self._sink)
@@ -65,9 +77,11 @@ class AskedPolicy:
         self._attempts: dict[int, Attempt] = {}  # Live and committing attempts, by the task's number.
         self._first = state.jobs["first"].tolist()
         self._speeds = [spec.core_speed for spec in self._specs]
-        tasks, steps = state.tasks, state.steps
+        tasks: Any = state.tasks
+        steps: Any = state.steps
+        asked_rows: Any = state.asked_rows
         self._steps = [memoryview(steps[name]) for name in ("t", "number", "step")]
-        self._count = memoryview(state.asked_rows)
+        self._count = memoryview(asked_rows)
         self._columns = [memoryview(tasks[name]) for name in _COUNTED]
         self._answer = ANSWER(self._answer_or_give_up)  # Kept, since the loop calls it.
         state.num.asks = ctypes.cast(self._answer, ctypes.c_void_p).value or 0
@@ -75,7 +89,6 @@ class AskedPolicy:
     def take_rows(self) -> list[DecisionRow]:
         """Return the rows of decisions since the last call."""
         rows, self._sink.rows = self._sink.rows, []
-        self._sink.decision = self._sink.rows.append
         self._state.num.n_decisions = self._count[0] = 0
         return rows
 
@@ -88,6 +101,8 @@ class AskedPolicy:
     def _answer_or_give_up(self, now_s: float, steps: int, node: int, kind: int) -> int:
         """Return the number of the task to start on the node, NOTHING or, after any error, GIVES_UP.
 
+        If `node` is `NOBODY`, return 0 if the policy needs the next heartbeat, else NOTHING.
+
         An error cannot pass through the compiled loop, therefore it is stored.
         """
         if self.trouble is not None:
@@ -95,7 +110,9 @@ class AskedPolicy:
         try:
             if steps:
                 self._catch_up(steps)
-            return NOTHING if node == NOBODY else self._ask(now_s, self._nodes[node], REDUCE if kind else MAP)
+            if node == NOBODY:
+                return 0 if self._awaits.needs_heartbeat() else NOTHING
+            return self._ask(now_s, self._nodes[node], REDUCE if kind else MAP)
         except BaseException as error:
             self.trouble = error
             return GIVES_UP
@@ -143,6 +160,13 @@ class AskedPolicy:
             elif step == JOINED:
                 core.register(now_s, self._specs[number], 1)
                 self._nodes[number] = ledger.nodes[self._specs[number].node]
+            elif step == BEAT:
+                ledger.now_s = now_s
+                ledger.beats += 1
+                self._beat(ledger, self._nodes[number])
+            elif step == PASSED:
+                ledger.now_s = now_s
+                self._awaits.pass_heartbeat(ledger, self._nodes[number])
             else:
                 core.recovered(now_s)  # As if all nodes had sent a heartbeat.
                 core.tick(now_s)
@@ -150,8 +174,10 @@ class AskedPolicy:
 
     def _report(self, number: int, attempt: Attempt) -> AttemptReport:
         """Return what a node reports about the ended attempt of the task with this number."""
-        starts, ends, costs, local, remote, spill, shuffle, fetch_cpu, shuffle_ends, sort_ends, nodes = self._columns
-        cost = self._costs[costs[number]]
+        starts, ends, costs, local, remote, spill, shuffle, fetch_cpu, shuffle_ends, sort_ends, nodes = (
+            self._columns
+        )
+        cost, is_map = self._costs[costs[number]], attempt.task.stage.kind is MAP
         counters = Counters(
             (cost.cpu_s + cost.sort_cpu_s + fetch_cpu[number]) * self._speeds[nodes[number]],
             local[number],
@@ -159,11 +185,12 @@ class AskedPolicy:
             shuffle[number],
             spill[number],
             cost.output_bytes,
+            None if is_map else shuffle_ends[number],
+            None if is_map else sort_ends[number],
+            cost.records_in,
+            cost.records_out,
+            cost.memory_peak_bytes,
         )
-        counters.records_in, counters.records_out = cost.records_in, cost.records_out
-        counters.memory_peak_bytes = cost.memory_peak_bytes
-        if attempt.task.stage.kind is REDUCE:
-            counters.shuffle_end, counters.sort_end = shuffle_ends[number], sort_ends[number]
         return AttemptReport(attempt.attempt, "succeeded", starts[number], ends[number], "", counters)
 
 
@@ -176,3 +203,7 @@ _COUNTED = (
 def _refuse_kill(node: NodeId) -> None:
     """Raise NotCovered, since the loop cannot stop attempts."""
     raise NotCovered(f"the policy stops an attempt on {node}")
+
+
+def _ignore(*_: object) -> None:
+    """Do nothing, as a policy without a hook for heartbeats."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.core.typing import signature
+from numba.core.typing.templates import signature
 from numba.extending import intrinsic
 
 from schedbed.scheduler.simulate.compiled.jit import CONFIG, compiled
@@ -24,13 +24,14 @@ ANSWER = ctypes.PYFUNCTYPE(
 the number of a node, or `NOBODY`, and the kind of task, 0 for a map and 1 for a reduce. It returns the number of a
 task, `NOTHING` or `GIVES_UP`."""
 NOBODY = -1
-"""Stands for a node if there is no question, but the list of events is full."""
+"""Stands for a node if the question is not about a slot: whether the policy needs the next heartbeat of any node. The
+answer is a number from 0 on if it does."""
 NOTHING, GIVES_UP = -1, -2
-"""No task is to start, and the answer that ends the loop, after an error in Python."""
+"""The answer no, and the answer that ends the loop, after an error in Python."""
 
-JOINED, SUBMITTED, REPORTED, COMMITTED, TICKED = range(5)
+JOINED, SUBMITTED, REPORTED, COMMITTED, TICKED, BEAT, PASSED = range(7)
 """The events: a node joined, a job was submitted, a task's attempt was reported as ended, its output was
-committed, and a tick of the JobTracker, whose number is 0."""
+committed, a tick of the JobTracker, whose number is 0, a heartbeat of a node, and one that was skipped."""
 
 
 def _call_in_python(address: int, now_s: float, steps: int, node: int, kind: int) -> int:
@@ -44,13 +45,13 @@ def _call_compiled(typing_context: Any, address: Any, now_s: Any, steps: Any, no
 
     def generate(context: Any, builder: Any, of: Any, values: Any) -> Any:
         word, time = context.get_value_type(whole), context.get_value_type(real)
-        function = cgutils.ir.FunctionType(word, [time, word, word, word])
-        return builder.call(builder.inttoptr(values[0], cgutils.ir.PointerType(function)), values[1:])
+        function = ir.FunctionType(word, [time, word, word, word])
+        return builder.call(builder.inttoptr(values[0], ir.PointerType(function)), values[1:])
 
     return signature(whole, whole, real, whole, whole, whole), generate
 
 
-_call = _call_in_python if CONFIG.DISABLE_JIT else _call_compiled
+_call: Any = _call_in_python if CONFIG.DISABLE_JIT else _call_compiled
 
 
 @compiled
@@ -74,12 +75,18 @@ def tell(state: State, step: int, number: int) -> None:
 
     `number` is that of a node, job or task, depending on `step`.
     """
+    tell_at(state, state.sec.now, step, number)
+
+
+@compiled
+def tell_at(state: State, at_s: float, step: int, number: int) -> None:
+    """Add an event at the time `at_s` to the list of events, as `tell` does."""
     if state.num.asks == 0:
         return
     if state.num.n_steps == len(state.steps):
         ask(state, NOBODY, 0)
     entry = state.steps[state.num.n_steps]
     state.num.n_steps += 1
-    entry.t = state.sec.now
+    entry.t = at_s
     entry.step = step
     entry.number = number

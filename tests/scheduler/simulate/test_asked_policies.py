@@ -1,0 +1,192 @@
+"""The compiled loop gives up where it cannot do what a policy in Python proposes, and objects take over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from numba.core import config as numba_config
+
+from schedbed.policy import Kill, Proposal, TaskKind
+from schedbed.scheduler.core.core import Core
+from schedbed.scheduler.guard.guarded_policy import guarded
+from schedbed.scheduler.policy import PolicyError, PolicyFailed
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.simulate.setup import Setup
+from schedbed.scheduler.simulate.simulation import Simulation
+from tests.harness.simulation import Tape, simulate
+
+CONFIG: Any = numba_config
+CONFIG.DISABLE_JIT = True
+from schedbed.scheduler.simulate.compiled import columns, run_compiled, tables  # noqa: E402
+from schedbed.scheduler.simulate.compiled.covers import why_not_policy  # noqa: E402
+from tests.scheduler.simulate.test_compiled import compare, story  # noqa: E402
+
+SEED = 5
+LAUNCHES = 60
+"""Launches after which a policy does what the loop cannot do."""
+
+
+class FirstCome:
+    """A policy that starts the first task of the first job, and does something else after `LAUNCHES` of them."""
+
+    def __init__(self) -> None:
+        self.launches = 0
+
+    def decide(self, view: Any, node: Any, kind: TaskKind) -> Proposal | None:
+        for job in view.jobs.values():
+            task = job.any_reduce() if kind is TaskKind.REDUCE else job.any_map()
+            if task is not None:
+                self.launches += 1
+                reason = f"task {self.launches}"
+                if self.launches > LAUNCHES:
+                    return self.surprise(view, node, task, reason)
+                return Proposal(task, reason)
+        return None
+
+    def surprise(self, view: Any, node: Any, task: Any, reason: str) -> Proposal | None:
+        return Proposal(task, reason)
+
+
+class ReadsUsage(FirstCome):
+    """Reads the use of the node's CPU."""
+
+    def surprise(self, view: Any, node: Any, task: Any, reason: str) -> Proposal | None:
+        return Proposal(task, f"{reason} at {node.usage.cpu_util:.2f}")
+
+
+class Splits(FirstCome):
+    """Splits a map that can be split."""
+
+    def surprise(self, view: Any, node: Any, task: Any, reason: str) -> Proposal | None:
+        whole = task.job.whole_map(node.rack) if task.kind is TaskKind.MAP else None
+        return Proposal(task, reason) if whole is None else Proposal(whole, reason, split=0.5)
+
+
+class Fails(FirstCome):
+    """Raises an error."""
+
+    def surprise(self, view: Any, node: Any, task: Any, reason: str) -> Proposal | None:
+        raise ValueError("no more")
+
+
+class Kills(FirstCome):
+    """Stops the first attempt that runs at a tick, once."""
+
+    def preempt(self, view: Any) -> list[Kill]:
+        attempts = [attempt for job in view.jobs.values() for attempt in job.attempts.values()]
+        if self.launches <= LAUNCHES or not attempts:
+            return []
+        self.launches = 0
+        return [Kill(attempts[0], "for a test")]
+
+
+class Differs(FirstCome):
+    """Gives other answers the second time, since it counts in its class."""
+
+    objects = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        Differs.objects += 1
+        self._label = Differs.objects
+
+    def surprise(self, view: Any, node: Any, task: Any, reason: str) -> Proposal | None:
+        return Proposal(task, f"{reason} of {self._label} at {node.usage.cpu_util:.2f}")
+
+    def decide(self, view: Any, node: Any, kind: TaskKind) -> Proposal | None:
+        answer = super().decide(view, node, kind)
+        return answer and replace(answer, reason=f"{answer.reason} of {self._label}")
+
+
+@pytest.fixture(autouse=True)
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the loop write rows long before it gives up."""
+    monkeypatch.setattr(columns, "ROW_GROUP_ROWS", 4)
+    for module in (tables, run_compiled):
+        monkeypatch.setattr(module, "ROWS", 8)
+
+
+def setup_of(policy: type[FirstCome]) -> Setup:
+    return replace(story(SEED, "fifo"), policy=lambda: guarded(policy, policy), heartbeat_rows=True)
+
+
+def begin(policy: type[FirstCome]) -> tuple[Simulation, Tape, str]:
+    """Run the compiled loop until it gives up. Return the simulation, its rows until then, and the reason."""
+    tape = Tape()
+    simulation = Simulation(setup_of(policy), tape)
+    why = run_compiled.run(simulation)
+    assert why is not None
+    return simulation, tape, why
+
+
+def test_a_plain_policy_is_asked_to_the_end() -> None:
+    assert compare(setup_of(FirstCome)) > 4 * LAUNCHES
+
+
+@pytest.mark.parametrize("steps", [1, 3, 50])
+def test_a_short_list_of_events_makes_the_same_rows(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    monkeypatch.setattr(tables, "STEPS", steps)
+    assert compare(setup_of(FirstCome))
+    assert compare(story(SEED, "order=pd,locality=delay:node_wait=1s"))
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [(ReadsUsage, "heartbeats report"), (Splits, "parts of tasks"), (Kills, "stops an attempt")],
+)
+def test_objects_repeat_what_the_loop_cannot_do(policy: type[FirstCome], reason: str) -> None:
+    known = simulate(setup_of(policy)).text()
+    simulation, tape, why = begin(policy)
+    assert reason in why
+    written = {table: len(rows) for table, rows in tape.rows.items()}
+    assert all(written[table] > 8 for table in ("decision", "heartbeat", "attempt"))
+    simulation.run()
+    assert tape.text() == known and len(tape.rows["attempt"]) > written["attempt"]
+
+
+def test_an_error_of_the_policy_ends_the_run_with_the_rows_and_the_line_of_the_objects() -> None:
+    objects, known = Tape(), ""
+    with pytest.raises(PolicyFailed) as expected:
+        Simulation(setup_of(Fails), objects).run()
+    known = objects.text("decision", "attempt", "job")
+    simulation, tape, why = begin(Fails)
+    assert "no more" in why
+    with pytest.raises(PolicyFailed) as found:
+        simulation.run()
+    assert str(found.value) == str(expected.value)
+    assert tape.text("decision", "attempt", "job") == known
+
+
+def test_an_interrupt_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Core, "committed", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_compiled.run(Simulation(setup_of(FirstCome), Tape()))
+
+
+def test_a_policy_that_answers_differently_the_second_time_is_found() -> None:
+    simulation, _, _ = begin(Differs)
+    with pytest.raises(PolicyError, match="cannot be repeated"):
+        simulation.run()
+
+
+def test_the_core_that_the_policy_saw_is_that_of_the_simulation() -> None:
+    """It is checked after the run, as after one with objects."""
+    simulation = Simulation(setup_of(FirstCome), Tape())
+    assert run_compiled.run(simulation) is None
+    simulation.core.check_tables()
+    assert simulation.core.all_ended() and simulation.core.ledger.launches == simulation.statistics.launches
+    assert simulation.statistics.jobs == len(simulation.jobs)
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [("lsap", "each heartbeat"), ("ras", "nodes rest"), ("dtss", "splits tasks"), ("aria", None)],
+)
+def test_what_a_policy_may_do_is_known_before(policy: str, why: str | None) -> None:
+    found = why_not_policy(build_policy(policy))
+    assert found is None if why is None else why in (found or "")
