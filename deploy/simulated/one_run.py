@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from schedbed.deploy.display.progress import Progress, RunProgress
@@ -16,6 +17,7 @@ from schedbed.deploy.options import no_interrupts
 from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.deploy.results.shared_work import share
 from schedbed.deploy.scenario.resolved import PolicyChoice
+from schedbed.deploy.simulated.packed_frames import pack, unpack
 from schedbed.deploy.worker_fork import RESULT, STOPPED, CutOff, Send, WorkEnd
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.history import COLUMNS, ROW_GROUP_ROWS, History, drop_parts
@@ -47,27 +49,28 @@ class RowTarget(Protocol):
 
 
 class SentRows:
-    """A `RowTarget` that sends rows and progress to the parent process."""
+    """A `RowTarget` that sends rows and progress to the parent process, also from several threads."""
 
     def __init__(self, send: Send) -> None:
-        self._send = send
+        self._send, self._lock = send, Lock()
         self._last_s = 0.0
 
     def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
         """Implement `RowTarget.append`: send the rows."""
-        self._send(("rows", table, rows))
+        with self._lock:
+            self._send(("rows", table, rows))
 
     def append_frame(self, table: str, data: pd.DataFrame) -> None:
-        """Implement `RowTarget.append_frame`: send the data frame as a list of rows."""
-        self.append(
-            table, list(data.astype(object).where(data.notna(), None).itertuples(index=False, name=None))
-        )
+        """Implement `RowTarget.append_frame`: send the data frame."""
+        with self._lock:
+            self._send(("frame", table, pack(data)))
 
     def show(self, now_s: float, ends: int) -> None:
         """Send the virtual time `now_s` and the number of ended attempts, at most a few times per second."""
         if time.monotonic() - self._last_s > SHOW_S:
             self._last_s = time.monotonic()
-            self._send(("show", now_s, ends))
+            with self._lock:
+                self._send(("show", now_s, ends))
 
 
 @dataclass(slots=True)
@@ -215,6 +218,8 @@ class OneRun:
             match message:
                 case ["rows", table, rows]:
                     self.history.append(table, rows)
+                case ["frame", table, columns]:
+                    self.history.append_frame(table, unpack(table, columns))
                 case ["show", now_s, ends]:
                     self.show(float(now_s), int(ends))
                 case ["ended", said]:

@@ -1,12 +1,13 @@
-"""Measure how fast the simulator is under each policy, with Python objects instead of the compiled loop.
+"""Measure how fast the simulator is under each policy, with the compiled loop and with Python objects.
 
     python -m tests.bench.policy_rates [--repeats 3] [--nodes 1000] [--tasks 30000] [--policy P]... [--out FOLDER]
 
 The policies are those of the registry and two of a user: the README's, and examples/policies/earliest_deadline.py.
 Jobs and nodes are those of `sim_load`, without contention. For each policy, the table shows tasks per second of CPU
-time in the loop of events; the same with faults and stragglers; and tasks per second of elapsed time of the whole
-command `schedbed run`, from the command line to the written files. Each run has its own process. A bare heapq loop
-runs before each policy as a yardstick.
+time in the loop of events, compiled where the policy allows that; the same with objects; the same with faults and
+stragglers, for which there are only objects; and tasks per second of elapsed time of the whole command
+`schedbed run`, from the command line to the written files. Each run has its own process. A bare heapq loop runs
+before each policy as a yardstick.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ import yaml
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from schedbed.cluster.faults import PlannedFault
-from schedbed.scheduler.registry.registry import POLICIES
+from schedbed.scheduler.registry.registry import POLICIES, build_policy
+from schedbed.scheduler.simulate.compiled.covers import why_not_policy
+from schedbed.scheduler.simulate.compiled.run_compiled import run
 from schedbed.scheduler.simulate.setup import Stragglers
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.chance import chance
@@ -39,7 +42,7 @@ EXAMPLE = ROOT / "examples" / "policies" / "earliest_deadline.py"
 WANTED = 15_000
 SLOW_POLICIES = {"ras": 10_000}
 TASK_S = 28
-COLUMNS = ("loop", "with faults and stragglers", "whole command", "heapq loop")
+COLUMNS = ("loop", "objects", "objects, with faults and stragglers", "whole command", "heapq loop")
 
 
 def troubles(nodes: int) -> dict[str, Any]:
@@ -57,21 +60,33 @@ def troubles(nodes: int) -> dict[str, Any]:
     return {"faults": tuple(faults), "stragglers": Stragglers(share=0.05, factor=3.0)}
 
 
-def loop_rate(policy: str, nodes: int, tasks: int, troubled: bool) -> float:
-    """Return the ended attempts per second of CPU time of one simulation in this process."""
-    more = troubles(nodes) if troubled else {}
-    simulation = Simulation(make_setup(policy, nodes, tasks, fluid=False, inputs=True, **more), Columns())
+def loop_rate(policy: str, nodes: int, tasks: int, column: str) -> float:
+    """Return the ended attempts per second of CPU time of one simulation in this process.
+
+    `column` is one of the first three of the table.
+    """
+    more = troubles(nodes) if column == COLUMNS[2] else {}
+    if column == COLUMNS[0]:
+        run(begun("fifo", 1, 1))  # Load the compiled code.
+        run(begun("hod", 1, 1))
+    simulation = begun(policy, nodes, tasks, **more)
     gc.collect()
     gc.disable()  # as the command does
     began_s = time.process_time()
-    simulation.run()
+    if column != COLUMNS[0] or run(simulation) is not None:
+        simulation.run()
     return simulation.statistics.ends / (time.process_time() - began_s)
 
 
-def alone(policy: str, nodes: int, tasks: int, *, troubled: bool) -> float:
+def begun(policy: str, nodes: int, tasks: int, **more: Any) -> Simulation:
+    """Return a simulation that has placed its inputs, and whose rows are dropped."""
+    return Simulation(make_setup(policy, nodes, tasks, fluid=False, inputs=True, **more), Columns())
+
+
+def alone(policy: str, nodes: int, tasks: int, column: str) -> float:
     """Return `loop_rate` as measured in a new process."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(loop_rate, policy, nodes, tasks, troubled).result()
+        return pool.submit(loop_rate, policy, nodes, tasks, column).result()
 
 
 def scenario(folder: Path, nodes: int, tasks: int) -> Path:
@@ -120,8 +135,12 @@ def of_policy(label: str, policy: str, options: Any, folder: Path, path: Path) -
     values: dict[str, list[float]] = {name: [] for name in COLUMNS}
     for _ in range(options.repeats):
         values["heapq loop"].append(bare_loop(options.nodes, 300_000))
-        for column, troubled in ((COLUMNS[0], False), (COLUMNS[1], True)):
-            values[column].append(alone(policy, options.nodes, options.tasks, troubled=troubled))
+        for column in COLUMNS[1:3]:
+            values[column].append(alone(policy, options.nodes, options.tasks, column))
+        compiled = why_not_policy(build_policy(policy)) is None
+        values[COLUMNS[0]].append(
+            alone(policy, options.nodes, options.tasks, COLUMNS[0]) if compiled else values[COLUMNS[1]][-1]
+        )
         jobs = max(1, options.tasks // (MAPS + REDUCES))
         took = take(folder, str(path), "--policy", policy)
         values["whole command"].append(jobs * (MAPS + REDUCES) / took.wall_s)
@@ -131,7 +150,7 @@ def of_policy(label: str, policy: str, options: Any, folder: Path, path: Path) -
             name=f"{label}{PIVOT}{column}",
             values=values[column],
             unit="tasks/s",
-            low=least if column == "loop" else None,
+            low=least if column == COLUMNS[0] else None,
         )
         for column in COLUMNS
     ]
