@@ -18,11 +18,13 @@ class NotedRows:
     """A receiver that passes rows on to `target`, and remembers which rows it has passed on.
 
     It stores the number of rows and the last row of each table, and the time of each node's last heartbeat
-    row. `RestOfRows` needs these values if the simulation starts again.
+    row. `RestOfRows` needs these values if the simulation starts again. With `takes_columns`, it also passes on
+    rows as columns.
     """
 
     def __init__(self, target: Rows) -> None:
         self.target = target
+        self.takes_columns = False
         self.counts: dict[str, int] = dict.fromkeys(("decision", "attempt", "job", "block", "fault"), 0)
         self.last: dict[str, tuple[object, ...]] = {}
         self.heartbeats_s: dict[object, object] = {}

@@ -79,10 +79,10 @@ def are_shared(rows: Any, count: int) -> bool:
 def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:
     """Write rows, given as columns, to the receiver `rows`.
 
-    A receiver with the method `pass_columns` receives `data`, and one with the method `columns` a DataFrame. Any
-    other receives one row at a time. `table` is the table's name.
+    A receiver whose attribute `takes_columns` is true receives `data`, and one with the method `columns` a
+    DataFrame. Any other receives one row at a time. `table` is the table's name.
     """
-    if hasattr(rows, "pass_columns"):
+    if getattr(rows, "takes_columns", False):
         rows.pass_columns(table, data)
         return
     if hasattr(rows, "columns"):

@@ -10,6 +10,9 @@ from math import inf
 
 from schedbed.scheduler.simulate.compiled import attempt_steps, reduce_feeds, timer_chains
 from schedbed.scheduler.simulate.compiled.asking.questions import (
+    ANY_MAP,
+    ANY_REDUCE,
+    AWAITS,
     BEAT,
     COMMITTED,
     NOBODY,
@@ -236,10 +239,12 @@ def _locality(state: State, task: int, node: int) -> int:
 @compiled
 def _offer(state: State, node: int, kind: int) -> None:
     """Offer the node's free slots for maps (`kind` 0) or reduces (1) to the policy. Mirrors `Core._offer`."""
-    entry = state.nodes[node]
-    while state.num.ready[kind] > 0 and (entry.free_reduces if kind else entry.free_maps) > 0:
-        if state.num.asks != 0:
-            task = ask(state, node, kind)
+    entry, num = state.nodes[node], state.num
+    while num.ready[kind] > 0 and (
+        num.ignores_slots or (entry.free_reduces if kind else entry.free_maps) > 0
+    ):
+        if num.asks != 0:
+            task = ask(state, node, ANY_REDUCE if kind else ANY_MAP)
             if task < 0:
                 return
             _launch(state, task, node, kind)
@@ -378,5 +383,5 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
         _write_heartbeat(state, node, running, now_s)
     _act(state, node, told, now_s)
     timer_chains.served(state, node, now_s)
-    if (num.is_delay and num.skipped > 0) or (num.hears_beats and ask(state, NOBODY, 0) >= 0):
+    if (num.is_delay and num.skipped > 0) or (num.hears_beats and ask(state, NOBODY, AWAITS) >= 0):
         state.sec.passing, _ = ring_after(state, 0, now_s)

@@ -6,7 +6,7 @@ from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, NamedTuple
 
 from schedbed.scheduler.policy import Composed, Limits, Policy, says
-from schedbed.scheduler.simulate.elision import is_quiet, resting_of
+from schedbed.scheduler.simulate.elision import is_quiet
 from schedbed.scheduler.simulate.setup import Setup
 
 if TYPE_CHECKING:
@@ -129,8 +129,10 @@ def _why_not_asked(policy: Policy) -> str | None:
         return "the policy may act on each heartbeat"
     if any(says(axis, "splits") for axis in getattr(policy, "axes", ())):
         return "the policy splits tasks"
-    if resting_of(policy) is not None:
-        return "the policy lets nodes rest"
-    if not getattr(policy, "limits", Limits()).slots:
-        return "the policy does not count slots"
     return None
+
+
+def counts_slots(policy: Policy) -> bool:
+    """Return whether each task occupies a slot of its node under the policy."""
+    limits: Limits = getattr(policy, "limits", Limits())
+    return limits.slots

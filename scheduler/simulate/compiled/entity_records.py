@@ -41,6 +41,7 @@ class NodeEntry(Record):
     beside_job: i8  # Number of the first of these jobs, `NO_JOB` if there is none.
     in_maps: i1  # 1 if in the ring of nodes with a free map slot.
     in_reduces: i1
+    in_resting: i1  # 1 if in the list of nodes that rest.
 
 
 class JobEntry(Record):

@@ -61,8 +61,6 @@ def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | 
     _CompiledRun(simulation, state, asked).run(on_progress)
     if asked is None or asked.trouble is None:
         return None
-    if not isinstance(asked.trouble, Exception | HeartbeatRead):
-        raise asked.trouble  # An interrupt.
     simulation.begin_again(simulation.setup)
     return str(asked.trouble) or "the policy reads what heartbeats report"
 
@@ -77,6 +75,7 @@ class _CompiledRun:
     def __init__(self, simulation: Simulation, state: State, asked: AskedPolicy | None) -> None:
         self._simulation, self._state, self._asked = simulation, state, asked
         self._rows = simulation.rows if asked is None else simulation.noted
+        simulation.noted.takes_columns = True
         waits_s = float(state.sec.node_wait), float(state.sec.rack_wait)
         texts = queue_texts(simulation.master.policy, state, simulation.jobs)
         self._said = Labels(simulation.jobs, simulation.nodes, waits_s, texts)
@@ -119,8 +118,10 @@ class _CompiledRun:
                 outcome = run_asking(self._state, self._slack)
                 if outcome == OVER:
                     self._asked.finish()
-                if self._asked.trouble is not None:
+                if isinstance(self._asked.trouble, Exception | HeartbeatRead):
                     return
+                if self._asked.trouble is not None:
+                    raise self._asked.trouble  # An interrupt.
             has_time = thread.is_idle
             if not is_cached():
                 compile_both()

@@ -89,6 +89,9 @@ class Numbers(Record):
     asks: i8  # Address of the function that answers for a policy in Python; 0 for a compiled policy.
     acts_on_ticks: i8  # 1 if such a policy acts on the JobTracker's ticks, which are then all simulated.
     hears_beats: i8  # 1 if such a policy has a hook for heartbeats.
+    ignores_slots: i8  # 1 if tasks of such a policy occupy no slots.
+    may_rest: i8  # 1 if such a policy says which nodes rest.
+    resting: i8  # Entries of `State.resting`.
     gave_up: i8  # 1 after an error of that function.
     n_steps: i8
     is_fluid: i8  # 1 if attempts contend. All fields below are for contention.
@@ -203,6 +206,7 @@ class State(NamedTuple):
     job_rows: Ints
     file_rows: Table[plain.FileEntry]
     steps: Table[plain.StepEntry]  # What a policy in Python does not know yet.
+    resting: Ints  # Nodes that rested when the policy was asked last.
     asked_rows: Ints  # One number: the decisions of a policy in Python that are not written yet.
     hosts: Table[fluid.HostEntry]  # All fields below are for contention.
     resources: Table[fluid.ResourceEntry]

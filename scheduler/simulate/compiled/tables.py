@@ -22,7 +22,7 @@ from schedbed.scheduler.simulate.compiled.arrays import (
     records,
 )
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays
-from schedbed.scheduler.simulate.compiled.covers import is_compiled
+from schedbed.scheduler.simulate.compiled.covers import counts_slots, is_compiled
 from schedbed.scheduler.simulate.compiled.heaps import WORD
 from schedbed.scheduler.simulate.compiled.input_tables import beside_table, racks_of_nodes
 from schedbed.scheduler.simulate.compiled.queue_tables import queue_tables, queues_of
@@ -38,7 +38,7 @@ from schedbed.scheduler.simulate.compiled.state import (
     Seconds,
     State,
 )
-from schedbed.scheduler.simulate.elision import acts_on_ticks
+from schedbed.scheduler.simulate.elision import acts_on_ticks, resting_of
 from schedbed.scheduler.simulate.loading.task_tables import TaskTables, task_tables
 from schedbed.scheduler.simulate.setup import NotCovered
 from schedbed.tasks.specs import JobSpec
@@ -58,6 +58,10 @@ STEPS = 1 << 12
 """Number of events after which a policy in Python is told of them, even if it is not asked."""
 
 
+UNLIMITED = 48
+"""Maps, and reduces, of a node for which there is room under a policy that does not count slots."""
+
+
 def tables_of(simulation: Simulation) -> TaskTables:
     """Return the tables of tasks, jobs and stages of a simulation that has not begun.
 
@@ -72,6 +76,8 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
     Raises NotCovered if the compiled loop cannot handle a task's cost or input.
     """
     jobs, nodes, contention = simulation.jobs, simulation.nodes, simulation.setup.contention
+    if contention and not counts_slots(simulation.master.policy):
+        raise NotCovered("the policy does not count slots, and attempts contend")
     if contention and (why := flow_arrays.why_not(simulation, made.costs)):
         raise NotCovered(why)
     job_table, tasks, arrays = made.jobs, made.tasks, made.inputs
@@ -79,7 +85,8 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
     queues, members = queue_tables(simulation.master.policy, jobs, job_table)
     node_table, order = _nodes(simulation)
     arrays = arrays | _of_delay(simulation, job_table, node_table, arrays)
-    slots = sum(node.spec.map_slots + node.spec.reduce_slots for node in nodes)
+    rooms = rooms_of(simulation)
+    slots = sum(map(sum, rooms))
     state = State(
         sec=record(Seconds),
         num=record(Numbers),
@@ -107,6 +114,7 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
         job_rows=np.zeros(len(job_table), np.int32),
         file_rows=records(FILES + slots + len(nodes), plain.FileEntry),
         steps=records(0 if is_compiled(simulation.master.policy) else STEPS, plain.StepEntry),
+        resting=np.zeros(len(nodes), np.int32),
         asked_rows=np.zeros(1, np.int64),
         **arrays,
         **_of_nodes(simulation, ROWS + _rows_at_once(simulation, len(queues) + len(members))),
@@ -120,13 +128,20 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
     return state
 
 
+def rooms_of(simulation: Simulation) -> list[tuple[int, int]]:
+    """Return for how many maps and reduces at a time each node has room in the loop's arrays."""
+    if counts_slots(simulation.master.policy):
+        return [(node.spec.map_slots, node.spec.reduce_slots) for node in simulation.nodes]
+    return [(UNLIMITED, UNLIMITED)] * len(simulation.nodes)
+
+
 def _rows_at_once(simulation: Simulation, refusing: int) -> int:
     """Return the largest number of rows of the decisions table that one heartbeat may make.
 
     In a heartbeat, a job declines a node at most once under delay scheduling. `refusing` is the number of queues
     and of users whose limits may refuse jobs, of which each may do so at each offer of a slot.
     """
-    slots = max(node.spec.map_slots + node.spec.reduce_slots for node in simulation.nodes)
+    slots = max(map(sum, rooms_of(simulation)))
     return len(simulation.jobs) + (slots + 2) * (1 + refusing)
 
 
@@ -135,17 +150,17 @@ def _of_nodes(simulation: Simulation, decisions: int) -> Arrays:
 
     `decisions` is the number of rows of the buffer for decisions.
     """
-    specs = [node.spec for node in simulation.nodes]
-    widest = max(spec.map_slots + spec.reduce_slots for spec in specs) + 1
-    reducing = max(spec.reduce_slots for spec in specs) + 1
+    count, rooms = len(simulation.nodes), rooms_of(simulation)
+    widest = max(map(sum, rooms)) + 1
+    reducing = max(reduces for _, reduces in rooms) + 1
     return {
-        "runs": np.zeros((len(specs), widest), np.int32),
-        "finished": np.zeros((len(specs), widest), np.int32),
+        "runs": np.zeros((count, widest), np.int32),
+        "finished": np.zeros((count, widest), np.int32),
         "launched": np.zeros(widest, np.int32),
-        "feeds": record_grid(len(specs), reducing, plain.FeedEntry),
-        "reducing": record_grid(len(specs), reducing, plain.FeedEntry),
+        "feeds": record_grid(count, reducing, plain.FeedEntry),
+        "reducing": record_grid(count, reducing, plain.FeedEntry),
         "decision_rows": records(decisions, plain.DecisionEntry),
-        "heartbeat_rows": records(ROWS + len(specs), plain.HeartbeatEntry),
+        "heartbeat_rows": records(ROWS + count, plain.HeartbeatEntry),
     }
 
 
@@ -171,9 +186,9 @@ def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
     """Return the event queue, and the arrays for announcing map outputs to reduces."""
     nodes, jobs = simulation.nodes, simulation.jobs
     reduces = sum(job.reduces for job in jobs)
-    slots = sum(node.spec.reduce_slots for node in nodes)
-    chains = 3 + min(sum(1 for job in jobs if job.reduces), slots)
-    widest = max(node.spec.reduce_slots for node in nodes) + 1
+    rooms = [reduces for _, reduces in rooms_of(simulation)]
+    chains = 3 + min(sum(1 for job in jobs if job.reduces), sum(rooms))
+    widest = max(rooms) + 1
     rings = flow_arrays.replies(simulation, reduces, widest)
     events = 4 * len(nodes) + tasks + len(rings["replies"]) + 64
     return {
@@ -306,6 +321,8 @@ def _fill_numbers(simulation: Simulation, state: State) -> None:
     policy = simulation.master.policy
     if not is_compiled(policy):
         num.hears_beats, num.acts_on_ticks = hasattr(policy, "beat"), acts_on_ticks(policy)
+        num.ignores_slots = not counts_slots(policy)
+        num.may_rest = resting_of(policy) is not None
         if num.acts_on_ticks:
             sec.tick = sec.interval
             entries.append((float(sec.tick), TICK_EVENT << SHIFT))

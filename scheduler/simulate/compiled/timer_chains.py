@@ -6,6 +6,7 @@ in that module, chains and rings are numbered, and chain number c wakes the node
 
 from __future__ import annotations
 
+from schedbed.scheduler.simulate.compiled.asking.questions import NOBODY, RESTS, TURNED, ask
 from schedbed.scheduler.simulate.compiled.heaps import ring_add, ring_after, ring_remove, want
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import (
@@ -97,6 +98,26 @@ def changed(state: State, now_s: float) -> None:
         num.saw[1] = 1 if ready else 0
         if ready:
             start(state, 1, now_s)
+    if num.may_rest:
+        _end_rests(state, now_s)
+
+
+@twin_of("schedbed.scheduler.simulate.timers:TimerSchedule._end_rests")
+@compiled
+def _end_rests(state: State, now_s: float) -> None:
+    """Update the sets of nodes with a free slot for resting nodes, if the policy may now have a task for them.
+
+    Mirrors `TimerSchedule._end_rests`.
+    """
+    num = state.num
+    if ask(state, NOBODY, TURNED) < 0:
+        return
+    count = num.resting
+    num.resting = 0
+    for place in range(count):
+        state.nodes[state.resting[place]].in_resting = 0
+    for place in range(count):
+        _place(state, state.resting[place], now_s)  # It may rest again, in this place or an earlier one.
 
 
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.served")
@@ -106,11 +127,31 @@ def served(state: State, node: int, now_s: float) -> None:
 
     Also schedules the node's next timer if a task is ready for a free slot. Mirrors `TimerSchedule.served`.
     """
-    num, entry = state.num, state.nodes[node]
+    num = state.num
     maps_ready, reduces_ready = num.ready[0] > 0, num.ready[1] > 0
     if maps_ready != (num.saw[0] > 0) or reduces_ready != (num.saw[1] > 0):
         changed(state, now_s)
-    free_map, free_reduce = entry.free_maps > 0, entry.free_reduces > 0
+    if num.may_rest:
+        _end_rests(state, now_s)
+    _place(state, node, now_s)
+
+
+@twin_of("schedbed.scheduler.simulate.timers:TimerSchedule._place")
+@compiled
+def _place(state: State, node: int, now_s: float) -> None:
+    """Update the sets of nodes with a free slot, and schedule the node's next timer if it may get a task.
+
+    A node that rests is in none of the sets. Mirrors `TimerSchedule._place`.
+    """
+    num, entry = state.num, state.nodes[node]
+    free_map = num.ignores_slots > 0 or entry.free_maps > 0
+    free_reduce = num.ignores_slots > 0 or entry.free_reduces > 0
+    if num.may_rest and ask(state, node, RESTS) >= 0:
+        free_map = free_reduce = False
+        if not entry.in_resting:
+            entry.in_resting = 1
+            state.resting[num.resting] = node
+            num.resting += 1
     if free_map != (entry.in_maps > 0):
         entry.in_maps = 1 if free_map else 0
         if free_map:
@@ -123,7 +164,7 @@ def served(state: State, node: int, now_s: float) -> None:
             ring_add(state, 2, node)
         else:
             ring_remove(state, 2, node)
-    if (free_map and maps_ready) or (free_reduce and reduces_ready):
+    if (free_map and num.saw[0] > 0) or (free_reduce and num.saw[1] > 0):
         want(state, node, now_s)
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from schedbed.deploy.simulated.one_run import SentRows
 from schedbed.deploy.simulated.packed_frames import pack, unpack
 from schedbed.scheduler.simulate.row_frames import Text, as_frame
 
@@ -68,3 +72,26 @@ def test_what_no_frame_became_is_refused(column: str, value: Any) -> None:
 def test_a_frame_of_another_table_is_refused(table: str, columns: Any) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         unpack(table, columns)
+
+
+def test_messages_of_two_threads_do_not_mix() -> None:
+    """A thread sends the rows of the compiled loop while the main thread tells the progress."""
+    inside, most = Counter[str](), list[int]()
+
+    def send(message: Any) -> None:
+        inside[message[0]] += 1
+        time.sleep(0.001)  # Lets the other thread run.
+        most.append(sum(inside.values()))
+        inside[message[0]] -= 1
+
+    sent = SentRows(send)
+
+    calls = (
+        lambda: sent.show(1.0, 1),
+        lambda: sent.append_frame("heartbeats", heartbeats()),
+        lambda: sent.append("jobs", [("a", 2)]),
+    )
+    with ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(call) for _ in range(20) for call in calls]:
+            done.result()
+    assert len(most) > 40 and set(most) == {1}

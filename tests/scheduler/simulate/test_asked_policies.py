@@ -183,9 +183,22 @@ def test_the_core_that_the_policy_saw_is_that_of_the_simulation() -> None:
     assert simulation.statistics.jobs == len(simulation.jobs)
 
 
+def test_nodes_with_more_tasks_than_there_is_room_for_are_left_to_the_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setup = story(SEED, "ras")
+    assert compare(setup)
+    monkeypatch.setattr(tables, "UNLIMITED", 1)
+    tape = Tape()
+    simulation = Simulation(setup, tape)
+    assert "more than 1 tasks" in (run_compiled.run(simulation) or "")
+    simulation.run()
+    assert tape.text() == simulate(setup).text()
+
+
 @pytest.mark.parametrize(
     ("policy", "why"),
-    [("lsap", "each heartbeat"), ("ras", "nodes rest"), ("dtss", "splits tasks"), ("aria", None)],
+    [("lsap", "each heartbeat"), ("csla", "each heartbeat"), ("dtss", "splits tasks"), ("ras", None)],
 )
 def test_what_a_policy_may_do_is_known_before(policy: str, why: str | None) -> None:
     found = why_not_policy(build_policy(policy))

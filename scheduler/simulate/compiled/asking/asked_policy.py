@@ -17,18 +17,24 @@ from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Node
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.simulate.compiled.asking.questions import (
     ANSWER,
+    ANY_MAP,
+    ANY_REDUCE,
+    AWAITS,
     BEAT,
     COMMITTED,
     GIVES_UP,
     JOINED,
+    LISTENS,
     NOBODY,
     NOTHING,
     PASSED,
     REPORTED,
+    RESTS,
     SUBMITTED,
 )
+from schedbed.scheduler.simulate.compiled.covers import counts_slots
 from schedbed.scheduler.simulate.compiled.state import State
-from schedbed.scheduler.simulate.elision import Awaits
+from schedbed.scheduler.simulate.elision import Awaits, resting_of
 from schedbed.scheduler.simulate.setup import NotCovered
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.specs import Counters, NodeId, TaskKind
@@ -56,7 +62,6 @@ class AskedPolicy:
 
     `costs` are the different costs of the tasks, by the numbers in `State.tasks`. If the policy or the core
     raises an error, or the policy proposes what the loop cannot do, the loop ends and `trouble` is the error.
-    The attribute `address` must be set in the loop's state.
     """
 
     def __init__(self, simulation: Simulation, state: State, costs: Sequence[TaskCost]) -> None:
@@ -64,11 +69,10 @@ class AskedPolicy:
         self._core, self._specs, self._jobs = simulation.core, simulation.setup.cluster.nodes, simulation.jobs
         self._state, self._costs = state, costs
         policy = simulation.master.policy
-        self._decide, self._beat, self._awaits = (
-            policy.decide,
-            getattr(policy, "beat", _ignore),
-            Awaits(policy),
-        )
+        self._decide, self._beat = policy.decide, getattr(policy, "beat", _ignore)
+        self._awaits = Awaits(policy)
+        self._most = None if counts_slots(policy) else state.feeds.shape[1] - 1
+        self._rester, self._turn = resting_of(policy), (0, 0, 0)
         self._ledger = self._core.ledger
         self._sink = DecisionRows()
         self._ledger.write_decisions_to(self._sink)
@@ -80,8 +84,9 @@ class AskedPolicy:
         tasks: Any = state.tasks
         steps: Any = state.steps
         asked_rows: Any = state.asked_rows
+        is_started: Any = state.is_started
         self._steps = [memoryview(steps[name]) for name in ("t", "number", "step")]
-        self._count = memoryview(asked_rows)
+        self._count, self._is_started = memoryview(asked_rows), memoryview(is_started)
         self._columns = [memoryview(tasks[name]) for name in _COUNTED]
         self._answer = ANSWER(self._answer_or_give_up)  # Kept, since the loop calls it.
         state.num.asks = ctypes.cast(self._answer, ctypes.c_void_p).value or 0
@@ -93,15 +98,15 @@ class AskedPolicy:
         return rows
 
     def finish(self) -> None:
-        """Repeat the events since the last question."""
+        """Repeat the events since the last question. All jobs must then have ended for the core as well."""
         num = self._state.num
-        self._answer_or_give_up(float(self._state.sec.now), int(num.n_steps), NOBODY, 0)
+        self._answer_or_give_up(float(self._state.sec.now), int(num.n_steps), NOBODY, LISTENS)
         num.n_steps = 0
+        if self.trouble is None and not self._core.all_ended():
+            self.trouble = NotCovered("the core has other jobs than the loop")
 
-    def _answer_or_give_up(self, now_s: float, steps: int, node: int, kind: int) -> int:
-        """Return the number of the task to start on the node, NOTHING or, after any error, GIVES_UP.
-
-        If `node` is `NOBODY`, return 0 if the policy needs the next heartbeat, else NOTHING.
+    def _answer_or_give_up(self, now_s: float, steps: int, node: int, question: int) -> int:
+        """Return the answer to the question, as described in `questions`, or GIVES_UP after any error.
 
         An error cannot pass through the compiled loop, therefore it is stored.
         """
@@ -110,17 +115,32 @@ class AskedPolicy:
         try:
             if steps:
                 self._catch_up(steps)
-            if node == NOBODY:
-                return 0 if self._awaits.needs_heartbeat() else NOTHING
-            return self._ask(now_s, self._nodes[node], REDUCE if kind else MAP)
+            if question <= ANY_REDUCE:
+                return self._ask(now_s, self._nodes[node], MAP if question == ANY_MAP else REDUCE)
+            return 0 if self._agrees(node, question) else NOTHING
         except BaseException as error:
             self.trouble = error
             return GIVES_UP
+
+    def _agrees(self, node: int, question: int) -> bool:
+        """Return whether the answer to a question that is not about a task is yes."""
+        if question == AWAITS:
+            return self._awaits.needs_heartbeat()
+        rester, ledger = self._rester, self._ledger
+        if rester is None or question == LISTENS:
+            return False
+        if question == RESTS:
+            return rester.rests(ledger, self._nodes[node])
+        before = self._turn
+        self._turn = (rester.rest_turn, ledger.map_slots, ledger.reduce_slots)
+        return self._turn != before
 
     def _ask(self, now_s: float, node: Node, kind: TaskKind) -> int:
         """Ask the policy as `Core` does, and launch the proposed task. Raises NotCovered for parts and copies."""
         ledger = self._ledger
         ledger.now_s = now_s
+        if node.outbox:
+            node.outbox = []  # Only orders to forget jobs, which the loop needs not.
         if ledger.unsettled:
             ledger.settle()
         proposal = self._decide(ledger, node, kind)
@@ -130,12 +150,16 @@ class AskedPolicy:
         if proposal.split is not None or proposal.speculative:
             raise NotCovered("the policy proposes parts of tasks or copies")
         attempt = ledger.launch(node, kind, proposal)
+        if self._most is not None and max(node.running_maps, node.running_reduces) > self._most:
+            raise NotCovered(f"more than {self._most} tasks of a kind run on {node.node}")
         self._count[0] = len(self._sink.rows)
         task = attempt.task
         job = task.stage.job
         number = self._first[job.serial] + task.index
         if kind is REDUCE:
             number += job.maps.total
+        if number < 0 or self._is_started[number]:  # The loop would trust it.
+            raise NotCovered(f"{task.task} has another number in the loop")
         self._attempts[number] = attempt
         return number
 

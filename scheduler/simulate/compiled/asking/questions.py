@@ -21,25 +21,29 @@ ANSWER = ctypes.PYFUNCTYPE(
     ctypes.c_longlong, ctypes.c_double, ctypes.c_longlong, ctypes.c_longlong, ctypes.c_longlong
 )
 """The type of the function that answers questions. Its arguments are the time, the number of events in the list,
-the number of a node, or `NOBODY`, and the kind of task, 0 for a map and 1 for a reduce. It returns the number of a
-task, `NOTHING` or `GIVES_UP`."""
-NOBODY = -1
-"""Stands for a node if the question is not about a slot: whether the policy needs the next heartbeat of any node. The
-answer is a number from 0 on if it does."""
+the number of a node, and the question. It returns `NOTHING`, `GIVES_UP` or a number from 0 on."""
+ANY_MAP, ANY_REDUCE, RESTS, TURNED, AWAITS, LISTENS = range(6)
+"""The questions: which map, or reduce, starts in a free slot of the node; whether the node rests, and whether resting
+nodes may have to be asked again (see `elision.Resting`); whether the next heartbeat of any node is needed. The last one
+asks nothing. Yes is 0."""
 NOTHING, GIVES_UP = -1, -2
 """The answer no, and the answer that ends the loop, after an error in Python."""
+NOBODY = -1
+"""Stands for a node in a question that is not about a node."""
 
 JOINED, SUBMITTED, REPORTED, COMMITTED, TICKED, BEAT, PASSED = range(7)
 """The events: a node joined, a job was submitted, a task's attempt was reported as ended, its output was
 committed, a tick of the JobTracker, whose number is 0, a heartbeat of a node, and one that was skipped."""
 
 
-def _call_in_python(address: int, now_s: float, steps: int, node: int, kind: int) -> int:
-    return ANSWER(int(address))(float(now_s), int(steps), int(node), int(kind))
+def _call_in_python(address: int, now_s: float, steps: int, node: int, question: int) -> int:
+    return ANSWER(int(address))(float(now_s), int(steps), int(node), int(question))
 
 
 @intrinsic
-def _call_compiled(typing_context: Any, address: Any, now_s: Any, steps: Any, node: Any, kind: Any) -> Any:
+def _call_compiled(
+    typing_context: Any, address: Any, now_s: Any, steps: Any, node: Any, question: Any
+) -> Any:
     """Call the function at `address`, an `ANSWER`, and return its result."""
     whole, real = types.int64, types.float64
 
@@ -55,13 +59,13 @@ _call: Any = _call_in_python if CONFIG.DISABLE_JIT else _call_compiled
 
 
 @compiled
-def ask(state: State, node: int, kind: int) -> int:
-    """Return the policy's answer to an offer of a free slot of the node: a task, `NOTHING` or `GIVES_UP`.
+def ask(state: State, node: int, question: int) -> int:
+    """Return the answer to a question about the node: a task, yes, `NOTHING` or `GIVES_UP`.
 
     The list of events is empty afterward.
     """
     num = state.num
-    answer = _call(num.asks, state.sec.now, num.n_steps, node, kind)
+    answer = _call(num.asks, state.sec.now, num.n_steps, node, question)
     num.n_steps = 0
     num.n_decisions = state.asked_rows[0]
     if answer == GIVES_UP:
@@ -84,7 +88,7 @@ def tell_at(state: State, at_s: float, step: int, number: int) -> None:
     if state.num.asks == 0:
         return
     if state.num.n_steps == len(state.steps):
-        ask(state, NOBODY, 0)
+        ask(state, NOBODY, LISTENS)
     entry = state.steps[state.num.n_steps]
     state.num.n_steps += 1
     entry.t = at_s
