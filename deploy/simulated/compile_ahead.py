@@ -14,7 +14,7 @@ from schedbed.cluster.own_python import module_command, module_environment
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.scheduler.registry.user_file import is_policy_file
 from schedbed.scheduler.simulate.compiled.code_cache import cache_folder, is_cached, lock_file
-from schedbed.scheduler.simulate.compiled.covers import forms_of, is_compiled, why_not_policy
+from schedbed.scheduler.simulate.compiled.covers import counts_slots, forms_of, is_compiled, why_not_policy
 
 COMPILED_TASKS = 20_000
 """The least number of tasks for which the compiled loop is used, since loading it takes half a second."""
@@ -113,7 +113,8 @@ def effort_of(choice: PolicyChoice, scenario: ResolvedScenario) -> Effort:
     if _is_own(choice):
         return Effort.LONG
     policy = scenario.new_policy(choice)
-    if why_not_policy(policy) is not None:
+    fills_nodes = scenario.simulate.contention and not counts_slots(policy)
+    if fills_nodes or why_not_policy(policy) is not None:
         return Effort.LONG
     if not is_compiled(policy):
         return Effort.ASKED

@@ -17,6 +17,8 @@ from schedbed.deploy.simulated import compile_ahead
 from schedbed.deploy.simulated.compile_ahead import COMPILED_TASKS, CONTENDED_TASKS_PER_S, choose_loop
 from schedbed.scheduler.simulate.compiled import code_cache
 
+MINE = Path(__file__).parents[3] / "examples" / "policies" / "earliest_deadline.py"
+
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
@@ -70,17 +72,25 @@ def test_parallel_runs_and_runs_without_contention_end_sooner(started: list[str]
     assert not started
 
 
+@pytest.mark.parametrize("policy", ["aria", f"{MINE}:EarliestDeadline"])
+def test_a_policy_in_python_uses_the_loop_too(started: list[str], policy: str) -> None:
+    choice = choose_loop(scenario(COMPILED_TASKS, (policy,)), 1)
+    choice.end()
+    assert started == ["after"]
+
+
 @pytest.mark.parametrize(
     ("maps", "given"),
     [
         (COMPILED_TASKS - 1, {}),
         (COMPILED_TASKS, {"simulate": {"engine": "objects"}}),
+        (COMPILED_TASKS, {"policies": ["csla"]}),
         (COMPILED_TASKS, {"policies": ["ras"]}),
         (COMPILED_TASKS, {"framework": "hadoop1"}),
         (COMPILED_TASKS, {"faults": [{"at": "9s", "slow": "n1", "cpu": 0.2}]}),
         (COMPILED_TASKS, {"speculation": "late"}),
     ],
-    ids=["small", "objects", "not compiled", "framework", "faults", "speculation"],
+    ids=["small", "objects", "not asked", "fills nodes", "framework", "faults", "speculation"],
 )
 def test_runs_that_never_use_the_loop_compile_nothing(
     started: list[str], maps: int, given: dict[str, Any]
