@@ -144,6 +144,7 @@ def test_a_snapshot_holds_every_attribute_of_the_ledger_that_events_change() -> 
         "_possible",
         "_sink",
         "_slowstart",
+        "_writes_ends",
         "limits",
         "records_skips",
         "seed",

@@ -20,6 +20,7 @@ from schedbed.scheduler.simulate.compiled.asking.asked_policy import AskedPolicy
 from schedbed.scheduler.simulate.compiled.code_cache import is_cached, note_cached
 from schedbed.scheduler.simulate.compiled.columns import Labels
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown
+from schedbed.scheduler.simulate.compiled.jit import CONFIG
 from schedbed.scheduler.simulate.compiled.loop import (
     GOES_ON,
     NEEDS_BLOCK,
@@ -123,7 +124,7 @@ class _CompiledRun:
                 if self._asked.trouble is not None:
                     raise self._asked.trouble  # An interrupt.
             has_time = thread.is_idle
-            if not is_cached():
+            if not (CONFIG.DISABLE_JIT or is_cached()):
                 compile_both()
                 compile_placing()
                 note_cached()

@@ -128,12 +128,13 @@ def test_nothing_is_started_where_memory_is_short(
 def test_compiling_simulates_one_task_and_marks_the_cache(tmp_path: Path) -> None:
     """The loop runs as plain Python, as compiling takes up to a minute."""
     script = f"""
-import os, pathlib
+import os, pathlib, types
 from schedbed.scheduler.simulate.compiled import code_cache, run_compiled
 from schedbed.deploy.simulated import compile_once
 del os.environ["NUMBA_DISABLE_JIT"]
 mark = pathlib.Path({str(tmp_path / "complete")!r})
 code_cache._mark, code_cache.cache_folder = lambda: mark, lambda: mark.parent
+run_compiled.CONFIG = types.SimpleNamespace(DISABLE_JIT=False)
 loop, ran = run_compiled.run_loop, []
 run_compiled.run_loop = lambda *given: ran.append(1) or loop(*given)
 compile_once.compile_loop()

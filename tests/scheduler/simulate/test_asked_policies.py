@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ CONFIG: Any = numba_config
 CONFIG.DISABLE_JIT = True
 from schedbed.scheduler.simulate.compiled import columns, run_compiled, tables  # noqa: E402
 from schedbed.scheduler.simulate.compiled.covers import why_not_policy  # noqa: E402
-from tests.scheduler.simulate.test_compiled import compare, story  # noqa: E402
+from tests.scheduler.simulate.test_compiled import compare, contended, story  # noqa: E402
 
 SEED = 5
 LAUNCHES = 60
@@ -82,6 +83,39 @@ class Kills(FirstCome):
         return [Kill(attempts[0], "for a test")]
 
 
+class Remembers(FirstCome):
+    """Says in its reasons what its hooks were called with, and what it sees when it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._heard: list[Any] = []
+
+    def submitted(self, view: Any, job: Any) -> None:
+        self._heard.append((view.now_s, job.job, job.state))
+
+    def ended(self, view: Any, attempt: Any) -> None:
+        times = (attempt.assigned_s, attempt.started_s, attempt.end_s)
+        where = (attempt.node.node, attempt.locality)
+        self._heard.append((view.now_s, attempt.attempt, attempt.state, attempt.counters, times, where))
+
+    def changed(self, view: Any, job: Any, kind: TaskKind) -> None:
+        stage = job.stage(kind)
+        self._heard.append((job.job, kind.value, stage.unstarted, stage.running, stage.done))
+
+    def finished(self, view: Any, job: Any) -> None:
+        self._heard.append((job.job, job.state, job.finish_s))
+
+    def tick(self, view: Any) -> None:
+        self._heard.append(view.now_s)
+
+    def decide(self, view: Any, node: Any, kind: TaskKind) -> Proposal | None:
+        jobs = [(sorted(job.attempts), [task.state for task in job.maps.tasks]) for job in view.jobs.values()]
+        seen = (node.free_slots(kind), sorted(node.attempts), jobs, view.slots(kind), view.random.random())
+        said = sha256(repr((self._heard, seen)).encode()).hexdigest()
+        answer = super().decide(view, node, kind)
+        return answer and replace(answer, reason=said)
+
+
 class Differs(FirstCome):
     """Gives other answers the second time, since it counts in its class."""
 
@@ -123,6 +157,12 @@ def begin(policy: type[FirstCome]) -> tuple[Simulation, Tape, str]:
 
 def test_a_plain_policy_is_asked_to_the_end() -> None:
     assert compare(setup_of(FirstCome)) > 4 * LAUNCHES
+
+
+@pytest.mark.parametrize("make", [story, contended])
+def test_a_policy_hears_and_sees_the_same(make: Any) -> None:
+    setup = replace(make(3, "fifo"), policy=lambda: guarded(Remembers, Remembers))
+    assert compare(setup)
 
 
 @pytest.mark.parametrize("steps", [1, 3, 50])
