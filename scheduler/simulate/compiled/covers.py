@@ -27,7 +27,7 @@ KNOWN = (
 OF_NO_ACCOUNT = ("heartbeat_rows", "skip_rows", "sizes")
 """Fields of a Setup that any value of is supported.
 
-`sizes` limits which costs a policy reads; the compiled policies read none.
+`sizes` limits which costs a policy reads. The compiled policies read none, and the core applies it to others.
 """
 ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair", "capacity"), ("greedy", "delay"), ("slots",)
 """The compiled versions of each axis, by the names in the attribute `compiled_as` of axes."""
@@ -36,8 +36,8 @@ ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair", "capacity"), ("greedy", "delay
 def why_not(simulation: Simulation) -> str | None:
     """Return the reason why the compiled loop cannot run the simulation, or None if no reason was found.
 
-    Only the setup and the policy are checked, before the simulation begins. `tables.make_state` later checks
-    the costs and the inputs of tasks.
+    Only the setup and the policy are checked, before the simulation begins. `tables_of` and `make_state` later
+    check the costs and the inputs of tasks.
     """
     setup = simulation.setup
     why = why_not_setup(setup)
