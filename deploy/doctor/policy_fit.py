@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.scheduler.admission.fgcs import Fgcs
 from schedbed.scheduler.policy import Composed
-from schedbed.scheduler.registry.user_file import is_policy_file
 
 
 def policy_warnings(scenario: ResolvedScenario) -> Iterator[str]:
@@ -35,7 +34,7 @@ def _reserved_cores(choice: PolicyChoice) -> int | None:
     Only policies with the admission rule FGCS, which decides whether a node has room for a task, keep cores
     free.
     """
-    if choice.make is not None or is_policy_file(choice.spec):
+    if choice.is_own:
         return None
     policy = choice.build(scale=1.0, store="none")
     if isinstance(policy, Composed) and isinstance(policy.admission, Fgcs):

@@ -13,6 +13,7 @@ from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
 from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.registry.speculation import with_speculation
+from schedbed.scheduler.registry.user_file import is_policy_file
 from schedbed.scheduler.simulate.framework import NONE, Framework
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost, Demand, Priority
@@ -35,6 +36,11 @@ class PolicyChoice:
     spec: str
     given: Any  # a name, a SPEC string or a one-key mapping
     make: Callable[[], Policy] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_own(self) -> bool:
+        """Return whether the policy is a user's code, from a file or from a program."""
+        return self.make is not None or is_policy_file(self.spec)
 
     def build(self, *, scale: float, store: str) -> Policy:
         """Return a new policy object, with its times multiplied by the scenario's factor `scale`.

@@ -12,9 +12,8 @@ from enum import IntEnum
 from schedbed.cluster.machines.host_abilities import memory_left_bytes
 from schedbed.cluster.own_python import module_command, module_environment
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
-from schedbed.scheduler.registry.user_file import is_policy_file
 from schedbed.scheduler.simulate.compiled.code_cache import cache_folder, is_cached, lock_file
-from schedbed.scheduler.simulate.compiled.covers import counts_slots, forms_of, is_compiled, why_not_policy
+from schedbed.scheduler.simulate.compiled.covers import compiled_axis, is_compiled, why_not_policy
 
 COMPILED_TASKS = 20_000
 """The least number of tasks for which the compiled loop is used, since loading it takes half a second."""
@@ -99,27 +98,21 @@ def choose_loop(scenario: ResolvedScenario, at_once: int) -> LoopChoice:
 
 def _may_use(choice: PolicyChoice, scenario: ResolvedScenario) -> bool:
     """Return whether the compiled loop may simulate the policy, as far as is known without a user's code."""
-    if _is_own(choice):
+    if choice.is_own:
         return scenario.speculation == "none"
     return effort_of(choice, scenario) < Effort.LONG
 
 
-def _is_own(choice: PolicyChoice) -> bool:
-    return choice.make is not None or is_policy_file(choice.spec)
-
-
 def effort_of(choice: PolicyChoice, scenario: ResolvedScenario) -> Effort:
     """Return how long a simulation takes under a policy, compared with other policies of the scenario."""
-    if _is_own(choice):
+    if choice.is_own:
         return Effort.LONG
     policy = scenario.new_policy(choice)
-    fills_nodes = scenario.simulate.contention and not counts_slots(policy)
-    if fills_nodes or why_not_policy(policy) is not None:
+    if why_not_policy(policy, contention=scenario.simulate.contention) is not None:
         return Effort.LONG
     if not is_compiled(policy):
         return Effort.ASKED
-    forms = forms_of(policy)
-    return Effort.MEDIUM if forms is not None and forms.locality == "delay" else Effort.SHORT
+    return Effort.SHORT if compiled_axis(policy, "delay") is None else Effort.MEDIUM
 
 
 def _is_free() -> bool:

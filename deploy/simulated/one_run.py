@@ -57,20 +57,21 @@ class SentRows:
 
     def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
         """Implement `RowTarget.append`: send the rows."""
-        with self._lock:
-            self._send(("rows", table, rows))
+        self._send_alone("rows", table, rows)
 
     def append_frame(self, table: str, data: pd.DataFrame) -> None:
         """Implement `RowTarget.append_frame`: send the data frame."""
-        with self._lock:
-            self._send(("frame", table, pack(data)))
+        self._send_alone("frame", table, pack(data))
 
     def show(self, now_s: float, ends: int) -> None:
         """Send the virtual time `now_s` and the number of ended attempts, at most a few times per second."""
         if time.monotonic() - self._last_s > SHOW_S:
             self._last_s = time.monotonic()
-            with self._lock:
-                self._send(("show", now_s, ends))
+            self._send_alone("show", now_s, ends)
+
+    def _send_alone(self, *message: Any) -> None:
+        with self._lock:  # Parts of two messages would mix.
+            self._send(message)
 
 
 @dataclass(slots=True)

@@ -24,7 +24,6 @@ from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.worker_fork import Send
 from schedbed.scheduler.guard.untouched import check_untouched
 from schedbed.scheduler.policy import PolicyFailed
-from schedbed.scheduler.registry.user_file import is_policy_file
 from schedbed.scheduler.simulate.loading.placed_inputs import PlacedInputs, place_inputs
 from schedbed.scheduler.simulate.setup import CostModel, CpuFactors, Setup, Stragglers, Stuck, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
@@ -102,7 +101,10 @@ def _with_tables(placed: PlacedInputs, setups: Sequence[Setup]) -> PlacedInputs:
     from schedbed.scheduler.simulate.compiled.covers import why_not_policy, why_not_setup
     from schedbed.scheduler.simulate.loading.task_tables import task_tables
 
-    whys = [why_not_setup(setup) or why_not_policy(setup.policy()) for setup in setups]
+    whys = [
+        why_not_setup(setup) or why_not_policy(setup.policy(), contention=setup.contention)
+        for setup in setups
+    ]
     if whys.count(None) < 2:
         return placed
     return placed._replace(tables=task_tables(setups[0], placed.storage, placed.jobs))
@@ -307,7 +309,7 @@ class SimRuns:
         except Stuck as error:
             ended.state, ended.note = "failed", str(error)
         except Exception as error:
-            if not (choice.make or is_policy_file(choice.spec)):
+            if not choice.is_own:
                 raise
             ended.state, ended.note = "failed", _where(error)  # most likely an error in the user's policy
             line_of = getattr(None if simulation is None else simulation.master.policy, "line_of", None)

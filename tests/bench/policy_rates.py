@@ -137,7 +137,7 @@ def of_policy(label: str, policy: str, options: Any, folder: Path, path: Path) -
         values["heapq loop"].append(bare_loop(options.nodes, 300_000))
         for column in COLUMNS[1:3]:
             values[column].append(alone(policy, options.nodes, options.tasks, column))
-        compiled = why_not_policy(build_policy(policy)) is None
+        compiled = why_not_policy(build_policy(policy), contention=False) is None
         values[COLUMNS[0]].append(
             alone(policy, options.nodes, options.tasks, COLUMNS[0]) if compiled else values[COLUMNS[1]][-1]
         )

@@ -13,8 +13,8 @@ from schedbed.scheduler.simulate.compiled.asking.questions import (
     ANY_MAP,
     ANY_REDUCE,
     AWAITS,
-    BEAT,
     COMMITTED,
+    HEARTBEAT,
     NOBODY,
     PASSED,
     REPORTED,
@@ -360,7 +360,7 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
     if state.sec.due <= now_s:
         submit_due(state, now_s)
     if state.sec.passing < now_s:
-        if num.hears_beats:
+        if num.hears_heartbeats:
             tell_at(state, state.sec.passing, PASSED, node)
         else:
             map_picks.waited(state, state.sec.passing)
@@ -369,8 +369,8 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
     for place in range(finished):
         reported(state, state.finished[node, place], node, now_s)
     state.sec.passing = inf
-    if num.hears_beats:
-        tell(state, BEAT, node)
+    if num.hears_heartbeats:
+        tell(state, HEARTBEAT, node)
     elif num.is_delay:
         map_picks.waited(state, now_s)
     for kind in range(2):
@@ -383,5 +383,5 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
         _write_heartbeat(state, node, running, now_s)
     _act(state, node, told, now_s)
     timer_chains.served(state, node, now_s)
-    if (num.is_delay and num.skipped > 0) or (num.hears_beats and ask(state, NOBODY, AWAITS) >= 0):
+    if (num.is_delay and num.skipped > 0) or (num.hears_heartbeats and ask(state, NOBODY, AWAITS) >= 0):
         state.sec.passing, _ = ring_after(state, 0, now_s)

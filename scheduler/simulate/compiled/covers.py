@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from schedbed.scheduler.policy import Composed, Limits, Policy, says
 from schedbed.scheduler.simulate.elision import is_quiet
@@ -64,7 +64,7 @@ def why_not(simulation: Simulation) -> str | None:
     storage = simulation.storage
     if storage.has_orders() or storage.has_replica_changes():
         return "the NameNode has orders"
-    return why_not_policy(simulation.master.policy)
+    return why_not_policy(simulation.master.policy, contention=setup.contention)
 
 
 def why_not_setup(setup: Setup) -> str | None:
@@ -104,12 +104,13 @@ def forms_of(policy: Policy) -> Forms | None:
     return Forms(*(says(axis, "compiled_as") for axis in policy.axes))
 
 
-def why_not_policy(policy: Policy) -> str | None:
+def why_not_policy(policy: Policy, *, contention: bool) -> str | None:
     """Return why the compiled loop cannot simulate the policy, or None if it can.
 
-    It asks a policy without a compiled version at each offer of a slot.
+    `contention`: attempts share the resources of their nodes. The loop asks a policy without a compiled version at
+    each offer of a slot.
     """
-    return None if is_compiled(policy) else _why_not_asked(policy)
+    return None if is_compiled(policy) else _why_not_asked(policy, contention=contention)
 
 
 def is_compiled(policy: Policy) -> bool:
@@ -120,7 +121,13 @@ def is_compiled(policy: Policy) -> bool:
     return forms.order in ORDERS and forms.locality in LOCALITIES and forms.admission in ADMISSIONS
 
 
-def _why_not_asked(policy: Policy) -> str | None:
+def compiled_axis(policy: Policy, form: str) -> Any:
+    """Return the axis of a compiled policy whose compiled version has the name `form`, or None if none has."""
+    axes: tuple[Any, ...] = getattr(policy, "axes", ()) if is_compiled(policy) else ()
+    return next((axis for axis in axes if says(axis, "compiled_as") == form), None)
+
+
+def _why_not_asked(policy: Policy, *, contention: bool) -> str | None:
     """Return why the compiled loop cannot ask the policy, or None if nothing is known against it.
 
     What the policy proposes may still be impossible in the loop, which then gives up.
@@ -129,6 +136,8 @@ def _why_not_asked(policy: Policy) -> str | None:
         return "the policy may act on each heartbeat"
     if any(says(axis, "splits") for axis in getattr(policy, "axes", ())):
         return "the policy splits tasks"
+    if contention and not counts_slots(policy):
+        return "the policy does not count slots, and attempts contend"
     return None
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 
 from schedbed.scheduler.order.capacity import QUEUE_FULL, USER_FULL, Capacity
 from schedbed.scheduler.order.queues import Queue
-from schedbed.scheduler.policy import Composed, Policy, says
+from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.simulate.compiled import entity_records as plain
 from schedbed.scheduler.simulate.compiled import state as names
 from schedbed.scheduler.simulate.compiled.arrays import Table, Values, records
-from schedbed.scheduler.simulate.compiled.covers import is_compiled
+from schedbed.scheduler.simulate.compiled.covers import compiled_axis
 from schedbed.scheduler.simulate.compiled.state import State
 from schedbed.scheduler.simulate.row_frames import Text
 from schedbed.tasks.specs import JobSpec
@@ -21,8 +20,7 @@ from schedbed.tasks.specs import JobSpec
 
 def queues_of(policy: Policy) -> Capacity | None:
     """Return the policy's order if it is that of the Capacity scheduler in its compiled version, else None."""
-    order = policy.order if isinstance(policy, Composed) and is_compiled(policy) else None
-    return cast(Capacity, order) if says(order, "compiled_as") == "capacity" else None
+    return compiled_axis(policy, "capacity")
 
 
 def queue_tables(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from schedbed.cluster.virtual.fluid.max_min import Solved
 from schedbed.cluster.virtual.node_model import AttemptPlan, TaskCost
 from schedbed.cluster.virtual.plan_arithmetic import block_lengths
-from schedbed.scheduler.core.rows import DecisionRow, JobRow
 from schedbed.scheduler.guard.guarded_calls import HeartbeatRead
 from schedbed.scheduler.row_thread import RowThread
 from schedbed.scheduler.simulate.compiled import columns, covers
@@ -264,7 +264,7 @@ class _CompiledRun:
         """
         state, said, num = self._state, self._said, self._state.num
         if self._asked is not None:
-            thread.do(partial(self._put_decisions, self._asked.take_rows()))
+            thread.do(partial(_put_rows, self._rows.decision, self._asked.take_rows()))
         decided, heartbeats = int(num.n_decisions), int(num.n_heartbeats)
         count = decided if every else decided - decided % ROWS
         if count:
@@ -287,7 +287,7 @@ class _CompiledRun:
         over = state.job_rows[self._jobs : int(num.n_jobs)]
         if len(over):
             made = columns.job_rows(state, self._simulation.jobs, over, self._splits[1])
-            thread.do(partial(self._put_jobs, made))
+            thread.do(partial(_put_rows, self._rows.job, made))
         self._jobs = int(num.n_jobs)
 
     def _hand_on_attempts(self, thread: RowThread, *, every: bool, groups: int | None = None) -> None:
@@ -311,14 +311,6 @@ class _CompiledRun:
         rows = columns.AttemptRanges(self._state, self._said, self._splits, which)
         put_ranges(self._simulation.noted.target, "attempts", rows)
 
-    def _put_decisions(self, rows: list[DecisionRow]) -> None:
-        for row in rows:
-            self._rows.decision(row)
-
-    def _put_jobs(self, made: Iterable[JobRow]) -> None:
-        for row in made:
-            self._rows.job(row)
-
     def _put(self, thread: RowThread, table: str, made: Callable[[], dict[str, Column]]) -> None:
         rows = self._rows
         thread.do(lambda: put_columns(rows, table, made()))
@@ -334,3 +326,8 @@ class _CompiledRun:
         submitted = self._state.stages[: 2 * int(num.next_job)]
         known.launches = int((submitted["total"] - submitted["unstarted"]).sum())
         known.events = known.launches + known.ends + known.jobs + int(num.next_job)
+
+
+def _put_rows(put: Callable[[Any], None], rows: Iterable[Any]) -> None:
+    for row in rows:
+        put(row)

@@ -88,7 +88,7 @@ class Numbers(Record):
     waiting_chains: i8
     asks: i8  # Address of the function that answers for a policy in Python; 0 for a compiled policy.
     acts_on_ticks: i8  # 1 if such a policy acts on the JobTracker's ticks, which are then all simulated.
-    hears_beats: i8  # 1 if such a policy has a hook for heartbeats.
+    hears_heartbeats: i8  # 1 if such a policy has a hook for heartbeats.
     ignores_slots: i8  # 1 if tasks of such a policy occupy no slots.
     may_rest: i8  # 1 if such a policy says which nodes rest.
     resting: i8  # Entries of `State.resting`.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from schedbed.scheduler.core.core import CoreConfig
 from schedbed.scheduler.history import ROW_GROUP_ROWS
 from schedbed.scheduler.order.pools import PoolSettings
-from schedbed.scheduler.policy import Composed, says
 from schedbed.scheduler.simulate.compiled import entity_records as plain
 from schedbed.scheduler.simulate.compiled.arrays import (
     Arrays,
@@ -22,7 +21,7 @@ from schedbed.scheduler.simulate.compiled.arrays import (
     records,
 )
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays
-from schedbed.scheduler.simulate.compiled.covers import counts_slots, is_compiled
+from schedbed.scheduler.simulate.compiled.covers import compiled_axis, counts_slots, is_compiled
 from schedbed.scheduler.simulate.compiled.heaps import WORD
 from schedbed.scheduler.simulate.compiled.input_tables import beside_table, racks_of_nodes
 from schedbed.scheduler.simulate.compiled.queue_tables import queue_tables, queues_of
@@ -56,10 +55,8 @@ FILES = 1 << 14
 
 STEPS = 1 << 12
 """Number of events after which a policy in Python is told of them, even if it is not asked."""
-
-
-UNLIMITED = 48
-"""Maps, and reduces, of a node for which there is room under a policy that does not count slots."""
+ROOM_WITHOUT_SLOTS = 48
+"""Number of maps, and of reduces, that a node may run under a policy that does not count slots."""
 
 
 def tables_of(simulation: Simulation) -> TaskTables:
@@ -76,8 +73,6 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
     Raises NotCovered if the compiled loop cannot handle a task's cost or input.
     """
     jobs, nodes, contention = simulation.jobs, simulation.nodes, simulation.setup.contention
-    if contention and not counts_slots(simulation.master.policy):
-        raise NotCovered("the policy does not count slots, and attempts contend")
     if contention and (why := flow_arrays.why_not(simulation, made.costs)):
         raise NotCovered(why)
     job_table, tasks, arrays = made.jobs, made.tasks, made.inputs
@@ -132,7 +127,7 @@ def rooms_of(simulation: Simulation) -> list[tuple[int, int]]:
     """Return for how many maps and reduces at a time each node has room in the loop's arrays."""
     if counts_slots(simulation.master.policy):
         return [(node.spec.map_slots, node.spec.reduce_slots) for node in simulation.nodes]
-    return [(UNLIMITED, UNLIMITED)] * len(simulation.nodes)
+    return [(ROOM_WITHOUT_SLOTS, ROOM_WITHOUT_SLOTS)] * len(simulation.nodes)
 
 
 def _rows_at_once(simulation: Simulation, refusing: int) -> int:
@@ -171,8 +166,8 @@ def _of_delay(
     arrays: Arrays,
 ) -> Arrays:
     """Return the arrays of jobs that decline nodes. They are almost empty without delay scheduling and queues."""
-    delay, has_queues = _delay_of(simulation), queues_of(simulation.master.policy) is not None
-    is_delay = delay is not None
+    policy = simulation.master.policy
+    is_delay, has_queues = compiled_axis(policy, "delay") is not None, queues_of(policy) is not None
     patience = records((len(jobs) if is_delay or has_queues else 0) * (1 + has_queues), plain.PatienceEntry)
     patience["skipped_heartbeat"] = -1
     patience["has_free"] = 1
@@ -203,24 +198,6 @@ def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
     }
 
 
-def _delay_of(simulation: Simulation) -> Delay | None:
-    """Return the policy's locality if it is delay scheduling in its compiled version, else None."""
-    policy = simulation.master.policy
-    if not is_compiled(policy):
-        return None
-    locality = cast(Composed, policy).locality
-    return cast("Delay", locality) if says(locality, "compiled_as") == "delay" else None
-
-
-def _fair_of(simulation: Simulation) -> Fair | None:
-    """Return the policy's order if it is fair sharing in its compiled version, else None."""
-    policy = simulation.master.policy
-    if not is_compiled(policy):
-        return None
-    order = cast(Composed, policy).order
-    return cast("Fair", order) if says(order, "compiled_as") == "fair" else None
-
-
 def _begin(state: State) -> None:
     """Set fields of `state` to -1: pools have no place in their order, and chains wait for no timer."""
     state.pool_stages["place"] = -1
@@ -245,7 +222,7 @@ def _pools(
     if queues is not None:
         owners = [job.queue for job in jobs]
         settings = dict.fromkeys(owners, PoolSettings(inside="fifo"))
-    elif (order := _fair_of(simulation)) is not None:
+    elif (order := compiled_axis(policy, "fair")) is not None:
         owners = [order.pool_of(job) for job in jobs]
         settings = {name: order.settings_of(name) for name in owners}
     pools = sorted(settings)
@@ -294,18 +271,20 @@ def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
 
 def _fill_numbers(simulation: Simulation, state: State) -> None:
     sec, num, timing = state.sec, state.num, simulation.setup.timing
+    policy = simulation.master.policy
     sec.passed_at = sec.tick = -1.0
     sec.passing = inf
     sec.interval = simulation.interval_s
     sec.request, sec.committed = timing.request_s, timing.commit_s
     sec.replied = timing.reply_s + timing.decision_s
     sec.slowstart = CoreConfig().slowstart
-    if (delay := _delay_of(simulation)) is not None:
+    delay: Delay | None = compiled_axis(policy, "delay")
+    if delay is not None:
         num.is_delay = 1
         sec.node_wait, sec.rack_wait = delay.node_wait_s, delay.rack_wait_s
-    fair = _fair_of(simulation)
+    fair: Fair | None = compiled_axis(policy, "fair")
     num.is_fair, num.by_name = fair is not None, fair is not None and fair.by_name
-    num.is_capacity = queues_of(simulation.master.policy) is not None
+    num.is_capacity = queues_of(policy) is not None
     specs = [node.spec for node in simulation.nodes]
     num.slots[0] = sum(spec.map_slots for spec in specs)
     num.slots[1] = sum(spec.reduce_slots for spec in specs)
@@ -318,9 +297,8 @@ def _fill_numbers(simulation: Simulation, state: State) -> None:
     entries = [(timing.begin_s, JOIN_EVENT << SHIFT | node.index) for node in simulation.nodes]
     if simulation.jobs:
         entries.append((max(float(sec.due), 0.0), DUE_EVENT << SHIFT))
-    policy = simulation.master.policy
     if not is_compiled(policy):
-        num.hears_beats, num.acts_on_ticks = hasattr(policy, "beat"), acts_on_ticks(policy)
+        num.hears_heartbeats, num.acts_on_ticks = hasattr(policy, "beat"), acts_on_ticks(policy)
         num.ignores_slots = not counts_slots(policy)
         num.may_rest = resting_of(policy) is not None
         if num.acts_on_ticks:

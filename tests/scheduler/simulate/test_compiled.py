@@ -44,6 +44,7 @@ from schedbed.scheduler.simulate import storage  # noqa: E402
 from schedbed.scheduler.simulate.compiled import columns, input_tables, run_compiled, tables  # noqa: E402
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays  # noqa: E402
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown as enlarged  # noqa: E402
+from schedbed.scheduler.simulate.compiled.covers import counts_slots  # noqa: E402
 from schedbed.scheduler.simulate.compiled.offers import queue_orders  # noqa: E402
 from schedbed.scheduler.simulate.compiled.run_compiled import run  # noqa: E402
 
@@ -487,7 +488,7 @@ def compare_all() -> None:
     for policy in ASKED:
         for seed in (5, 8, 11):
             compare(story(seed, policy), gives_up=policy == "dp")  # It stops attempts.
-            if policy not in ("ras", "fgcs", "order=capacity,admission=containers"):  # They count no slots.
+            if counts_slots(build_policy(policy)):
                 compare(contended(seed, policy), gives_up=policy == "dp")
 
 

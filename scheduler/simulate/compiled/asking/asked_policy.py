@@ -14,15 +14,16 @@ from typing import Any
 from schedbed.cluster.messages import AttemptReport
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Node
-from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
+from schedbed.scheduler.core.records import NoSink
+from schedbed.scheduler.core.rows import DecisionRow
 from schedbed.scheduler.simulate.compiled.asking.questions import (
     ANSWER,
     ANY_MAP,
     ANY_REDUCE,
     AWAITS,
-    BEAT,
     COMMITTED,
     GIVES_UP,
+    HEARTBEAT,
     JOINED,
     LISTENS,
     NOBODY,
@@ -40,7 +41,7 @@ from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.specs import Counters, NodeId, TaskKind
 
 
-class DecisionRows:
+class DecisionRows(NoSink):
     """A sink that keeps the rows of decisions. The loop writes all other rows."""
 
     def __init__(self) -> None:
@@ -49,12 +50,6 @@ class DecisionRows:
     def decision(self, row: DecisionRow) -> None:
         """Implement `Sink.decision`: keep the row."""
         self.rows.append(row)
-
-    def attempt(self, row: AttemptRow) -> None:
-        """Do nothing. The core does not call this method."""
-
-    def job(self, row: JobRow) -> None:
-        """Do nothing. The core does not call this method."""
 
 
 class AskedPolicy:
@@ -140,7 +135,7 @@ class AskedPolicy:
         ledger = self._ledger
         ledger.now_s = now_s
         if node.outbox:
-            node.outbox = []  # Only orders to forget jobs, which the loop needs not.
+            node.outbox = []  # It has only orders to forget jobs, which the loop does not need.
         if ledger.unsettled:
             ledger.settle()
         proposal = self._decide(ledger, node, kind)
@@ -158,7 +153,7 @@ class AskedPolicy:
         number = self._first[job.serial] + task.index
         if kind is REDUCE:
             number += job.maps.total
-        if number < 0 or self._is_started[number]:  # The loop would trust it.
+        if number < 0 or self._is_started[number]:  # The loop does not check numbers.
             raise NotCovered(f"{task.task} has another number in the loop")
         self._attempts[number] = attempt
         return number
@@ -184,7 +179,7 @@ class AskedPolicy:
             elif step == JOINED:
                 core.register(now_s, self._specs[number], 1)
                 self._nodes[number] = ledger.nodes[self._specs[number].node]
-            elif step == BEAT:
+            elif step == HEARTBEAT:
                 ledger.now_s = now_s
                 ledger.beats += 1
                 self._beat(ledger, self._nodes[number])

@@ -23,17 +23,19 @@ ANSWER = ctypes.PYFUNCTYPE(
 """The type of the function that answers questions. Its arguments are the time, the number of events in the list,
 the number of a node, and the question. It returns `NOTHING`, `GIVES_UP` or a number from 0 on."""
 ANY_MAP, ANY_REDUCE, RESTS, TURNED, AWAITS, LISTENS = range(6)
-"""The questions: which map, or reduce, starts in a free slot of the node; whether the node rests, and whether resting
-nodes may have to be asked again (see `elision.Resting`); whether the next heartbeat of any node is needed. The last one
-asks nothing. Yes is 0."""
+"""The questions. `ANY_MAP`, `ANY_REDUCE`: which task starts in a free slot of the node. `RESTS`: whether the node
+rests. `TURNED`: whether resting nodes may receive a task again (see `elision.Resting`). `AWAITS`: whether the policy
+needs the next heartbeat of any node. `LISTENS` is no question, and only passes the list of events on. The answer yes
+is 0."""
 NOTHING, GIVES_UP = -1, -2
-"""The answer no, and the answer that ends the loop, after an error in Python."""
+"""The answer no, and the answer after an error in Python, which ends the loop."""
 NOBODY = -1
-"""Stands for a node in a question that is not about a node."""
+"""The number of the node in a question that is not about a node."""
 
-JOINED, SUBMITTED, REPORTED, COMMITTED, TICKED, BEAT, PASSED = range(7)
-"""The events: a node joined, a job was submitted, a task's attempt was reported as ended, its output was
-committed, a tick of the JobTracker, whose number is 0, a heartbeat of a node, and one that was skipped."""
+JOINED, SUBMITTED, REPORTED, COMMITTED, TICKED, HEARTBEAT, PASSED = range(7)
+"""The events, with what the number of an event stands for. A node joined (node). A job was submitted (job). The end
+of an attempt was reported, and the attempt's output was committed (task). The JobTracker did periodic work (0). A
+node sent a heartbeat, and a heartbeat was skipped (node)."""
 
 
 def _call_in_python(address: int, now_s: float, steps: int, node: int, question: int) -> int:
