@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, FetchFailure, MapOutputs, Usage
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.virtual.boards import AnnouncedOutputs
-from schedbed.cluster.virtual.exact.phase_costs import ExactCosts, NoReplica
+from schedbed.cluster.virtual.exact.phase_costs import ExactCosts, NoReplica, partly
 from schedbed.cluster.virtual.exact.uncontended import ExactNode, ExactRun
 from schedbed.cluster.virtual.node_model import AttemptPlan, Happening, Store
 from schedbed.cluster.virtual.partitions import Partition
@@ -139,7 +139,7 @@ class ExactEmulation:
         run = where.runs.pop(attempt, None) if where else None
         if run is None:
             return
-        counters = self._costs.partly(run.node.spec, run.plan, run.counters, run.done(now_s))
+        counters = partly(run.counters, run.done(now_s), run.plan.memory_bytes)
         run.node.count(now_s, run)
         run.due_s = math.nan
         start_s = min(run.started_s, now_s)
@@ -281,7 +281,7 @@ class ExactEmulation:
             reason = write_file(self._store, at_s, name, plan)
         counters, partitions = run.counters or Counters(), ()
         if reason:
-            counters = self._costs.partly(node.spec, plan, run.counters, run.done(at_s))
+            counters = partly(run.counters, run.done(at_s), plan.memory_bytes)
         elif plan.kind is TaskKind.MAP:
             partitions = self._sizes.of(plan)
             node.outputs.setdefault(plan.job, {})[plan.attempt] = None

@@ -124,21 +124,23 @@ class ExactCosts:
         self._last = cost, node.core_speed, local, remote, spill, counters
         return counters
 
-    def partly(self, node: NodeSpec, plan: AttemptPlan, whole: Counters | None, done: float) -> Counters:
-        """Return the counters of an attempt that has done a share `done` (0 to 1) of its work.
 
-        `whole` are the counters of the complete attempt, or None if the attempt's work is not known yet.
-        """
-        if whole is None:
-            return Counters()
-        return Counters(
-            cpu_s=whole.cpu_s * done,
-            read_local_bytes=int(whole.read_local_bytes * done),
-            read_remote_bytes=int(whole.read_remote_bytes * done),
-            shuffle_bytes=whole.shuffle_bytes,
-            spill_bytes=int(whole.spill_bytes * done),
-            memory_peak_bytes=min(whole.memory_peak_bytes, plan.memory_bytes or whole.memory_peak_bytes),
-        )
+def partly(whole: Counters | None, done: float, memory_bytes: int) -> Counters:
+    """Return the counters of an attempt that has done a share `done` (0 to 1) of its work.
+
+    `whole` are the counters of the complete attempt, or None if the attempt's work is not known yet.
+    `memory_bytes` is the most memory that the attempt may use; 0 for any.
+    """
+    if whole is None:
+        return Counters()
+    return Counters(
+        cpu_s=whole.cpu_s * done,
+        read_local_bytes=int(whole.read_local_bytes * done),
+        read_remote_bytes=int(whole.read_remote_bytes * done),
+        shuffle_bytes=whole.shuffle_bytes,
+        spill_bytes=int(whole.spill_bytes * done),
+        memory_peak_bytes=min(whole.memory_peak_bytes, memory_bytes or whole.memory_peak_bytes),
+    )
 
 
 def write_seconds(node: NodeSpec, plan: AttemptPlan) -> float:

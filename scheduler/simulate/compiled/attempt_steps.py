@@ -1,7 +1,7 @@
 """Start and end of attempts in simulations without contention for resources (compiled).
 
 Mirrors the modules `exact` and `phase_costs` of `cluster.virtual.exact`. Unlike in these modules, each task
-has exactly one attempt, and every attempt succeeds.
+has at most one attempt at a time, and an attempt that is not stopped succeeds.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from schedbed.scheduler.simulate.compiled.contended.board_arrays import board_of, own_board
-from schedbed.scheduler.simulate.compiled.heaps import heap_drop, heap_push, set_off
+from schedbed.scheduler.simulate.compiled.heaps import heap_drop, heap_push, heap_remove, set_off
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import WRITTEN, State
 
@@ -239,20 +239,63 @@ def take(state: State, now_s: float) -> None:
         state.num.ends -= 1
         state.tasks[task].end = at_s
         node = state.tasks[task].node
-        entry = state.nodes[node]
-        place = 0
-        while state.runs[node, place] != task:
-            place += 1
-        entry.runs -= 1
-        for at in range(place, entry.runs):
-            state.runs[node, at] = state.runs[node, at + 1]
-        _count(state, node, task, at_s)
-        entry.running -= 1
+        _end_run(state, node, _place_of(state, node, task), at_s)
         if writes_file(state, task):
             note_file(state, at_s, task, WRITTEN)
-        state.finished[node, entry.finished] = task
-        entry.finished += 1
-        set_off(state, node, now_s)
+        _will_report(state, node, task, now_s)
+
+
+@compiled
+def _place_of(state: State, node: int, task: int) -> int:
+    """Return the position of the task in the node's list of running tasks, or its length if it is not there."""
+    place, count = 0, state.nodes[node].runs
+    while place < count and state.runs[node, place] != task:
+        place += 1
+    return place
+
+
+@compiled
+def _end_run(state: State, node: int, place: int, at_s: float) -> None:
+    """Remove the task at the position `place` from the node's list of running tasks, and count what it used."""
+    entry, task = state.nodes[node], state.runs[node, place]
+    entry.runs -= 1
+    for at in range(place, entry.runs):
+        state.runs[node, at] = state.runs[node, at + 1]
+    _count(state, node, task, at_s)
+    entry.running -= 1
+
+
+@compiled
+def _will_report(state: State, node: int, finished: int, now_s: float) -> None:
+    """Add an entry to the node's list of ended attempts, and schedule the heartbeat that reports them."""
+    entry = state.nodes[node]
+    state.finished[node, entry.finished] = finished
+    entry.finished += 1
+    set_off(state, node, now_s)
+
+
+@twin_of(
+    "schedbed.cluster.virtual.exact.exact:ExactEmulation.kill",
+    "schedbed.cluster.virtual.exact.exact:ExactEmulation._stop",
+)
+@compiled
+def stop(state: State, task: int, node: int, now_s: float) -> None:
+    """Stop the attempt of the task on the node, unless it has ended. Mirrors `ExactEmulation.kill`.
+
+    In the list of ended attempts, it is -1 minus the number of the task.
+    """
+    place = _place_of(state, node, task)
+    if place == state.nodes[node].runs:
+        return
+    if not state.tasks[task].waits:
+        entry = 0
+        while state.end_code[entry] & TASK_MASK != task:
+            entry += 1
+        heap_remove(state.end_s, state.end_code, state.num.ends, entry)
+        state.num.ends -= 1
+    _end_run(state, node, place, now_s)
+    state.tasks[task].end = now_s
+    _will_report(state, node, -1 - task, now_s)
 
 
 @twin_of("schedbed.cluster.virtual.exact.uncontended:ExactNode.count")

@@ -9,7 +9,7 @@ from operator import add
 
 import numpy as np
 
-from schedbed.scheduler.core.rows import JobRow
+from schedbed.scheduler.core.rows import AttemptRow, JobRow
 from schedbed.scheduler.history import ROW_GROUP_ROWS
 from schedbed.scheduler.simulate.compiled import state as names
 from schedbed.scheduler.simulate.compiled.arrays import Values
@@ -31,6 +31,7 @@ class Labels:
     reasons of decisions.
 
     `waits_s` contains the two waiting times of delay scheduling, and `queues` the texts about queues, if any.
+    `repeated` are the rows of attempts that were stopped, and of later attempts of their tasks.
     """
 
     def __init__(
@@ -39,10 +40,12 @@ class Labels:
         nodes: Sequence[SimNode],
         waits_s: tuple[float, float],
         queues: QueueTexts | None = None,
+        repeated: Sequence[AttemptRow] = (),
     ) -> None:
         import pandas as pd
 
         node_wait_s, rack_wait_s = waits_s
+        self.repeated = repeated
         self._queues = queues
         self.jobs = pd.Index([job.job for job in jobs], dtype="str")
         self.nodes = pd.Index([node.spec.node for node in nodes], dtype="str")
@@ -174,9 +177,13 @@ def attempts(state: State, said: Labels, splits: tuple[Values, Values], which: V
     """Return the columns of the attempts table by name, for the tasks with the numbers `which`, in this
     order.
 
-    `said` converts numbers to ids. `splits` contains the offsets and the lengths in bytes of the splits of
-    all tasks.
+    The number -1 - n stands for row n of `said.repeated`. `said` also converts numbers to ids. `splits` contains
+    the offsets and the lengths in bytes of the splits of all tasks.
     """
+    repeated = np.flatnonzero(which < 0)
+    if len(repeated):
+        rows = [said.repeated[-1 - number] for number in which[repeated].tolist()]
+        return _with_rows(attempts(state, said, splits, np.maximum(which, 0)), repeated, rows)
     tasks = state.tasks[which]
     costs, nodes = state.costs[tasks["cost"]], tasks["node"]
     is_map, count = tasks["is_map"] > 0, len(which)
@@ -208,6 +215,24 @@ def attempts(state: State, said: Labels, splits: tuple[Values, Values], which: V
         "shuffle_end": np.where(is_map, np.nan, tasks["shuffle_end"]),
         "sort_end": np.where(is_map, np.nan, tasks["sort_end"]),
     }
+
+
+def _with_rows(columns: dict[str, Column], places: Values, rows: list[AttemptRow]) -> dict[str, Column]:
+    """Return the columns with other rows at the positions `places`."""
+    changed: dict[str, Column] = {}
+    for name, column in columns.items():
+        values = [getattr(row, name) for row in rows]
+        if isinstance(column, list):
+            for place, value in zip(places.tolist(), values, strict=True):
+                column[place] = value
+        elif isinstance(column, Text):
+            codes = column.codes.astype(np.int32)
+            codes[places] = np.arange(len(column.texts), len(column.texts) + len(rows))
+            column = Text(codes, [*column.texts, *values])
+        else:
+            column[places] = [np.nan if value is None else value for value in values]
+        changed[name] = column
+    return changed
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """The scheduler core's handling of jobs, attempts and heartbeats (compiled).
 
-Mirrors the modules `ledger` and `job_lifecycle` of `scheduler.core`. Unlike in these modules, every attempt
-succeeds.
+Mirrors the modules `ledger` and `job_lifecycle` of `scheduler.core`. Unlike in these modules, no attempt fails.
 """
 
 from __future__ import annotations
@@ -15,16 +14,18 @@ from schedbed.scheduler.simulate.compiled.asking.questions import (
     AWAITS,
     COMMITTED,
     HEARTBEAT,
+    LISTENS,
     NOBODY,
     PASSED,
     REPORTED,
+    STOPPED,
     SUBMITTED,
     ask,
     tell,
     tell_at,
 )
 from schedbed.scheduler.simulate.compiled.contended import contended
-from schedbed.scheduler.simulate.compiled.heaps import push_event, ring_after
+from schedbed.scheduler.simulate.compiled.heaps import push_event, ring_after, want
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.offers import job_orders, map_picks, queue_orders, slot_answers
 from schedbed.scheduler.simulate.compiled.state import (
@@ -133,7 +134,6 @@ def _record(state: State, task: int) -> None:
     "schedbed.scheduler.core.ledger:Ledger._succeeded",
     "schedbed.scheduler.core.ledger:Ledger._map_done",
     "schedbed.scheduler.core.ledger:Ledger._commit",
-    "schedbed.scheduler.core.core_tables:CoreTables._release",
 )
 @compiled
 def reported(state: State, task: int, node: int, now_s: float) -> None:
@@ -142,18 +142,10 @@ def reported(state: State, task: int, node: int, now_s: float) -> None:
     A map whose output is shuffled is done at once. For any other task, the commit of the output is scheduled.
     Mirrors `Ledger.reported`.
     """
-    run, entry = state.tasks[task], state.nodes[node]
+    run = state.tasks[task]
     job = run.job
-    kind = 0 if run.is_map else 1
     tell(state, REPORTED, task)
-    job_orders.add_running(state, job, kind, -1)
-    state.num.live -= 1
-    if run.is_map:
-        entry.free_maps += 1
-    else:
-        entry.free_reduces += 1
-        reduce_feeds.feed_less(state, node, job)
-    job_orders.touch(state, 2 * job + kind)
+    _release(state, task, node)
     if run.is_map and state.jobs[job].reduces > 0:
         if state.num.is_fluid:
             state.outputs[state.jobs[job].first + state.stages[2 * job].done] = task
@@ -164,6 +156,67 @@ def reported(state: State, task: int, node: int, now_s: float) -> None:
         state.commits[state.num.commits] = task
         push_event(state, now_s + state.sec.committed, COMMIT_EVENT, state.num.commits)
         state.num.commits += 1
+
+
+@twin_of("schedbed.scheduler.core.core_tables:CoreTables._release")
+@compiled
+def _release(state: State, task: int, node: int) -> None:
+    """Free the slot of the task's attempt, which has ended on the node. Mirrors `CoreTables._release`."""
+    run, entry = state.tasks[task], state.nodes[node]
+    kind = 0 if run.is_map else 1
+    job_orders.add_running(state, run.job, kind, -1)
+    state.num.live -= 1
+    if run.is_map:
+        entry.free_maps += 1
+    else:
+        entry.free_reduces += 1
+        reduce_feeds.feed_less(state, node, run.job)
+    job_orders.touch(state, 2 * run.job + kind)
+
+
+@twin_of(
+    "schedbed.scheduler.core.ledger:Ledger.end_attempt",
+    "schedbed.scheduler.core.core_tables:CoreTables._run_again",
+)
+@compiled
+def _stopped(state: State, task: int, node: int) -> None:
+    """Process a node's report that it has stopped the task's attempt. The task then runs again.
+
+    Mirrors `Ledger.end_attempt`.
+    """
+    tell(state, STOPPED, task)
+    _release(state, task, node)
+    _record(state, task)
+    state.num.stopped += 1
+    state.is_started[task] = 0
+    stage = 2 * state.tasks[task].job + (0 if state.tasks[task].is_map else 1)
+    state.stages[stage].unstarted += 1
+    stage_changed(state, stage)
+
+
+@compiled
+def hear_stops(state: State, now_s: float) -> None:
+    """Ask a policy in Python which attempts it stops, and schedule heartbeats of their nodes."""
+    known = state.answered[1]
+    ask(state, NOBODY, LISTENS)
+    for place in range(known, state.answered[1]):
+        want(state, state.tasks[state.stops[place]].node, now_s)
+
+
+@compiled
+def _order_stops(state: State, node: int) -> int:
+    """Add the orders to stop attempts on the node to its heartbeat reply, and return their number."""
+    left = count = 0
+    for place in range(state.answered[1]):
+        task = state.stops[place]
+        if state.tasks[task].node == node:
+            state.reply_items[(state.num.reply_items + count) % len(state.reply_items)].job = -1 - task
+            count += 1
+        else:
+            state.stops[left] = task
+            left += 1
+    state.answered[1] = left
+    return count
 
 
 @twin_of("schedbed.scheduler.core.ledger:Ledger.commit_succeeded")
@@ -268,17 +321,20 @@ def _offer(state: State, node: int, kind: int) -> None:
 def _count(state: State, node: int, finished: int, now_s: float) -> None:
     """Update the simulator's counters for `finished` ended attempts that the node has reported to the core.
 
-    Ended reduces no longer count as running. After a map has ended, heartbeats are scheduled for the nodes
+    Ended reduces no longer count as running. After a map has succeeded, heartbeats are scheduled for the nodes
     whose reduces need its output. Mirrors `HeartbeatSchedule._count`.
     """
     state.num.reported += finished
     for place in range(finished):
         task = state.finished[node, place]
+        is_stopped = task < 0
+        if is_stopped:
+            task = -1 - task
         job = state.tasks[task].job
         if not state.tasks[task].is_map:
             state.nodes[node].reduces -= 1
             timer_chains.reduce_ended(state, job, node)
-        elif not state.jobs[job].ended and (
+        elif not (is_stopped or state.jobs[job].ended) and (
             state.num.is_fluid or state.stages[2 * job].done == state.stages[2 * job].total
         ):
             timer_chains.fed(state, job, now_s)
@@ -289,8 +345,8 @@ def _count(state: State, node: int, finished: int, now_s: float) -> None:
 def _act(state: State, node: int, told: int, now_s: float) -> None:
     """Start the tasks that a heartbeat reply launches on the node, and schedule the arrival of the reply.
 
-    `told` is the number of jobs whose new map outputs the reply announces. If `told` is 0, the arrival has no
-    effect and is not scheduled. Mirrors `HeartbeatSchedule._act`.
+    `told` is the number of attempts to stop, and of jobs whose new map outputs the reply announces. If `told` is
+    0, the arrival has no effect and is not scheduled. Mirrors `HeartbeatSchedule._act`.
     """
     entry, num = state.nodes[node], state.num
     for place in range(num.launched):
@@ -367,7 +423,12 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
     num.heartbeats += 1
     num.launched = 0
     for place in range(finished):
-        reported(state, state.finished[node, place], node, now_s)
+        task = state.finished[node, place]
+        if task < 0:
+            _stopped(state, -1 - task, node)
+        else:
+            reported(state, task, node, now_s)
+    told = _order_stops(state, node) if state.answered[1] > 0 else 0
     state.sec.passing = inf
     if num.hears_heartbeats:
         tell(state, HEARTBEAT, node)
@@ -376,7 +437,7 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
     for kind in range(2):
         if num.ready[kind] > 0:
             _offer(state, node, kind)
-    told = reduce_feeds.feed(state, node)
+    told = reduce_feeds.feed(state, node, told)
     _count(state, node, finished, now_s)
     entry.finished = 0
     if num.writes_heartbeats and (finished or num.launched):

@@ -273,13 +273,13 @@ class ReplyEntry(Record):
 
 
 class NewsEntry(Record):
-    """An announcement of a job's map outputs to a node.
+    """An announcement of a job's map outputs to a node, or the order to stop a task's attempt there.
 
     `since` and `until` (exclusive) are the range of the outputs in the order in which the maps were
     completed.
     """
 
-    job: i4
+    job: i4  # For an order to stop: -1 minus the number of the task.
     all_done: i1
     since: i8
     until: i8

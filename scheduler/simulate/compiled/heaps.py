@@ -57,6 +57,17 @@ def heap_drop(times: Floats, codes: Ints, size: int) -> None:
     codes[place] = code
 
 
+@compiled
+def heap_remove(times: Floats, codes: Ints, size: int, place: int) -> None:
+    """Remove the entry at the position `place` of a heap of `size` entries."""
+    while place > 0:
+        parent = (place - 1) >> 1
+        times[place] = times[parent]
+        codes[place] = codes[parent]
+        place = parent
+    heap_drop(times, codes, size)
+
+
 @twin_of("schedbed.scheduler.simulate.event_queue:EventQueue.push")
 @compiled
 def push_event(state: State, at_s: float, kind: int, number: int) -> None:

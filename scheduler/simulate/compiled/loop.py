@@ -67,6 +67,8 @@ def _on_tick(state: State, now_s: float) -> None:
     if state.sec.due <= now_s:
         core_steps.submit_due(state, now_s)
     tell(state, TICKED, 0)
+    if state.num.acts_on_ticks:
+        core_steps.hear_stops(state, now_s)
     timer_chains.changed(state, now_s)
 
 
@@ -96,9 +98,11 @@ def _on_reply(state: State, number: int, now_s: float) -> None:
         return
     reply = state.replies[number % len(state.replies)]
     for place in range(reply.first, reply.first + reply.count):
-        attempt_steps.all_told(
-            state, reply.node, state.reply_items[place % len(state.reply_items)].job, now_s
-        )
+        job = state.reply_items[place % len(state.reply_items)].job
+        if job < 0:
+            attempt_steps.stop(state, -1 - job, reply.node, now_s)
+        else:
+            attempt_steps.all_told(state, reply.node, job, now_s)
     _reply_done(state, reply.count)
 
 

@@ -50,14 +50,14 @@ def feed_less(state: State, node: int, job: int) -> None:
 
 @twin_of("schedbed.scheduler.core.core:_feed")
 @compiled
-def feed(state: State, node: int) -> int:
+def feed(state: State, node: int, count: int) -> int:
     """Add an announcement to the node's heartbeat reply for each job that has new map outputs for its
     reduces.
 
-    Returns the number of announcements. Mirrors `core._feed`. Unlike in that function, without contention for
-    resources the outputs of a job are announced only when all its maps are done.
+    `count` items are in the reply before. Returns the number of all items. Mirrors `core._feed`. Unlike in that
+    function, without contention for resources the outputs of a job are announced only when all its maps are done.
     """
-    count, fluid_too = 0, state.num.is_fluid > 0
+    fluid_too = state.num.is_fluid > 0
     for place in range(state.nodes[node].feeds):
         feed = state.feeds[node, place]
         maps = state.stages[2 * feed.job]

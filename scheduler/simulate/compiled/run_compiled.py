@@ -79,7 +79,8 @@ class _CompiledRun:
         simulation.noted.takes_columns = True
         waits_s = float(state.sec.node_wait), float(state.sec.rack_wait)
         texts = queue_texts(simulation.master.policy, state, simulation.jobs)
-        self._said = Labels(simulation.jobs, simulation.nodes, waits_s, texts)
+        repeated = () if asked is None else asked.repeated
+        self._said = Labels(simulation.jobs, simulation.nodes, waits_s, texts, repeated)
         self._splits = columns.splits_of(simulation.jobs)
         self._slack = len(state.decision_rows) - ROWS
         self._attempts = self._jobs = 0
@@ -193,10 +194,15 @@ class _CompiledRun:
             lengths = np.full(int(counts.sum()), block_bytes, np.int64)
             lengths[np.cumsum(counts) - 1] = sizes - (counts - 1) * block_bytes
         jobs, nodes = simulation.jobs, simulation.nodes
-        of_tasks = (column[kept].tolist() for column in (tasks["job"], is_map, index))
+        of_tasks = (column[kept].tolist() for column in (tasks["job"], is_map, index, steps["number"]))
+        tries = {} if self._asked is None else self._asked.tries
         attempts = [
-            (name, f"{task_id(name, TaskKind.MAP if maps else TaskKind.REDUCE, place)}_0", place)
-            for job, maps, place in zip(*of_tasks, strict=True)
+            (
+                name,
+                f"{task_id(name, TaskKind.MAP if maps else TaskKind.REDUCE, place)}_{tries.get(task, 0)}",
+                place,
+            )
+            for job, maps, place, task in zip(*of_tasks, strict=True)
             for name in (jobs[job].job,)
         ]
         writers = [nodes[node].spec.node for node in tasks["node"][kept].tolist()]
@@ -296,6 +302,8 @@ class _CompiledRun:
         `groups` is the largest number of groups, any number if None.
         """
         state, ended = self._state, int(self._state.num.n_attempts)
+        if self._asked is not None:
+            ended = self._asked.ended  # Of later ones, it is not known which rows are repeated.
         if not every:
             ended -= (ended - self._attempts) % ROWS
         if groups is not None:
@@ -324,7 +332,7 @@ class _CompiledRun:
         known.ends, known.heartbeats = int(num.reported), int(num.heartbeats)
         known.solved = Solved(int(num.solves), int(num.cut_short))
         submitted = self._state.stages[: 2 * int(num.next_job)]
-        known.launches = int((submitted["total"] - submitted["unstarted"]).sum())
+        known.launches = int((submitted["total"] - submitted["unstarted"]).sum() + num.stopped)
         known.events = known.launches + known.ends + known.jobs + int(num.next_job)
 
 

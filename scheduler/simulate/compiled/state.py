@@ -80,6 +80,7 @@ class Numbers(Record):
     ended: i8
     launched: i8  # Tasks launched in the current heartbeat.
     reported: i8
+    stopped: i8  # Reported attempts that their nodes had stopped.
     n_decisions: i8
     n_heartbeats: i8
     n_attempts: i8
@@ -207,7 +208,10 @@ class State(NamedTuple):
     file_rows: Table[plain.FileEntry]
     steps: Table[plain.StepEntry]  # What a policy in Python does not know yet.
     resting: Ints  # Nodes that rested when the policy was asked last.
-    asked_rows: Ints  # One number: the decisions of a policy in Python that are not written yet.
+    stops: Ints  # Tasks whose attempts such a policy stops, until their nodes are ordered to.
+    answered: (
+        Ints  # From Python: the number of decisions that are not written yet, and of entries of `stops`.
+    )
     hosts: Table[fluid.HostEntry]  # All fields below are for contention.
     resources: Table[fluid.ResourceEntry]
     flows: Table[fluid.FlowEntry]

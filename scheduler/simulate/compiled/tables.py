@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -55,6 +55,8 @@ FILES = 1 << 14
 
 STEPS = 1 << 12
 """Number of events after which a policy in Python is told of them, even if it is not asked."""
+STOPS = 1 << 10
+"""Number of attempts that a policy in Python may stop in the loop, besides one for every eight tasks."""
 ROOM_WITHOUT_SLOTS = 48
 """Number of maps, and of reduces, that a node may run under a policy that does not count slots."""
 
@@ -80,8 +82,7 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
     queues, members = queue_tables(simulation.master.policy, jobs, job_table)
     node_table, order = _nodes(simulation)
     arrays = arrays | _of_delay(simulation, job_table, node_table, arrays)
-    rooms = rooms_of(simulation)
-    slots = sum(map(sum, rooms))
+    slots, stops = sum(map(sum, rooms_of(simulation))), _stops_of(simulation, len(tasks))
     state = State(
         sec=record(Seconds),
         num=record(Numbers),
@@ -89,7 +90,7 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
         jobs=job_table,
         stages=made.stages,
         tasks=tasks,
-        costs=made.cost_table,
+        costs=_with_room(made.cost_table, stops if simulation.setup.stragglers.share else 0),
         pools=pools,
         pool_stages=records(2 * len(pools), plain.PoolStageEntry),
         pool_jobs=pool_jobs,
@@ -105,15 +106,16 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
         ring_s=np.array([nodes[index].base_s % simulation.interval_s for index in order]),
         ring_node=_array(order),
         is_started=np.zeros(len(tasks), np.int8),
-        attempt_rows=np.zeros(len(tasks), np.int32),
+        attempt_rows=np.zeros(len(tasks) + stops, np.int32),
         job_rows=np.zeros(len(job_table), np.int32),
         file_rows=records(FILES + slots + len(nodes), plain.FileEntry),
         steps=records(0 if is_compiled(simulation.master.policy) else STEPS, plain.StepEntry),
         resting=np.zeros(len(nodes), np.int32),
-        asked_rows=np.zeros(1, np.int64),
+        stops=np.zeros(min(stops, slots) + 1, np.int32),
+        answered=np.zeros(2, np.int64),
         **arrays,
         **_of_nodes(simulation, ROWS + _rows_at_once(simulation, len(queues) + len(members))),
-        **_of_reduces(simulation, len(tasks)),
+        **_of_reduces(simulation, len(tasks), stops),
         **(flow_arrays.fluid(simulation, len(tasks)) if contention else flow_arrays.no_fluid()),
     )
     _begin(state)
@@ -123,11 +125,22 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
     return state
 
 
+def _with_room(costs: Any, count: int) -> Table[plain.CostEntry]:
+    """Return the table with room for `count` costs of later attempts, which are stragglers or not by chance."""
+    more: Any = records(count, plain.CostEntry)
+    return np.concatenate([costs, more]).view(np.recarray) if count else costs
+
+
 def rooms_of(simulation: Simulation) -> list[tuple[int, int]]:
     """Return for how many maps and reduces at a time each node has room in the loop's arrays."""
     if counts_slots(simulation.master.policy):
         return [(node.spec.map_slots, node.spec.reduce_slots) for node in simulation.nodes]
     return [(ROOM_WITHOUT_SLOTS, ROOM_WITHOUT_SLOTS)] * len(simulation.nodes)
+
+
+def _stops_of(simulation: Simulation, tasks: int) -> int:
+    """Return how many attempts the policy may stop in the loop. Compiled policies stop none."""
+    return 0 if is_compiled(simulation.master.policy) else STOPS + tasks // 8
 
 
 def _rows_at_once(simulation: Simulation, refusing: int) -> int:
@@ -177,20 +190,23 @@ def _of_delay(
     return {"patience": patience, "beside": beside_table(jobs, arrays["near"], arrays["near_task"], nodes)}
 
 
-def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
-    """Return the event queue, and the arrays for announcing map outputs to reduces."""
+def _of_reduces(simulation: Simulation, tasks: int, stops: int) -> Arrays:
+    """Return the event queue, and the arrays for announcing map outputs to reduces.
+
+    Up to `stops` attempts are stopped. Each needs a reply, and may be that of a reduce, which is launched again.
+    """
     nodes, jobs = simulation.nodes, simulation.jobs
     reduces = sum(job.reduces for job in jobs)
     rooms = [reduces for _, reduces in rooms_of(simulation)]
     chains = 3 + min(sum(1 for job in jobs if job.reduces), sum(rooms))
     widest = max(rooms) + 1
-    rings = flow_arrays.replies(simulation, reduces, widest)
+    rings = flow_arrays.replies(simulation, reduces + 2 * stops, widest)
     events = 4 * len(nodes) + tasks + len(rings["replies"]) + 64
     return {
         **rings,
         "event_s": np.zeros(events),
         "event_code": np.zeros(events, np.int64),
-        "boards": records(reduces, plain.BoardEntry),
+        "boards": records(reduces + stops, plain.BoardEntry),
         "bits": np.zeros((chains + 1, len(nodes) // WORD + 1), np.int64),
         "chains": records(chains, plain.ChainEntry),
         "chain_free": np.arange(chains - 1, 1, -1, dtype=np.int32),

@@ -57,7 +57,7 @@ def task_tables(setup: Setup, storage: Storage, jobs: Sequence[JobSpec]) -> Task
     job_table, stages = _jobs(jobs)
     arrays = inputs.arrays()
     arrays |= near_tables(setup.cluster.nodes, job_table, tasks, arrays["host"])
-    return TaskTables(costs.kept, costs.table(), tasks, job_table, stages, arrays)
+    return TaskTables(costs.kept, cost_table(costs.kept), tasks, job_table, stages, arrays)
 
 
 class Costs:
@@ -82,25 +82,24 @@ class Costs:
         self.kept += [times(self.kept[row], factor) for row in rows.tolist()]
         return len(self.kept) - len(rows) + which
 
-    def table(self) -> Table[plain.CostEntry]:
-        """Return all costs as a table with one record per cost."""
-        table, kept = records(len(self.kept), plain.CostEntry), self.kept
-        for column, field in (
-            ("cpu", "cpu_s"),
-            ("sort_cpu", "sort_cpu_s"),
-            ("fetch_cpu", "fetch_cpu_s"),
-            ("fetched_byte_cpu", "fetched_byte_cpu_s"),
-            ("read", "read_bytes"),
-            ("output", "output_bytes"),
-            ("spill", "spill_bytes"),
-            ("peak", "memory_peak_bytes"),
-        ):
-            table[column][: len(kept)] = [getattr(cost, field) for cost in kept]
-        table["duration"][: len(kept)] = [
-            nan if cost.duration_s is None else cost.duration_s for cost in kept
-        ]
-        table["merges"][: len(kept)] = [cost.merges for cost in kept]
-        return table
+
+def cost_table(costs: Sequence[TaskCost]) -> Table[plain.CostEntry]:
+    """Return a table with one record for each cost."""
+    table = records(len(costs), plain.CostEntry)
+    for column, field in (
+        ("cpu", "cpu_s"),
+        ("sort_cpu", "sort_cpu_s"),
+        ("fetch_cpu", "fetch_cpu_s"),
+        ("fetched_byte_cpu", "fetched_byte_cpu_s"),
+        ("read", "read_bytes"),
+        ("output", "output_bytes"),
+        ("spill", "spill_bytes"),
+        ("peak", "memory_peak_bytes"),
+    ):
+        table[column][: len(costs)] = [getattr(cost, field) for cost in costs]
+    table["duration"][: len(costs)] = [nan if cost.duration_s is None else cost.duration_s for cost in costs]
+    table["merges"][: len(costs)] = [cost.merges for cost in costs]
+    return table
 
 
 def _costs(model: CostModel, job: JobSpec, inputs: Inputs) -> CostRuns:

@@ -72,17 +72,6 @@ class Fails(FirstCome):
         raise ValueError("no more")
 
 
-class Kills(FirstCome):
-    """Stops the first attempt that runs at a tick, once."""
-
-    def preempt(self, view: Any) -> list[Kill]:
-        attempts = [attempt for job in view.jobs.values() for attempt in job.attempts.values()]
-        if self.launches <= LAUNCHES or not attempts:
-            return []
-        self.launches = 0
-        return [Kill(attempts[0], "for a test")]
-
-
 class Remembers(FirstCome):
     """Says in its reasons what its hooks were called with, and what it sees when it is asked."""
 
@@ -114,6 +103,29 @@ class Remembers(FirstCome):
         said = sha256(repr((self._heard, seen)).encode()).hexdigest()
         answer = super().decide(view, node, kind)
         return answer and replace(answer, reason=said)
+
+
+class Kills(Remembers):
+    """Stops attempts at random, up to three at each tick."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stopped: set[str] = set()
+
+    def ended(self, view: Any, attempt: Any) -> None:
+        if attempt.attempt not in self._stopped:
+            super().ended(view, attempt)
+            return
+        when = (view.now_s, attempt.end_s)
+        self._heard.append((when, attempt.attempt, attempt.state, attempt.counters, attempt.reason))
+
+    def preempt(self, view: Any) -> list[Kill]:
+        running = (attempt for job in view.jobs.values() for attempt in job.attempts.values())
+        attempts = [attempt for attempt in running if attempt.attempt not in self._stopped]
+        count = min(view.random.randint(0, 3), len(attempts), 60 - len(self._stopped))
+        chosen = view.random.sample(attempts, count)
+        self._stopped.update(attempt.attempt for attempt in chosen)
+        return [Kill(attempt, f"number {len(self._stopped)}") for attempt in chosen]
 
 
 class Differs(FirstCome):
@@ -165,6 +177,39 @@ def test_a_policy_hears_and_sees_the_same(make: Any) -> None:
     assert compare(setup)
 
 
+@pytest.mark.parametrize("seed", [17, pytest.param(6, marks=pytest.mark.long)])
+def test_attempts_that_a_policy_stops_run_again(seed: int) -> None:
+    setup = replace(story(seed, "fifo"), policy=lambda: guarded(Kills, Kills))
+    assert compare(setup)
+    tape = Tape()
+    simulation = Simulation(setup, tape)
+    assert run_compiled.run(simulation) is None
+    attempts: list[Any] = tape.rows["attempt"]
+    assert simulation.statistics.launches == len(attempts) == simulation.statistics.ends
+    stopped = [row.attempt for row in attempts if row.state == "killed"]
+    assert len(stopped) > 20 and {name.rsplit("_", 3)[1] for name in stopped} == {"m", "r"}
+
+
+TAKES_BACK = {"fair": {"fair_share_timeout": "2s", "pools": {"ana": {"min_share": 4, "weight": 3}}}}
+
+
+def test_the_fair_scheduler_takes_slots_back_in_the_loop() -> None:
+    decisions: list[Any] = simulate(story(1, TAKES_BACK)).rows["decision"]
+    assert any(row.answer == "kill" for row in decisions)
+    assert compare(story(1, TAKES_BACK))
+
+
+@pytest.mark.parametrize(("make", "room"), [(story, 3), (contended, 1000)])
+def test_objects_stop_what_the_loop_cannot(monkeypatch: pytest.MonkeyPatch, make: Any, room: int) -> None:
+    """It has room for some stops, and can stop no attempt that contends."""
+    monkeypatch.setattr(tables, "STOPS", room)
+    setup, tape = replace(make(17, "fifo"), policy=lambda: guarded(Kills, Kills)), Tape()
+    simulation = Simulation(setup, tape)
+    assert "stops attempts, such as" in (run_compiled.run(simulation) or "")
+    simulation.run()
+    assert tape.text() == simulate(setup).text()
+
+
 @pytest.mark.parametrize("steps", [1, 3, 50])
 def test_a_short_list_of_events_makes_the_same_rows(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     monkeypatch.setattr(tables, "STEPS", steps)
@@ -174,7 +219,7 @@ def test_a_short_list_of_events_makes_the_same_rows(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     ("policy", "reason"),
-    [(ReadsUsage, "heartbeats report"), (Splits, "parts of tasks"), (Kills, "stops an attempt")],
+    [(ReadsUsage, "heartbeats report"), (Splits, "parts of tasks")],
 )
 def test_objects_repeat_what_the_loop_cannot_do(policy: type[FirstCome], reason: str) -> None:
     known = simulate(setup_of(policy)).text()

@@ -8,14 +8,16 @@ the policy sees the state of that time.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
-from schedbed.cluster.messages import AttemptReport
+from schedbed.cluster.messages import AttemptReport, KillAttempt, Launch
+from schedbed.cluster.virtual.exact.phase_costs import partly
 from schedbed.cluster.virtual.node_model import TaskCost
-from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Node
+from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Node, Task
 from schedbed.scheduler.core.records import NoSink
-from schedbed.scheduler.core.rows import DecisionRow
+from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, attempt_row
+from schedbed.scheduler.core.states import SUCCEEDED
+from schedbed.scheduler.simulate.compiled.arrays import Values
 from schedbed.scheduler.simulate.compiled.asking.questions import (
     ANSWER,
     ANY_MAP,
@@ -31,11 +33,14 @@ from schedbed.scheduler.simulate.compiled.asking.questions import (
     PASSED,
     REPORTED,
     RESTS,
+    STOPPED,
     SUBMITTED,
+    TICKED,
 )
 from schedbed.scheduler.simulate.compiled.covers import counts_slots
 from schedbed.scheduler.simulate.compiled.state import State
 from schedbed.scheduler.simulate.elision import Awaits, resting_of
+from schedbed.scheduler.simulate.loading.task_tables import cost_table
 from schedbed.scheduler.simulate.setup import NotCovered
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.specs import Counters, NodeId, TaskKind
@@ -57,9 +62,11 @@ class AskedPolicy:
 
     `costs` are the different costs of the tasks, by the numbers in `State.tasks`. If the policy or the core
     raises an error, or the policy proposes what the loop cannot do, the loop ends and `trouble` is the error.
+    `tries` has the attempts before the last one of each task whose attempts were stopped, and `repeated` the rows
+    of all attempts of these tasks. `ended` is the number of attempts whose end the core knows.
     """
 
-    def __init__(self, simulation: Simulation, state: State, costs: Sequence[TaskCost]) -> None:
+    def __init__(self, simulation: Simulation, state: State, costs: list[TaskCost]) -> None:
         self.trouble: BaseException | None = None
         self._core, self._specs, self._jobs = simulation.core, simulation.setup.cluster.nodes, simulation.jobs
         self._state, self._costs = state, costs
@@ -71,34 +78,44 @@ class AskedPolicy:
         self._ledger = self._core.ledger
         self._sink = DecisionRows()
         self._ledger.write_decisions_to(self._sink)
-        self._ledger.watch_kills(_refuse_kill)
+        self._plans = simulation.plans if simulation.setup.stragglers.share else None
+        self._cost_numbers: dict[TaskCost, int] = {}
+        self.tries: dict[int, int] = {}
+        self.repeated: list[AttemptRow] = []
+        self._stirred: dict[NodeId, None] = {}
+        self._stops = self.ended = 0
+        self._ledger.watch_kills(self._stir)
         self._nodes: dict[int, Node] = {}
         self._attempts: dict[int, Attempt] = {}  # Live and committing attempts, by the task's number.
         self._first = state.jobs["first"].tolist()
         self._speeds = [spec.core_speed for spec in self._specs]
         tasks: Any = state.tasks
         steps: Any = state.steps
-        asked_rows: Any = state.asked_rows
+        answered: Any = state.answered
         is_started: Any = state.is_started
         self._steps = [memoryview(steps[name]) for name in ("t", "number", "step")]
-        self._count, self._is_started = memoryview(asked_rows), memoryview(is_started)
+        self._count, self._is_started = memoryview(answered), memoryview(is_started)
         self._columns = [memoryview(tasks[name]) for name in _COUNTED]
         self._answer = ANSWER(self._answer_or_give_up)  # Kept, since the loop calls it.
         state.num.asks = ctypes.cast(self._answer, ctypes.c_void_p).value or 0
 
     def take_rows(self) -> list[DecisionRow]:
-        """Return the rows of decisions since the last call."""
+        """Repeat the events since the last question, and return the rows of decisions since the last call."""
+        self._repeat_events()
         rows, self._sink.rows = self._sink.rows, []
         self._state.num.n_decisions = self._count[0] = 0
         return rows
 
     def finish(self) -> None:
         """Repeat the events since the last question. All jobs must then have ended for the core as well."""
+        self._repeat_events()
+        if self.trouble is None and not self._core.all_ended():
+            self.trouble = NotCovered("the core has other jobs than the loop")
+
+    def _repeat_events(self) -> None:
         num = self._state.num
         self._answer_or_give_up(float(self._state.sec.now), int(num.n_steps), NOBODY, LISTENS)
         num.n_steps = 0
-        if self.trouble is None and not self._core.all_ended():
-            self.trouble = NotCovered("the core has other jobs than the loop")
 
     def _answer_or_give_up(self, now_s: float, steps: int, node: int, question: int) -> int:
         """Return the answer to the question, as described in `questions`, or GIVES_UP after any error.
@@ -148,15 +165,71 @@ class AskedPolicy:
         if self._most is not None and max(node.running_maps, node.running_reduces) > self._most:
             raise NotCovered(f"more than {self._most} tasks of a kind run on {node.node}")
         self._count[0] = len(self._sink.rows)
-        task = attempt.task
-        job = task.stage.job
-        number = self._first[job.serial] + task.index
-        if kind is REDUCE:
-            number += job.maps.total
+        number = self._number_of(attempt.task)
         if number < 0 or self._is_started[number]:  # The loop does not check numbers.
-            raise NotCovered(f"{task.task} has another number in the loop")
+            raise NotCovered(f"{attempt.task.task} has another number in the loop")
+        if attempt.task.tries > 1:
+            self._launch_again(number, attempt)
         self._attempts[number] = attempt
         return number
+
+    def _number_of(self, task: Task) -> int:
+        """Return the number of the task in the loop."""
+        job = task.stage.job
+        number = self._first[job.serial] + task.index
+        return number if task.stage.kind is MAP else number + job.maps.total
+
+    # ----------------------------------------------------------------- stops
+
+    def _stir(self, node: NodeId) -> None:
+        """Note that the core has an order for the node to stop an attempt."""
+        self._stirred[node] = None
+
+    def _pass_stops(self) -> None:
+        """Pass the orders to stop attempts on to the loop. Raises NotCovered if the loop cannot do it."""
+        state, num = self._state, self._state.num
+        for name in self._stirred:
+            node = self._ledger.nodes[name]
+            for order in node.outbox:
+                if isinstance(order, KillAttempt):
+                    if num.is_fluid or self._stops == len(state.attempt_rows) - len(state.tasks):
+                        raise NotCovered(f"the policy stops attempts, such as {order.attempt}")
+                    self._stops += 1
+                    state.stops[self._count[1]] = self._number_of(node.attempts[order.attempt].task)
+                    self._count[1] += 1
+            node.outbox = []
+        self._stirred.clear()
+
+    def _launch_again(self, number: int, attempt: Attempt) -> None:
+        """Set the cost of a task whose attempts so far were stopped: each attempt may be a straggler or not."""
+        task = attempt.task
+        self.tries[number] = task.tries - 1
+        if self._plans is None:
+            return
+        order = Launch(attempt.attempt, task.stage.job.job, task.stage.kind, task.index, task.part)
+        plan = self._plans.of(order, 0.0, attempt.node.spec.core_speed)
+        assert plan is not None
+        place = self._cost_numbers.setdefault(plan.cost, len(self._costs))
+        if place == len(self._costs):
+            self._costs.append(plan.cost)
+            self._state.costs[place : place + 1] = cast("Values", cost_table([plan.cost]))
+        self._state.tasks["cost"][number] = place
+
+    def _stopped(self, number: int, attempt: Attempt) -> AttemptReport:
+        """Return what a node reports about an attempt that it has stopped."""
+        run = self._state.tasks[number]
+        done, end_s = 0.0, float(run.end)
+        if run.work:
+            done = min(1.0, max(0.0, 1.0 - (run.work - max(0.0, end_s - run.since)) / run.work))
+        counters = partly(None if run.waits else self._counters(number, attempt), float(done), 0)
+        return AttemptReport(attempt.attempt, "killed", min(float(run.start), end_s), end_s, "", counters)
+
+    def _note_end(self, attempt: Attempt) -> None:
+        """Count an attempt that has ended. If its task has several attempts, keep its row."""
+        if attempt.task.tries > 1 or attempt.state is not SUCCEEDED:
+            self._state.attempt_rows[self.ended] = -1 - len(self.repeated)
+            self.repeated.append(attempt_row(attempt))
+        self.ended += 1
 
     # ---------------------------------------------------------------- events
 
@@ -172,8 +245,16 @@ class AskedPolicy:
                 ledger.reported(attempt, self._report(number, attempt))
                 if attempt.task.stage.shuffled:
                     del attempts[number]
+                    self._note_end(attempt)
             elif step == COMMITTED:
-                core.committed(now_s, attempts.pop(number).attempt)
+                attempt = attempts.pop(number)
+                core.committed(now_s, attempt.attempt)
+                self._note_end(attempt)
+            elif step == STOPPED:
+                attempt = attempts.pop(number)
+                ledger.now_s = now_s
+                ledger.reported(attempt, self._stopped(number, attempt))
+                self._note_end(attempt)
             elif step == SUBMITTED:
                 core.submit(now_s, self._jobs[number])
             elif step == JOINED:
@@ -187,17 +268,23 @@ class AskedPolicy:
                 ledger.now_s = now_s
                 self._awaits.pass_heartbeat(ledger, self._nodes[number])
             else:
+                assert step == TICKED
                 core.recovered(now_s)  # As if all nodes had sent a heartbeat.
                 core.tick(now_s)
+                self._pass_stops()
         core.take_effects()  # The loop carries out its own.
 
     def _report(self, number: int, attempt: Attempt) -> AttemptReport:
-        """Return what a node reports about the ended attempt of the task with this number."""
-        starts, ends, costs, local, remote, spill, shuffle, fetch_cpu, shuffle_ends, sort_ends, nodes = (
-            self._columns
-        )
+        """Return what a node reports about the succeeded attempt of the task with this number."""
+        start_s, end_s = self._columns[0][number], self._columns[1][number]
+        counters = self._counters(number, attempt)
+        return AttemptReport(attempt.attempt, "succeeded", start_s, end_s, "", counters)
+
+    def _counters(self, number: int, attempt: Attempt) -> Counters:
+        """Return the counters of the attempt of the task with this number, if it did all of its work."""
+        costs, local, remote, spill, shuffle, fetch_cpu, shuffle_ends, sort_ends, nodes = self._columns[2:]
         cost, is_map = self._costs[costs[number]], attempt.task.stage.kind is MAP
-        counters = Counters(
+        return Counters(
             (cost.cpu_s + cost.sort_cpu_s + fetch_cpu[number]) * self._speeds[nodes[number]],
             local[number],
             remote[number],
@@ -210,18 +297,12 @@ class AskedPolicy:
             cost.records_out,
             cost.memory_peak_bytes,
         )
-        return AttemptReport(attempt.attempt, "succeeded", starts[number], ends[number], "", counters)
 
 
 _COUNTED = (
     *("start", "end", "cost", "local_bytes", "remote_bytes", "spill_bytes", "shuffle_bytes"),
     *("fetch_cpu", "shuffle_end", "sort_end", "node"),
 )
-
-
-def _refuse_kill(node: NodeId) -> None:
-    """Raise NotCovered, since the loop cannot stop attempts."""
-    raise NotCovered(f"the policy stops an attempt on {node}")
 
 
 def _ignore(*_: object) -> None:

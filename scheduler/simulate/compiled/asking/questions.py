@@ -32,10 +32,10 @@ NOTHING, GIVES_UP = -1, -2
 NOBODY = -1
 """The number of the node in a question that is not about a node."""
 
-JOINED, SUBMITTED, REPORTED, COMMITTED, TICKED, HEARTBEAT, PASSED = range(7)
-"""The events, with what the number of an event stands for. A node joined (node). A job was submitted (job). The end
-of an attempt was reported, and the attempt's output was committed (task). The JobTracker did periodic work (0). A
-node sent a heartbeat, and a heartbeat was skipped (node)."""
+JOINED, SUBMITTED, REPORTED, STOPPED, COMMITTED, TICKED, HEARTBEAT, PASSED = range(8)
+"""The events, with what the number of an event stands for. A node joined (node). A job was submitted (job). An
+attempt was reported as ended, or as stopped, and an attempt's output was committed (task). The JobTracker did
+periodic work (0). A node sent a heartbeat, and a heartbeat was skipped (node)."""
 
 
 def _call_in_python(address: int, now_s: float, steps: int, node: int, question: int) -> int:
@@ -69,7 +69,7 @@ def ask(state: State, node: int, question: int) -> int:
     num = state.num
     answer = _call(num.asks, state.sec.now, num.n_steps, node, question)
     num.n_steps = 0
-    num.n_decisions = state.asked_rows[0]
+    num.n_decisions = state.answered[0]
     if answer == GIVES_UP:
         num.gave_up = 1
     return answer

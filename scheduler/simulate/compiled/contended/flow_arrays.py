@@ -204,13 +204,13 @@ def begin(simulation: Simulation, state: State) -> None:
         entry.map_memory, entry.reduce_memory = job.map_demand.memory_bytes, job.reduce_demand.memory_bytes
 
 
-def replies(simulation: Simulation, reduces: int, widest: int) -> Arrays:
-    """Return two ring buffers: for heartbeat replies that announce map outputs, and for their announcements.
+def replies(simulation: Simulation, most: int, widest: int) -> Arrays:
+    """Return two ring buffers: for heartbeat replies that announce map outputs or stop attempts, and for their items.
 
-    `reduces` is the number of reduces of all jobs, which is the most replies that a simulation without
-    contention needs. `widest` is larger than the number of announcements in any reply.
+    `most` is the most replies and items that a simulation without contention needs. `widest` is larger than the
+    number of announcements in any reply.
     """
-    count = 4 * len(simulation.nodes) + MORE_REPLIES if simulation.setup.contention else reduces + 1
+    count = 4 * len(simulation.nodes) + MORE_REPLIES if simulation.setup.contention else most + 1
     return {
         "replies": records(count, plain.ReplyEntry),
         "reply_items": records(count + widest, plain.NewsEntry),
