@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -128,7 +128,7 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
 def _with_room(costs: Any, count: int) -> Table[plain.CostEntry]:
     """Return the table with room for `count` costs of later attempts, which are stragglers or not by chance."""
     more: Any = records(count, plain.CostEntry)
-    return np.concatenate([costs, more]).view(np.recarray) if count else costs
+    return cast("Any", np.concatenate([costs, more]).view(np.recarray)) if count else costs
 
 
 def rooms_of(simulation: Simulation) -> list[tuple[int, int]]:
