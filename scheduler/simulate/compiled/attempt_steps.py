@@ -126,6 +126,8 @@ def source_of(state: State, task: int, node: int) -> int:
         else:
             far += 1
     index = task - state.jobs[run.job].first
+    if task >= state.num.tasks:
+        index = state.parts[task - state.num.tasks].index
     turn = index % (beside if beside else far)
     for at in range(run.holders_at, run.holders_end):
         other = state.holder[at]
@@ -185,7 +187,12 @@ def _start_reduce(state: State, task: int, node: int, now_s: float) -> None:
         for other in range(job.first, job.first + job.maps):
             if state.tasks[other].node == node:
                 here += 1
-        away = 1 - here / max(1, job.maps)
+        part = job.parts
+        while part >= 0:
+            if state.tasks[part].node == node:
+                here += 1
+            part = state.parts[part - state.num.tasks].next
+        away = 1 - here / max(1, state.stages[2 * run.job].total)
         shuffle_s = cost.read * max((1 - away) / entry.disk, away / entry.network)
         sort_s = max(cost.sort_cpu, 2 * cost.spill / entry.disk)
         output_s = max(_write_seconds(state, node, cost.output), _send_seconds(state, node, cost.output))

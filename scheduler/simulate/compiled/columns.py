@@ -31,7 +31,7 @@ class Labels:
     reasons of decisions.
 
     `waits_s` contains the two waiting times of delay scheduling, and `queues` the texts about queues, if any.
-    `repeated` are the rows of attempts that were stopped, and of later attempts of their tasks.
+    `repeated` are the rows of all attempts of tasks with several attempts, and of parts of tasks.
     """
 
     def __init__(
@@ -282,8 +282,9 @@ def job_rows(state: State, jobs: Sequence[JobSpec], numbers: Values, lengths: Va
     entries = state.jobs[numbers]
     until = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
     read = until[entries["first"] + entries["maps"]] - until[entries["first"]]
-    columns = (entries["started"], entries["start"], entries["finish"], read, entries["output_bytes"])
-    for number, started, start, finish, input_bytes, output_bytes in zip(
+    maps = state.stages["total"][2 * numbers]
+    columns = (entries["started"], entries["start"], entries["finish"], maps, read, entries["output_bytes"])
+    for number, started, start, finish, maps, input_bytes, output_bytes in zip(
         numbers.tolist(), *(column.tolist() for column in columns), strict=True
     ):
         spec = jobs[number]
@@ -297,7 +298,7 @@ def job_rows(state: State, jobs: Sequence[JobSpec], numbers: Values, lengths: Va
             start if started else None,
             finish,
             spec.deadline_s,
-            spec.maps,
+            maps,
             spec.reduces,
             input_bytes,
             output_bytes,

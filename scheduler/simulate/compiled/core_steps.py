@@ -1,13 +1,13 @@
-"""The scheduler core's handling of jobs, attempts and heartbeats (compiled).
+"""The scheduler core's handling of attempts and heartbeats (compiled).
 
-Mirrors the modules `ledger` and `job_lifecycle` of `scheduler.core`. Unlike in these modules, no attempt fails.
+Mirrors the modules `ledger` and `core` of `scheduler.core`. Unlike in these modules, no attempt fails.
 """
 
 from __future__ import annotations
 
 from math import inf
 
-from schedbed.scheduler.simulate.compiled import attempt_steps, reduce_feeds, timer_chains
+from schedbed.scheduler.simulate.compiled import attempt_steps, job_steps, reduce_feeds, timer_chains
 from schedbed.scheduler.simulate.compiled.asking.questions import (
     ANY_MAP,
     ANY_REDUCE,
@@ -19,7 +19,6 @@ from schedbed.scheduler.simulate.compiled.asking.questions import (
     PASSED,
     REPORTED,
     STOPPED,
-    SUBMITTED,
     ask,
     tell,
     tell_at,
@@ -27,99 +26,13 @@ from schedbed.scheduler.simulate.compiled.asking.questions import (
 from schedbed.scheduler.simulate.compiled.contended import contended
 from schedbed.scheduler.simulate.compiled.heaps import push_event, ring_after, want
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
-from schedbed.scheduler.simulate.compiled.offers import job_orders, map_picks, queue_orders, slot_answers
+from schedbed.scheduler.simulate.compiled.offers import job_orders, map_picks, slot_answers
 from schedbed.scheduler.simulate.compiled.state import (
     COMMIT_EVENT,
-    DUE_EVENT,
     IN_PLACE,
-    JOB_OVER,
     REPLY_EVENT,
     State,
 )
-
-
-@twin_of("schedbed.scheduler.core.core_tables:CoreTables._changed")
-@compiled
-def stage_changed(state: State, stage: int) -> None:
-    """Record whether a stage (the maps or the reduces of a job) has tasks that may start now.
-
-    The stage is also marked, so that the policy's order of jobs is updated before the next decision. Mirrors
-    `CoreTables._changed`.
-    """
-    entry = state.stages[stage]
-    ready = entry.unstarted > 0 and entry.open > 0
-    if ready != (entry.ready > 0):
-        entry.ready = 1 if ready else 0
-        state.num.ready[stage & 1] += 1 if ready else -1
-    job_orders.touch(state, stage)
-
-
-@twin_of("schedbed.scheduler.core.job_lifecycle:JobTables._open_reduces")
-@compiled
-def open_reduces(state: State, job: int) -> None:
-    """Let the job's reduces start if enough of its maps are done. Mirrors `JobTables._open_reduces`."""
-    reduces, maps = state.stages[2 * job + 1], state.stages[2 * job]
-    if reduces.total > 0:
-        opened = maps.done >= state.sec.slowstart * maps.total
-        if opened != (reduces.open > 0):
-            reduces.open = 1 if opened else 0
-            stage_changed(state, 2 * job + 1)
-
-
-@twin_of(
-    "schedbed.scheduler.core.job_lifecycle:JobTables._end_if_done",
-    "schedbed.scheduler.core.job_lifecycle:JobTables.end_job",
-)
-@compiled
-def end_if_done(state: State, job: int) -> None:
-    """End the job if all its reduces are done or, for a job without reduces, all its maps.
-
-    Mirrors `JobTables._end_if_done` with `end_job`.
-    """
-    last = 2 * job + 1 if state.jobs[job].reduces > 0 else 2 * job
-    if state.stages[last].done < state.stages[last].total:
-        return
-    state.jobs[job].ended = 1
-    state.jobs[job].finish = state.sec.now
-    state.num.active_jobs -= 1
-    stage_changed(state, 2 * job)
-    stage_changed(state, 2 * job + 1)
-    state.job_rows[state.num.n_jobs] = job
-    state.num.n_jobs += 1
-    if state.num.is_capacity:
-        queue_orders.finished(state, job)
-    if state.jobs[job].wrote:
-        attempt_steps.note_file(state, state.sec.now, job, JOB_OVER)
-
-
-@twin_of(
-    "schedbed.scheduler.simulate.simulation:Simulation.submit_due",
-    "schedbed.scheduler.core.job_lifecycle:JobTables.add_job",
-)
-@compiled
-def submit_due(state: State, now_s: float) -> None:
-    """Submit the jobs whose submission time is `now_s` or earlier, and schedule the next submission.
-
-    Mirrors `Simulation.submit_due` with `JobTables.add_job`.
-    """
-    num = state.num
-    while num.next_job < num.jobs and state.jobs[num.next_job].submit <= now_s:
-        job = num.next_job
-        num.next_job += 1
-        num.active_jobs += 1
-        tell(state, SUBMITTED, job)
-        for stage in (2 * job, 2 * job + 1):
-            state.stages[stage].unstarted = state.stages[stage].total
-        if num.is_capacity:
-            queue_orders.submitted(state, job)
-        open_reduces(state, job)
-        stage_changed(state, 2 * job)
-        stage_changed(state, 2 * job + 1)
-        end_if_done(state, job)
-    state.sec.due = inf
-    if num.next_job < num.jobs:
-        state.sec.due = state.jobs[num.next_job].submit
-        push_event(state, max(state.sec.due, now_s), DUE_EVENT, 0)
 
 
 @compiled
@@ -151,7 +64,7 @@ def reported(state: State, task: int, node: int, now_s: float) -> None:
             state.outputs[state.jobs[job].first + state.stages[2 * job].done] = task
         state.stages[2 * job].done += 1
         _record(state, task)
-        open_reduces(state, job)
+        job_steps.open_reduces(state, job)
     else:
         state.commits[state.num.commits] = task
         push_event(state, now_s + state.sec.committed, COMMIT_EVENT, state.num.commits)
@@ -191,7 +104,7 @@ def _stopped(state: State, task: int, node: int) -> None:
     state.is_started[task] = 0
     stage = 2 * state.tasks[task].job + (0 if state.tasks[task].is_map else 1)
     state.stages[stage].unstarted += 1
-    stage_changed(state, stage)
+    job_steps.stage_changed(state, stage)
 
 
 @compiled
@@ -235,8 +148,8 @@ def committed(state: State, task: int) -> None:
     state.stages[stage].done += 1
     state.jobs[job].output_bytes += state.costs[state.tasks[task].cost].output
     _record(state, task)
-    stage_changed(state, stage)
-    end_if_done(state, job)
+    job_steps.stage_changed(state, stage)
+    job_steps.end_if_done(state, job)
 
 
 # ---------------------------------------------------------------------- offers
@@ -269,7 +182,7 @@ def _launch(state: State, task: int, node: int, kind: int) -> None:
     stage = state.stages[2 * job + kind]
     stage.unstarted -= 1
     job_orders.add_running(state, job, kind, 1)
-    stage_changed(state, 2 * job + kind)
+    job_steps.stage_changed(state, 2 * job + kind)
     state.launched[state.num.launched] = task
     state.num.launched += 1
 
@@ -301,6 +214,7 @@ def _offer(state: State, node: int, kind: int) -> None:
             if task < 0:
                 return
             _launch(state, task, node, kind)
+            job_steps.open_reduces(state, state.tasks[task].job)  # It may have been split.
             continue
         job_orders.settle(state)
         task, reason, value = slot_answers.decide(state, node, kind)
@@ -414,7 +328,7 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
     num, entry = state.num, state.nodes[node]
     running, finished = entry.running, entry.finished
     if state.sec.due <= now_s:
-        submit_due(state, now_s)
+        job_steps.submit_due(state, now_s)
     if state.sec.passing < now_s:
         if num.hears_heartbeats:
             tell_at(state, state.sec.passing, PASSED, node)

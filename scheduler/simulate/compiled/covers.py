@@ -134,11 +134,16 @@ def _why_not_asked(policy: Policy, *, contention: bool) -> str | None:
     """
     if not is_quiet(policy):
         return "the policy may act on each heartbeat"
-    if any(says(axis, "splits") for axis in getattr(policy, "axes", ())):
-        return "the policy splits tasks"
+    if contention and splits(policy):
+        return "the policy splits tasks, and attempts contend"
     if contention and not counts_slots(policy):
         return "the policy does not count slots, and attempts contend"
     return None
+
+
+def splits(policy: Policy) -> bool:
+    """Return whether an axis of the policy declares that it splits tasks."""
+    return any(says(axis, "splits") for axis in getattr(policy, "axes", ()))
 
 
 def counts_slots(policy: Policy) -> bool:

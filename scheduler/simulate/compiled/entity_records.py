@@ -69,6 +69,7 @@ class JobEntry(Record):
     racks_at: i8
     racks_end: i8
     chain: i4  # Chain of the nodes that run its reduces; -1 if none do.
+    parts: i4  # Number of the last second part of a split map; -1 if there is none.
     room: f8  # Memory of a reduce for fetched data, in bytes.
     map_memory: i8  # Memory that each map declares, in bytes.
     reduce_memory: i8
@@ -109,7 +110,7 @@ class StageEntry(Record):
 
 
 class TaskEntry(Record):
-    """A task and its only attempt. The first fields, up to `locality`, are those that heartbeats read."""
+    """A task and its last attempt. The first fields, up to `locality`, are those that heartbeats read."""
 
     job: i4
     cost: i4
@@ -134,6 +135,13 @@ class TaskEntry(Record):
     shuffle_end: f8
     sort_end: f8
     fetch_cpu: f8
+
+
+class PartEntry(Record):
+    """The second part of a map that a policy has split. The first part keeps the record of the whole map."""
+
+    index: i4  # Index of the part among the maps of its job.
+    next: i4  # Number of an earlier such part of the job; -1 if there is none.
 
 
 class CostEntry(Record):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from schedbed.scheduler.simulate.compiled import attempt_steps, core_steps, timer_chains
+from schedbed.scheduler.simulate.compiled import attempt_steps, core_steps, job_steps, timer_chains
 from schedbed.scheduler.simulate.compiled.asking.questions import JOINED, TICKED, tell
 from schedbed.scheduler.simulate.compiled.contended import contended
 from schedbed.scheduler.simulate.compiled.contended.works import write
@@ -65,7 +65,7 @@ def _on_tick(state: State, now_s: float) -> None:
     if state.num.acts_on_ticks:
         _want_tick(state, now_s, False)
     if state.sec.due <= now_s:
-        core_steps.submit_due(state, now_s)
+        job_steps.submit_due(state, now_s)
     tell(state, TICKED, 0)
     if state.num.acts_on_ticks:
         core_steps.hear_stops(state, now_s)

@@ -84,7 +84,7 @@ class _CompiledRun:
         self._splits = columns.splits_of(simulation.jobs)
         self._slack = len(state.decision_rows) - ROWS
         self._attempts = self._jobs = 0
-        self._shares_attempts = are_shared(simulation.noted.target, len(state.tasks))
+        self._shares_attempts = are_shared(simulation.noted.target, int(state.num.tasks))
         self._plans: dict[int, AttemptPlan] = {}
 
     def run(self, on_progress: OnProgress | None) -> None:

@@ -56,6 +56,7 @@ class Numbers(Record):
     boards: i8
     next_job: i8
     jobs: i8
+    tasks: i8  # Tasks of all jobs. In `State.tasks`, later parts of split maps follow.
     active_jobs: i8
     live: i8  # Running attempts.
     ready: Pair  # Jobs with a map, or a reduce, ready to start.
@@ -167,6 +168,7 @@ class State(NamedTuple):
     stages: Table[plain.StageEntry]
     tasks: Table[plain.TaskEntry]
     is_started: Ints  # By task, 1 if it was launched; not in `tasks`, so that it fits into the CPU's cache.
+    parts: Table[plain.PartEntry]  # By the number of a later part of a split map, minus that of tasks.
     costs: Table[plain.CostEntry]
     pools: Table[plain.PoolEntry]
     pool_stages: Table[plain.PoolStageEntry]

@@ -15,13 +15,15 @@ from schedbed.scheduler.simulate.compiled import entity_records as plain
 from schedbed.scheduler.simulate.compiled.arrays import (
     Arrays,
     Ints,
+    R,
     Table,
+    Values,
     record,
     record_grid,
     records,
 )
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays
-from schedbed.scheduler.simulate.compiled.covers import compiled_axis, counts_slots, is_compiled
+from schedbed.scheduler.simulate.compiled.covers import compiled_axis, counts_slots, is_compiled, splits
 from schedbed.scheduler.simulate.compiled.heaps import WORD
 from schedbed.scheduler.simulate.compiled.input_tables import beside_table, racks_of_nodes
 from schedbed.scheduler.simulate.compiled.queue_tables import queue_tables, queues_of
@@ -56,7 +58,8 @@ FILES = 1 << 14
 STEPS = 1 << 12
 """Number of events after which a policy in Python is told of them, even if it is not asked."""
 STOPS = 1 << 10
-"""Number of attempts that a policy in Python may stop in the loop, besides one for every eight tasks."""
+"""Number of attempts that a policy in Python may stop in the loop, besides one for every eight tasks. As many maps
+may be split by a policy that does not declare it."""
 ROOM_WITHOUT_SLOTS = 48
 """Number of maps, and of reduces, that a node may run under a policy that does not count slots."""
 
@@ -82,15 +85,17 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
     queues, members = queue_tables(simulation.master.policy, jobs, job_table)
     node_table, order = _nodes(simulation)
     arrays = arrays | _of_delay(simulation, job_table, node_table, arrays)
-    slots, stops = sum(map(sum, rooms_of(simulation))), _stops_of(simulation, len(tasks))
+    slots, (stops, parts) = sum(map(sum, rooms_of(simulation))), _surprises(simulation, len(tasks))
+    count = len(tasks) + parts
     state = State(
         sec=record(Seconds),
         num=record(Numbers),
         nodes=node_table,
         jobs=job_table,
         stages=made.stages,
-        tasks=tasks,
-        costs=_with_room(made.cost_table, stops if simulation.setup.stragglers.share else 0),
+        tasks=_with_room(tasks, parts),
+        parts=records(parts, plain.PartEntry),
+        costs=_with_room(made.cost_table, 2 * parts + (stops if simulation.setup.stragglers.share else 0)),
         pools=pools,
         pool_stages=records(2 * len(pools), plain.PoolStageEntry),
         pool_jobs=pool_jobs,
@@ -105,8 +110,8 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
         commits=np.zeros(len(tasks), np.int32),
         ring_s=np.array([nodes[index].base_s % simulation.interval_s for index in order]),
         ring_node=_array(order),
-        is_started=np.zeros(len(tasks), np.int8),
-        attempt_rows=np.zeros(len(tasks) + stops, np.int32),
+        is_started=np.zeros(count, np.int8),
+        attempt_rows=np.zeros(count + stops, np.int32),
         job_rows=np.zeros(len(job_table), np.int32),
         file_rows=records(FILES + slots + len(nodes), plain.FileEntry),
         steps=records(0 if is_compiled(simulation.master.policy) else STEPS, plain.StepEntry),
@@ -125,10 +130,13 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
     return state
 
 
-def _with_room(costs: Any, count: int) -> Table[plain.CostEntry]:
-    """Return the table with room for `count` costs of later attempts, which are stragglers or not by chance."""
-    more: Any = records(count, plain.CostEntry)
-    return cast("Any", np.concatenate([costs, more]).view(np.recarray)) if count else costs
+def _with_room(table: Table[R], count: int) -> Table[R]:
+    """Return the table with `count` more records."""
+    if not count:
+        return table
+    values = cast("Values", table)
+    longer: Any = np.concatenate([values, np.zeros(count, values.dtype)]).view(np.recarray)
+    return longer
 
 
 def rooms_of(simulation: Simulation) -> list[tuple[int, int]]:
@@ -138,9 +146,18 @@ def rooms_of(simulation: Simulation) -> list[tuple[int, int]]:
     return [(ROOM_WITHOUT_SLOTS, ROOM_WITHOUT_SLOTS)] * len(simulation.nodes)
 
 
-def _stops_of(simulation: Simulation, tasks: int) -> int:
-    """Return how many attempts the policy may stop in the loop. Compiled policies stop none."""
-    return 0 if is_compiled(simulation.master.policy) else STOPS + tasks // 8
+def _surprises(simulation: Simulation, tasks: int) -> tuple[int, int]:
+    """Return how many attempts the policy may stop in the loop, and how many maps it may split.
+
+    Compiled policies do neither.
+    """
+    policy = simulation.master.policy
+    few = STOPS + tasks // 8
+    if is_compiled(policy):
+        return 0, 0
+    if splits(policy):
+        return few, tasks
+    return few, 0 if hasattr(policy, "axes") else few
 
 
 def _rows_at_once(simulation: Simulation, refusing: int) -> int:
@@ -307,7 +324,7 @@ def _fill_numbers(simulation: Simulation, state: State) -> None:
     num.writes_heartbeats = simulation.setup.heartbeat_rows
     num.writes_skips = simulation.setup.skip_rows
     num.replication = simulation.setup.cluster.blocks.replication
-    num.jobs = len(simulation.jobs)
+    num.jobs, num.tasks = len(simulation.jobs), len(state.tasks) - len(state.parts)
     num.chains = len(state.chain_free)
     sec.due = simulation.jobs[0].submit_s if simulation.jobs else inf
     entries = [(timing.begin_s, JOIN_EVENT << SHIFT | node.index) for node in simulation.nodes]

@@ -153,7 +153,7 @@ def _jobs(jobs: Sequence[JobSpec]) -> tuple[Table[plain.JobEntry], Table[plain.S
     part["priority"] = ranks = [job.priority.rank for job in jobs]
     part["submit"] = [job.submit_s for job in jobs]
     part["weight"] = [PRIORITY_WEIGHTS[rank] for rank in ranks]
-    table["chain"] = -1
+    table["chain"] = table["parts"] = -1
     stages["total"][0::2], stages["total"][1::2] = table["maps"], table["reduces"]
     stages["open"][0::2] = 1
     stages["place"] = -1

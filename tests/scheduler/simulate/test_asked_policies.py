@@ -65,6 +65,17 @@ class Splits(FirstCome):
         return Proposal(task, reason) if whole is None else Proposal(whole, reason, split=0.5)
 
 
+class Copies(FirstCome):
+    """Starts a copy of a task that runs on another node."""
+
+    def surprise(self, view: Any, node: Any, task: Any, reason: str) -> Proposal | None:
+        running = (attempt for job in view.jobs.values() for attempt in job.attempts.values())
+        for attempt in running:
+            if attempt.node.node != node.node and attempt.task.kind is task.kind:
+                return Proposal(attempt.task, reason, speculative=True)
+        return Proposal(task, reason)
+
+
 class Fails(FirstCome):
     """Raises an error."""
 
@@ -126,6 +137,17 @@ class Kills(Remembers):
         chosen = view.random.sample(attempts, count)
         self._stopped.update(attempt.attempt for attempt in chosen)
         return [Kill(attempt, f"number {len(self._stopped)}") for attempt in chosen]
+
+
+class KillsAndSplits(Kills):
+    """Also splits maps at random, each into two parts of any size."""
+
+    def decide(self, view: Any, node: Any, kind: TaskKind) -> Proposal | None:
+        answer = super().decide(view, node, kind)
+        if answer is None or kind is TaskKind.REDUCE or view.random.random() < 0.5:
+            return answer
+        whole: Any = answer.task.job.whole_map(node.rack)
+        return answer if whole is None else replace(answer, task=whole, split=view.random.uniform(0.1, 0.9))
 
 
 class Differs(FirstCome):
@@ -199,6 +221,14 @@ def test_the_fair_scheduler_takes_slots_back_in_the_loop() -> None:
     assert compare(story(1, TAKES_BACK))
 
 
+@pytest.mark.parametrize("seed", [0, pytest.param(5, marks=pytest.mark.long)])
+def test_maps_that_a_policy_splits_run_in_parts(seed: int) -> None:
+    setup = replace(story(seed, "fifo"), policy=lambda: guarded(KillsAndSplits, KillsAndSplits))
+    rows: Any = simulate(setup).rows
+    assert sum(row.split_of != "" and row.state == "killed" for row in rows["attempt"]) > 5
+    assert compare(setup)
+
+
 @pytest.mark.parametrize(("make", "room"), [(story, 3), (contended, 1000)])
 def test_objects_stop_what_the_loop_cannot(monkeypatch: pytest.MonkeyPatch, make: Any, room: int) -> None:
     """It has room for some stops, and can stop no attempt that contends."""
@@ -219,9 +249,12 @@ def test_a_short_list_of_events_makes_the_same_rows(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     ("policy", "reason"),
-    [(ReadsUsage, "heartbeats report"), (Splits, "parts of tasks")],
+    [(ReadsUsage, "heartbeats report"), (Copies, "a copy"), (Splits, "parts of tasks")],
 )
-def test_objects_repeat_what_the_loop_cannot_do(policy: type[FirstCome], reason: str) -> None:
+def test_objects_repeat_what_the_loop_cannot_do(
+    monkeypatch: pytest.MonkeyPatch, policy: type[FirstCome], reason: str
+) -> None:
+    monkeypatch.setattr(tables, "STOPS", 0)  # Then the room for parts of tasks is used up.
     known = simulate(setup_of(policy)).text()
     simulation, tape, why = begin(policy)
     assert reason in why
@@ -283,8 +316,9 @@ def test_nodes_with_more_tasks_than_there_is_room_for_are_left_to_the_objects(
 
 @pytest.mark.parametrize(
     ("policy", "why"),
-    [("lsap", "each heartbeat"), ("csla", "each heartbeat"), ("dtss", "splits tasks"), ("ras", None)],
+    [("lsap", "each heartbeat"), ("csla", "each heartbeat"), ("dtss", None), ("ras", None)],
 )
 def test_what_a_policy_may_do_is_known_before(policy: str, why: str | None) -> None:
     found = why_not_policy(build_policy(policy), contention=False)
     assert found is None if why is None else why in (found or "")
+    assert (why_not_policy(build_policy("dtss"), contention=True) or "").startswith("the policy splits tasks")

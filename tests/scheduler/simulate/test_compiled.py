@@ -75,6 +75,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "policies"
 ASKED = (
     "hod",
     "dp",
+    "dtss",
     "lsps",
     "coshh",
     "pd",

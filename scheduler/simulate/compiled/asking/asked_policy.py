@@ -62,8 +62,9 @@ class AskedPolicy:
 
     `costs` are the different costs of the tasks, by the numbers in `State.tasks`. If the policy or the core
     raises an error, or the policy proposes what the loop cannot do, the loop ends and `trouble` is the error.
-    `tries` has the attempts before the last one of each task whose attempts were stopped, and `repeated` the rows
-    of all attempts of these tasks. `ended` is the number of attempts whose end the core knows.
+    `tries` has the attempts before the last one of each task whose attempts were stopped. `repeated` are the rows
+    of all attempts of these tasks, and of parts of split maps. `ended` is the number of attempts whose end the core
+    knows.
     """
 
     def __init__(self, simulation: Simulation, state: State, costs: list[TaskCost]) -> None:
@@ -78,7 +79,7 @@ class AskedPolicy:
         self._ledger = self._core.ledger
         self._sink = DecisionRows()
         self._ledger.write_decisions_to(self._sink)
-        self._plans = simulation.plans if simulation.setup.stragglers.share else None
+        self._plans, self._draws = simulation.plans, simulation.setup.stragglers.share > 0
         self._cost_numbers: dict[TaskCost, int] = {}
         self.tries: dict[int, int] = {}
         self.repeated: list[AttemptRow] = []
@@ -87,7 +88,8 @@ class AskedPolicy:
         self._ledger.watch_kills(self._stir)
         self._nodes: dict[int, Node] = {}
         self._attempts: dict[int, Attempt] = {}  # Live and committing attempts, by the task's number.
-        self._first = state.jobs["first"].tolist()
+        self._first, self._maps = state.jobs["first"].tolist(), state.jobs["maps"].tolist()
+        self._parts: dict[str, int] = {}  # The numbers of second parts, by the id of the task.
         self._speeds = [spec.core_speed for spec in self._specs]
         tasks: Any = state.tasks
         steps: Any = state.steps
@@ -148,7 +150,7 @@ class AskedPolicy:
         return self._turn != before
 
     def _ask(self, now_s: float, node: Node, kind: TaskKind) -> int:
-        """Ask the policy as `Core` does, and launch the proposed task. Raises NotCovered for parts and copies."""
+        """Ask the policy as `Core` does, and launch the proposed task. Raises NotCovered for a copy."""
         ledger = self._ledger
         ledger.now_s = now_s
         if node.outbox:
@@ -159,8 +161,8 @@ class AskedPolicy:
         if proposal is None:
             self._count[0] = len(self._sink.rows)
             return NOTHING
-        if proposal.split is not None or proposal.speculative:
-            raise NotCovered("the policy proposes parts of tasks or copies")
+        if proposal.speculative:
+            raise NotCovered("the policy proposes a copy of a task")
         attempt = ledger.launch(node, kind, proposal)
         if self._most is not None and max(node.running_maps, node.running_reduces) > self._most:
             raise NotCovered(f"more than {self._most} tasks of a kind run on {node.node}")
@@ -168,18 +170,38 @@ class AskedPolicy:
         number = self._number_of(attempt.task)
         if number < 0 or self._is_started[number]:  # The loop does not check numbers.
             raise NotCovered(f"{attempt.task.task} has another number in the loop")
-        if attempt.task.tries > 1:
-            self._launch_again(number, attempt)
+        if proposal.split is not None:
+            self._add_part(number, attempt.task)
+        if attempt.task.tries > 1 or attempt.task.part is not None:
+            self._set_cost(number, attempt)
         self._attempts[number] = attempt
         return number
 
     def _number_of(self, task: Task) -> int:
         """Return the number of the task in the loop."""
-        job = task.stage.job
-        number = self._first[job.serial] + task.index
-        return number if task.stage.kind is MAP else number + job.maps.total
+        job = task.stage.job.serial
+        if task.stage.kind is REDUCE:
+            return self._first[job] + self._maps[job] + task.index
+        return self._first[job] + task.index if task.index < self._maps[job] else self._parts[task.task]
 
-    # ----------------------------------------------------------------- stops
+    # ------------------------------------------------------- parts and stops
+
+    def _add_part(self, number: int, task: Task) -> None:
+        """Add the second part of a map that is split to the tables. Its first part keeps the map's number.
+
+        Raises NotCovered if there is no room for it, or attempts contend.
+        """
+        state, job, rest = self._state, task.stage.job.serial, task.stage.tasks[-1]
+        place = len(self._parts)
+        if state.num.is_fluid or place == len(state.parts):
+            raise NotCovered("the policy proposes parts of tasks")
+        part = self._parts[rest.task] = int(state.num.tasks) + place
+        tasks, stages, entry = cast("Values", state.tasks), state.stages[2 * job], state.parts[place]
+        tasks[part] = tasks[number]
+        entry.index, entry.next = rest.index, state.jobs[job].parts
+        state.jobs[job].parts = part
+        stages.total += 1
+        stages.unstarted += 1
 
     def _stir(self, node: NodeId) -> None:
         """Note that the core has an order for the node to stop an attempt."""
@@ -200,11 +222,12 @@ class AskedPolicy:
             node.outbox = []
         self._stirred.clear()
 
-    def _launch_again(self, number: int, attempt: Attempt) -> None:
-        """Set the cost of a task whose attempts so far were stopped: each attempt may be a straggler or not."""
+    def _set_cost(self, number: int, attempt: Attempt) -> None:
+        """Set the cost of a part of a map, or of a later attempt, which is a straggler or not as the first was."""
         task = attempt.task
-        self.tries[number] = task.tries - 1
-        if self._plans is None:
+        if task.tries > 1:
+            self.tries[number] = task.tries - 1
+        if task.part is None and not self._draws:
             return
         order = Launch(attempt.attempt, task.stage.job.job, task.stage.kind, task.index, task.part)
         plan = self._plans.of(order, 0.0, attempt.node.spec.core_speed)
@@ -213,7 +236,8 @@ class AskedPolicy:
         if place == len(self._costs):
             self._costs.append(plan.cost)
             self._state.costs[place : place + 1] = cast("Values", cost_table([plan.cost]))
-        self._state.tasks["cost"][number] = place
+        run = self._state.tasks[number]
+        run.cost, run.reads_block = place, len(plan.blocks) > 0
 
     def _stopped(self, number: int, attempt: Attempt) -> AttemptReport:
         """Return what a node reports about an attempt that it has stopped."""
@@ -225,8 +249,8 @@ class AskedPolicy:
         return AttemptReport(attempt.attempt, "killed", min(float(run.start), end_s), end_s, "", counters)
 
     def _note_end(self, attempt: Attempt) -> None:
-        """Count an attempt that has ended. If its task has several attempts, keep its row."""
-        if attempt.task.tries > 1 or attempt.state is not SUCCEEDED:
+        """Count an attempt that has ended. If its task has several attempts or is a part, keep its row."""
+        if attempt.task.tries > 1 or attempt.state is not SUCCEEDED or attempt.task.part is not None:
             self._state.attempt_rows[self.ended] = -1 - len(self.repeated)
             self.repeated.append(attempt_row(attempt))
         self.ended += 1
