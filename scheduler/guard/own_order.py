@@ -69,10 +69,12 @@ def hears_each_heartbeat(own: Any) -> bool:
     """Return whether the policy `own` may depend on heartbeats that report no change.
 
     A policy or axis that is declared `elidable` does not depend on them. Without this declaration, a shipped
-    axis may depend on them. A user's policy or axis may depend on them if it has the hook `beat`. Other reads
-    of values that heartbeats change are detected by `scheduler.guard.watched_proxies` during the run.
+    axis may depend on them. A user's policy or axis may depend on them if it has the hook `beat`; that of a
+    `Composed` policy only calls those of its axes. Other reads of values that heartbeats change are detected by
+    `scheduler.guard.watched_proxies` during the run.
     """
-    if type(own) is not Composed:
+    has_own = not isinstance(own, Composed) or hasattr(type(own), "beat") or says(own, "elidable") is not None
+    if has_own and type(own) is not Composed:
         return _hears(own, sees_core=False)
     return any(_hears(axis, sees_core=takes_core(own) and is_shipped(axis)) for axis in own.axes)
 

@@ -12,7 +12,7 @@ import pytest
 from schedbed.policy import Composed, TaskKind, shipped_axis
 from schedbed.scheduler.core.entities import Job
 from schedbed.scheduler.guard.guarded_policy import guarded
-from schedbed.scheduler.guard.own_order import is_shipped, takes_core
+from schedbed.scheduler.guard.own_order import hears_each_heartbeat, is_shipped, takes_core
 from schedbed.scheduler.policy import PolicyFailed
 from schedbed.scheduler.simulate.setup import Setup
 from schedbed.scheduler.simulate.simulation import Simulation
@@ -94,6 +94,43 @@ def test_three_doors_give_the_same_rows(order: Callable[[], Any], locality: str)
         assert "succeeded" in direct
         assert rows(lambda: behind(composition(order(), locality)), seed, faults=faults) == direct
         assert rows(lambda: behind(composition(order(), locality, Subclass)), seed, faults=faults) == direct
+
+
+class Listener(Subclass):
+    """A subclass with a hook of its own for heartbeats."""
+
+    def beat(self, view: Any, node: Any) -> None:
+        """Do nothing."""
+
+
+class Deaf(Listener):
+    """A subclass that declares that heartbeats may be skipped."""
+
+    elidable = True
+
+
+class Counting(Poorest):
+    """An order with a hook for heartbeats."""
+
+    def beat(self, view: Any, node: Any) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("order", "cls", "hears"),
+    [
+        (Poorest, Composed, False),
+        (Poorest, Subclass, False),
+        (Counting, Composed, True),
+        (Counting, Subclass, True),
+        (Poorest, Listener, True),
+        (Poorest, Deaf, False),
+    ],
+)
+def test_delay_alone_needs_no_heartbeats_without_news(order: Any, cls: type[Composed], hears: bool) -> None:
+    own = composition(order(), cls=cls)
+    assert hears_each_heartbeat(own) is hears
+    assert behind(own).elidable is not hears
 
 
 def test_an_order_of_ones_own_sees_nothing_but_proxies() -> None:
