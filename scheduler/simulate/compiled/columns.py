@@ -220,8 +220,9 @@ def attempts(state: State, said: Labels, splits: tuple[Values, Values], which: V
 def _with_rows(columns: dict[str, Column], places: Values, rows: list[AttemptRow]) -> dict[str, Column]:
     """Return the columns with other rows at the positions `places`."""
     changed: dict[str, Column] = {}
+    values_of = dict(zip(AttemptRow._fields, zip(*rows, strict=True), strict=True))
     for name, column in columns.items():
-        values = [getattr(row, name) for row in rows]
+        values = values_of[name]
         if isinstance(column, list):
             for place, value in zip(places.tolist(), values, strict=True):
                 column[place] = value

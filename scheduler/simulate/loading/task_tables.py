@@ -86,20 +86,32 @@ class Costs:
 def cost_table(costs: Sequence[TaskCost]) -> Table[plain.CostEntry]:
     """Return a table with one record for each cost."""
     table = records(len(costs), plain.CostEntry)
-    for column, field in (
-        ("cpu", "cpu_s"),
-        ("sort_cpu", "sort_cpu_s"),
-        ("fetch_cpu", "fetch_cpu_s"),
-        ("fetched_byte_cpu", "fetched_byte_cpu_s"),
-        ("read", "read_bytes"),
-        ("output", "output_bytes"),
-        ("spill", "spill_bytes"),
-        ("peak", "memory_peak_bytes"),
-    ):
-        table[column][: len(costs)] = [getattr(cost, field) for cost in costs]
-    table["duration"][: len(costs)] = [nan if cost.duration_s is None else cost.duration_s for cost in costs]
-    table["merges"][: len(costs)] = [cost.merges for cost in costs]
+    for column, values in zip(COST_COLUMNS, zip(*map(cost_row, costs), strict=True), strict=False):
+        table[column][: len(costs)] = values
     return table
+
+
+COST_COLUMNS = (
+    *("cpu", "sort_cpu", "fetch_cpu", "fetched_byte_cpu"),
+    *("read", "output", "spill", "peak", "duration", "merges"),
+)
+"""The fields of a `CostEntry`, in the order of the values of `cost_row`."""
+
+
+def cost_row(cost: TaskCost) -> tuple[float, ...]:
+    """Return the values of the cost's record, in the order of `COST_COLUMNS`."""
+    return (
+        cost.cpu_s,
+        cost.sort_cpu_s,
+        cost.fetch_cpu_s,
+        cost.fetched_byte_cpu_s,
+        cost.read_bytes,
+        cost.output_bytes,
+        cost.spill_bytes,
+        cost.memory_peak_bytes,
+        nan if cost.duration_s is None else cost.duration_s,
+        cost.merges,
+    )
 
 
 def _costs(model: CostModel, job: JobSpec, inputs: Inputs) -> CostRuns:

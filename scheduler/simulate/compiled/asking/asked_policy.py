@@ -10,9 +10,12 @@ from __future__ import annotations
 import ctypes
 from typing import Any, cast
 
+import numpy as np
+
 from schedbed.cluster.messages import AttemptReport, KillAttempt, Launch
 from schedbed.cluster.virtual.exact.phase_costs import partly
 from schedbed.cluster.virtual.node_model import TaskCost
+from schedbed.cluster.virtual.part_costs import part_cost
 from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Node, Task
 from schedbed.scheduler.core.records import NoSink
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, attempt_row
@@ -40,7 +43,7 @@ from schedbed.scheduler.simulate.compiled.asking.questions import (
 from schedbed.scheduler.simulate.compiled.covers import counts_slots
 from schedbed.scheduler.simulate.compiled.state import State
 from schedbed.scheduler.simulate.elision import Awaits, resting_of
-from schedbed.scheduler.simulate.loading.task_tables import cost_table
+from schedbed.scheduler.simulate.loading.task_tables import COST_COLUMNS, cost_row
 from schedbed.scheduler.simulate.setup import NotCovered
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.specs import Counters, NodeId, TaskKind
@@ -81,6 +84,7 @@ class AskedPolicy:
         self._ledger.write_decisions_to(self._sink)
         self._plans, self._draws = simulation.plans, simulation.setup.stragglers.share > 0
         self._cost_numbers: dict[TaskCost, int] = {}
+        self._part_costs: dict[tuple[int, ...], int] = {}
         self.tries: dict[int, int] = {}
         self.repeated: list[AttemptRow] = []
         self._stirred: dict[NodeId, None] = {}
@@ -91,13 +95,19 @@ class AskedPolicy:
         self._first, self._maps = state.jobs["first"].tolist(), state.jobs["maps"].tolist()
         self._parts: dict[str, int] = {}  # The numbers of second parts, by the id of the task.
         self._speeds = [spec.core_speed for spec in self._specs]
-        tasks: Any = state.tasks
-        steps: Any = state.steps
         answered: Any = state.answered
         is_started: Any = state.is_started
-        self._steps = [memoryview(steps[name]) for name in ("t", "number", "step")]
+        self._steps = _columns(state.steps, "t", "number", "step")
         self._count, self._is_started = memoryview(answered), memoryview(is_started)
-        self._columns = [memoryview(tasks[name]) for name in _COUNTED]
+        self._columns = _columns(state.tasks, *_COUNTED)
+        self._cost_columns = _columns(state.costs, *COST_COLUMNS)
+        [self._reads_block] = _columns(state.tasks, "reads_block")
+        self._part_columns = (
+            *_columns(state.parts, "index", "next"),
+            *_columns(state.jobs, "parts"),
+            *_columns(state.stages, "total", "unstarted"),
+        )
+        self._tasks = cast("Values", state.tasks).view(np.ndarray)
         self._answer = ANSWER(self._answer_or_give_up)  # Kept, since the loop calls it.
         state.num.asks = ctypes.cast(self._answer, ctypes.c_void_p).value or 0
 
@@ -191,17 +201,15 @@ class AskedPolicy:
 
         Raises NotCovered if there is no room for it, or attempts contend.
         """
-        state, job, rest = self._state, task.stage.job.serial, task.stage.tasks[-1]
-        place = len(self._parts)
-        if state.num.is_fluid or place == len(state.parts):
+        job, rest, place = task.stage.job.serial, task.stage.tasks[-1], len(self._parts)
+        index, before, last, total, unstarted = self._part_columns
+        if self._state.num.is_fluid or place == len(index):
             raise NotCovered("the policy proposes parts of tasks")
-        part = self._parts[rest.task] = int(state.num.tasks) + place
-        tasks, stages, entry = cast("Values", state.tasks), state.stages[2 * job], state.parts[place]
-        tasks[part] = tasks[number]
-        entry.index, entry.next = rest.index, state.jobs[job].parts
-        state.jobs[job].parts = part
-        stages.total += 1
-        stages.unstarted += 1
+        part = self._parts[rest.task] = len(self._tasks) - len(index) + place
+        self._tasks[part] = self._tasks[number]
+        index[place], before[place], last[job] = rest.index, last[job], part
+        total[2 * job] += 1
+        unstarted[2 * job] += 1
 
     def _stir(self, node: NodeId) -> None:
         """Note that the core has an order for the node to stop an attempt."""
@@ -223,21 +231,33 @@ class AskedPolicy:
         self._stirred.clear()
 
     def _set_cost(self, number: int, attempt: Attempt) -> None:
-        """Set the cost of a part of a map, or of a later attempt, which is a straggler or not as the first was."""
-        task = attempt.task
+        """Set the cost of a part of a map, or of a later attempt if each attempt may be a straggler."""
+        task, part, costs = attempt.task, attempt.task.part, self._columns[2]
         if task.tries > 1:
             self.tries[number] = task.tries - 1
-        if task.part is None and not self._draws:
+        if not self._draws:
+            if part is not None and task.tries == 1:
+                whole = costs[number]
+                key = (whole, part.whole.length, part.offset - part.whole.offset, part.length)
+                if key not in self._part_costs:
+                    self._part_costs[key] = self._add_cost(part_cost(self._costs[whole], part))
+                costs[number] = place = self._part_costs[key]
+                self._reads_block[number] &= self._costs[place].read_bytes > 0
             return
         order = Launch(attempt.attempt, task.stage.job.job, task.stage.kind, task.index, task.part)
         plan = self._plans.of(order, 0.0, attempt.node.spec.core_speed)
         assert plan is not None
-        place = self._cost_numbers.setdefault(plan.cost, len(self._costs))
-        if place == len(self._costs):
-            self._costs.append(plan.cost)
-            self._state.costs[place : place + 1] = cast("Values", cost_table([plan.cost]))
-        run = self._state.tasks[number]
-        run.cost, run.reads_block = place, len(plan.blocks) > 0
+        if plan.cost not in self._cost_numbers:
+            self._cost_numbers[plan.cost] = self._add_cost(plan.cost)
+        costs[number], self._reads_block[number] = self._cost_numbers[plan.cost], len(plan.blocks) > 0
+
+    def _add_cost(self, cost: TaskCost) -> int:
+        """Add a cost to the table, and return its number."""
+        place = len(self._costs)
+        self._costs.append(cost)
+        for column, value in zip(self._cost_columns, cost_row(cost), strict=True):
+            column[place] = value
+        return place
 
     def _stopped(self, number: int, attempt: Attempt) -> AttemptReport:
         """Return what a node reports about an attempt that it has stopped."""
@@ -327,6 +347,11 @@ _COUNTED = (
     *("start", "end", "cost", "local_bytes", "remote_bytes", "spill_bytes", "shuffle_bytes"),
     *("fetch_cpu", "shuffle_end", "sort_end", "node"),
 )
+
+
+def _columns(table: Any, *names: str) -> list[memoryview]:
+    """Return columns of a table of the loop, for fast access to single values."""
+    return [memoryview(table[name]) for name in names]
 
 
 def _ignore(*_: object) -> None:
