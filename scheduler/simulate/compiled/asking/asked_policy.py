@@ -100,7 +100,7 @@ class AskedPolicy:
         self._steps = _columns(state.steps, "t", "number", "step")
         self._count, self._is_started = memoryview(answered), memoryview(is_started)
         self._columns = _columns(state.tasks, *_COUNTED)
-        self._cost_columns = _columns(state.costs, *COST_COLUMNS)
+        self._cost_columns: list[Any] = _columns(state.costs, *COST_COLUMNS)
         [self._reads_block] = _columns(state.tasks, "reads_block")
         self._part_columns = (
             *_columns(state.parts, "index", "next"),
