@@ -10,6 +10,7 @@ from tests.search.generate import make_story
 from tests.search.guards import GUARDS, Guard, find
 from tests.search.mutants import MUTANTS
 from tests.search.search import examine
+from tests.search.seeds import EXAMINED
 
 TRIES = 60  # Seeds to search, since a change of decisions may move a failure to another seed.
 
@@ -21,7 +22,8 @@ def test_a_guard_that_is_missing_is_missed(guard: Guard) -> None:
     assert found is not None, f"{guard.name}: python -m tests.search.guards finds a seed, if there is one"
     story, violation = found
     assert violation.check in guard.checks, f"seed {story.seed}: {violation}"
-    assert examine(make_story(story.seed, guard.policies)) is None
+    if guard.policies is not None or story.seed not in EXAMINED:  # `test_search` examines these
+        assert examine(make_story(story.seed, guard.policies)) is None
 
 
 def test_guards_and_mutants_are_listed() -> None:

@@ -17,32 +17,23 @@ from schedbed.scheduler.registry.registry import AXES
 from schedbed.tasks.chance import chance
 from tests.search import run
 from tests.search.alone.parts import PARTS, run_alone
-from tests.search.generate import LATER, NEWER, SHARED, make_story
+from tests.search.generate import NEWER, make_story
 from tests.search.guards import GUARDS
 from tests.search.policies import draw_policy, policy_names
 from tests.search.search import examine, search
+from tests.search.seeds import AT_ONCE, EXAMINED, FIRST, LONGEST
 from tests.search.shares import pour
 from tests.search.shrink import shrink, simpler, without_node
 from tests.search.story import Story, StoryFault, StoryJob, StoryNode, from_yaml, read_story, to_yaml
 
-SEEDS, AT_ONCE = 200, 10
 FOUND = sorted((Path(__file__).parent / "found").glob("*.yaml"))
-
-
-FIRST = [
-    *range(0, SEEDS, AT_ONCE),
-    *range(NEWER, NEWER + 60, AT_ONCE),
-    *range(LATER, LATER + 40, AT_ONCE),
-    *range(SHARED, SHARED + 30, AT_ONCE),
-]
 # During development the first stories of two kinds are enough; all stories take half a minute.
 LONG = {first: pytest.mark.long for first in FIRST if first not in (0, NEWER)}
-LONGEST = 48  # Takes as long as half of the other stories: it has 80,000 heartbeats.
 
 
 @pytest.mark.parametrize("first", [pytest.param(first, marks=LONG.get(first, ())) for first in FIRST])
 def test_stories_from_seeds(first: int) -> None:
-    nothing_is_found(seed for seed in range(first, first + AT_ONCE) if seed != LONGEST)
+    nothing_is_found(seed for seed in range(first, first + AT_ONCE) if seed in EXAMINED)
 
 
 @pytest.mark.slow

@@ -1,0 +1,16 @@
+"""The seeds whose stories every whole test run examines."""
+
+from __future__ import annotations
+
+from tests.search.generate import LATER, NEWER, SHARED
+
+SEEDS, AT_ONCE = 200, 10
+FIRST = [
+    *range(0, SEEDS, AT_ONCE),
+    *range(NEWER, NEWER + 60, AT_ONCE),
+    *range(LATER, LATER + 40, AT_ONCE),
+    *range(SHARED, SHARED + 30, AT_ONCE),
+]
+"""The first seed of each test, which examines `AT_ONCE` stories."""
+LONGEST = 48  # Takes as long as half of the other stories: it has 80,000 heartbeats.
+EXAMINED = frozenset(seed for first in FIRST for seed in range(first, first + AT_ONCE)) - {LONGEST}
