@@ -86,13 +86,17 @@ LAW = AppCosts(
 )  # fmt: skip
 
 
-def on_this_host(inputs: SharedInputs, folder: Path) -> RunFile:
-    """Simulate in separate processes of this host, and merge the part files."""
+def on_this_host(inputs: SharedInputs, folder: Path, *, jobs: int = 1) -> RunFile:
+    """Simulate on this host, and merge the part files. With `jobs=2` two processes simulate side by side.
+
+    In `test_simulated_runs`, side by side and one after another give the same files, but a process takes a
+    second to start.
+    """
     folder.mkdir()
     record = empty_record(inputs.scenario)
     SimRuns(
         inputs.scenario,
-        RunOptions(machines="sim", live=False, jobs=2),
+        RunOptions(machines="sim", live=False, jobs=jobs),
         inputs.costs,
         inputs.latencies,
         cpu_factors=inputs.cpu_factors,
@@ -193,16 +197,25 @@ MEASURED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", ["costs", *MEASURED])
-def test_what_was_measured_on_this_host_is_sent(name: str, tmp_path: Path) -> None:
-    """Costs, latencies and factors that the other host could not compute change the runs there as here."""
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[SharedInputs, Path]:
+    """Return inputs with a cost law that was measured, and the folder of what they give on this host."""
     scenario = resolve({**SCENARIO, "simulate": {"costs": "profile"}})
-    usual = inputs_of(scenario, costs=costs_of(scenario, {"job_0004": LAW}))
-    slow = costs_of(scenario, {"job_0004": replace(LAW, reduce_start_s=9.0, map_cpu_s=0.7)})
-    inputs = replace(usual, **{name: {**MEASURED, "costs": slow}[name]})
-    check_equal(inputs, tmp_path)
-    on_this_host(usual, tmp_path / "usual")
-    assert tables(tmp_path / "usual")["attempts"] != tables(tmp_path / "here")["attempts"]
+    inputs = inputs_of(scenario, costs=costs_of(scenario, {"job_0004": LAW}))
+    folder = tmp_path_factory.mktemp("measured") / "usual"
+    on_this_host(inputs, folder)
+    return inputs, folder
+
+
+@pytest.mark.parametrize("name", ["costs", *MEASURED])
+def test_what_was_measured_on_this_host_is_sent(
+    name: str, usual: tuple[SharedInputs, Path], tmp_path: Path
+) -> None:
+    """Costs, latencies and factors that the other host could not compute change the runs there as here."""
+    known, folder = usual
+    slow = costs_of(known.scenario, {"job_0004": replace(LAW, reduce_start_s=9.0, map_cpu_s=0.7)})
+    check_equal(replace(known, **{name: {**MEASURED, "costs": slow}[name]}), tmp_path)
+    assert tables(folder)["attempts"] != tables(tmp_path / "here")["attempts"]
 
 
 def test_costs_of_a_recorded_run_are_sent(tmp_path: Path) -> None:
