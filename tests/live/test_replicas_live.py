@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from schedbed.scheduler.history import read_tables
-from tests.harness.command import outputs, start_run, write_scenario
+from schedbed.tasks.appkit.app_catalogue import generate
+from tests.harness.command import SCENARIO, outputs, start_run, write_scenario
 
 pytestmark = pytest.mark.live
 
 SCHEMES: dict[str, Any] = {
-    "none": "none",
     "scarlett": {"scarlett": {"epoch": "20s", "delta": 1, "budget": 1}},
     "cdrm": {"cdrm": {"epoch": "20s", "availability": 0.99, "failure": 0.1}},
 }
-WORDS = {"app": "wordcount", "input": {"generate": "text", "size": "96MiB"}, "reduces": 1}
+SIZE_BYTES = 96 * 2**20
+WORDS = {"app": "wordcount", "input": {"generate": "text", "size": SIZE_BYTES}, "reduces": 1}
 JOBS = [
     {**WORDS, "name": "one", "user": "ana"},
     {**WORDS, "name": "other", "user": "bo"},
@@ -45,15 +47,20 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("scheme", ["scarlett", "cdrm"])
-def test_replicas_come_to_be_where_none_were(finished: dict[str, Path], scheme: str) -> None:
+def test_replicas_come_to_be_where_none_were(
+    finished: dict[str, Path], undisturbed: Path, scheme: str
+) -> None:
     blocks = read_tables(finished[scheme])["blocks"]
     made = blocks[(blocks["cause"] == scheme) & blocks["file"].str.startswith("/in/")]
     assert len(made) > 0 and (made["node"] != "n1").all()
-    assert set(read_tables(finished["none"])["blocks"]["cause"]).isdisjoint(SCHEMES)
+    assert set(read_tables(undisturbed)["blocks"]["cause"]).isdisjoint(SCHEMES)
 
 
 @pytest.mark.parametrize("scheme", ["scarlett", "cdrm"])
-def test_the_outputs_are_those_without_a_scheme(finished: dict[str, Path], scheme: str) -> None:
-    expected = outputs(finished["none"], "fifo")
-    assert len(expected) == len(JOBS) and all(expected.values())
-    assert outputs(finished[scheme], "fifo") == expected
+def test_the_outputs_are_the_words_of_the_input(finished: dict[str, Path], scheme: str) -> None:
+    counts = Counter(
+        b"".join(generate("text", int(SIZE_BYTES * SCENARIO["scale"]), SCENARIO["seed"])).split()
+    )
+    expected = b"".join(b"%s\t%d\n" % counted for counted in sorted(counts.items()))
+    parts = {f"job_000{number}/part-00000": expected for number in range(1, len(JOBS) + 1)}
+    assert outputs(finished[scheme], "fifo") == parts
