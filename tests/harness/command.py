@@ -154,10 +154,13 @@ class Command(Started):
         eventually(begun, "no attempt ran", DEADLINE_S)
 
 
-def start_run(folder: Path, scenario: Path, *options: str) -> tuple[Command, Path]:
-    """Start a live run that keeps its outputs; return the command and the folder of its results."""
+def start_run(folder: Path, scenario: Path, *options: str, report: bool = False) -> tuple[Command, Path]:
+    """Start a live run that keeps its outputs; return the command and the folder of its results.
+
+    `report`: the run also makes its report, whose plots use the CPU for seconds, as long as some runs do.
+    """
     out = folder / "out"
-    given = ["--out", str(out), "--keep-outputs", "--no-live", *options]
+    given = ["--out", str(out), "--keep-outputs", "--no-live", *([] if report else ["--no-report"]), *options]
     return Command(folder, "run", str(scenario), *given), out
 
 

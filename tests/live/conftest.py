@@ -40,7 +40,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def make(folder: Path) -> None:
         scenario = write_scenario(folder, policies=["fifo", "fair", {"delay": {"node_wait": "20s"}}])
-        command, _ = start_run(folder, scenario)
+        command, _ = start_run(folder, scenario, report=True)
         assert command.wait() == 0, command.text()
         assert command.left_behind() == []
 

@@ -16,13 +16,13 @@ from tests.harness.engine import engine_or_skip, left_of
 pytestmark = pytest.mark.live
 
 
-def start(folder: Path, **changes: object) -> tuple[Command, Path]:
+def start(folder: Path, *, report: bool = False, **changes: object) -> tuple[Command, Path]:
     """Start a run of the small scenario on containers; return the command and the folder of its results.
 
     Skips the test if there is no Docker engine.
     """
     engine_or_skip()
-    return start_run(folder, write_scenario(folder, **changes), "--machines", "docker")
+    return start_run(folder, write_scenario(folder, **changes), "--machines", "docker", report=report)
 
 
 def gone(command: Command) -> bool:
@@ -61,7 +61,7 @@ def test_containers_give_the_same_bytes_as_processes_also_under_faults(
 
 
 def test_ctrl_c_leaves_nothing_at_the_engine(tmp_path: Path) -> None:
-    command, out = start(tmp_path)
+    command, out = start(tmp_path, report=True)
     submitted(command)
     assert len(left_of(command.mark())) == 7  # three containers with their volumes, and the network
     command.interrupt()

@@ -249,7 +249,7 @@ def clocks_are_corrected(out: Path) -> None:
 
 
 def test_a_host_that_is_lost_in_mid_run_changes_no_output_byte(lan: Lan, undisturbed: Path) -> None:
-    process, out = start(lan, "lost", **SUBMITTED)
+    process, out = start(lan, "lost", "--no-report", **SUBMITTED)
     lost = lan.hosts["left"]
     wait_for_attempts(process, out, lost)
     lost.kill()

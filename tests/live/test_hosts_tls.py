@@ -65,7 +65,7 @@ def run(lan: Lan, name: str, *options: str, faults: list[dict[str, Any]]) -> tup
     said = head.folder / f"{name}-sniffer.log"
     sniffer = head.start(said, sys.executable, SNIFFER, "br0", MARKER)
     eventually(lambda: "ready" in said.read_text(), "no sniffer")
-    given = [f"/tmp/{name}.yaml", "--out", f"/tmp/{name}", "--keep-outputs", "--no-live"]
+    given = [f"/tmp/{name}.yaml", "--out", f"/tmp/{name}", "--keep-outputs", "--no-live", "--no-report"]
     log = head.folder / f"{name}.log"
     command = head.start(log, *CLI, "run", *given, *options, "--address", "auto", **ENVIRONMENT)
     try:

@@ -28,19 +28,19 @@ FAULTS = [
 ]
 
 
-def run(folder: Path, faults: object) -> Path:
-    """Run the small scenario with these faults; return its result folder.
+def run(folder: Path, faults: object, *, report: bool = False) -> Path:
+    """Run the small scenario with these faults, with or without a report; return its result folder.
 
     Checks that the run succeeds and leaves nothing behind.
     """
-    command, out = start_run(folder, write_scenario(folder, faults=faults))
+    command, out = start_run(folder, write_scenario(folder, faults=faults), report=report)
     assert command.wait() == 0, command.text()
     assert command.left_behind() == []
     return out
 
 
 def test_faults_of_every_kind_change_no_output_byte(tmp_path: Path, undisturbed: Path) -> None:
-    out = run(tmp_path, FAULTS)
+    out = run(tmp_path, FAULTS, report=True)
     assert outputs(out) == outputs(undisturbed)
     tables = read_tables(out)
     faults = tables["faults"].set_index("kind")
@@ -56,6 +56,7 @@ def test_faults_of_every_kind_change_no_output_byte(tmp_path: Path, undisturbed:
     assert (faults["t"] >= 0.5).all()
     names = {event["name"] for event in json.loads((out / "timeline.json").read_text())["traceEvents"]}
     assert "slow n3" in names
+    assert (out / "report.html").stat().st_size > 100
 
 
 def test_three_faults_from_a_seed_change_no_output_byte(tmp_path: Path, undisturbed: Path) -> None:
