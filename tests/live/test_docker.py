@@ -41,7 +41,7 @@ def test_containers_give_the_same_bytes_as_processes_also_under_faults(
     faults = [{"at": "40s", "kill": "n2", "for": "100s"}, slow]
     nic = {"latency": "10ms", "loss": 0.02}
     cluster = SCENARIO["cluster"] | {"uplink": "50MB/s", "node": SCENARIO["cluster"]["node"] | nic}
-    command, out = start(tmp_path, cluster=cluster, faults=faults)
+    command, out = start(tmp_path, report=True, cluster=cluster, faults=faults)
     assert command.wait() == 0, command.text()
     assert outputs(out) == outputs(undisturbed)
     assert command.left_behind() == [] and left_of(command.mark()) == []

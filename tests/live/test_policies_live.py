@@ -62,7 +62,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cluster = SCENARIO["cluster"] | {"node": SCENARIO["cluster"]["node"] | {"core_speed": 0.2}}
     changes = {"cluster": cluster, "blocks": BLOCKS, "workload": {"jobs": JOBS}, "policies": RUN}
     path = write_scenario(folder, **changes, profiles={"store": "none"})
-    command, out = start_run(folder, path)
+    command, out = start_run(folder, path, report=True)
     assert command.wait() == 0, command.text()
     assert command.left_behind() == []
     return out

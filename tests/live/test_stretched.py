@@ -30,7 +30,7 @@ def test_a_stretched_run_keeps_its_declared_rates_in_emulated_time(tmp_path: Pat
         "policies": ["fifo"],
     }
     (tmp_path / "stretched.yaml").write_text(yaml.safe_dump(scenario))
-    command, out = start_run(tmp_path, tmp_path / "stretched.yaml")
+    command, out = start_run(tmp_path, tmp_path / "stretched.yaml", report=True)
     assert command.wait() == 0, command.text()
     ended_s = time.time()
     assert f"An emulated second lasted {STRETCH} s of this host" in command.text()

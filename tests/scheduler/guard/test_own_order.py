@@ -106,7 +106,10 @@ class Listener(Subclass):
 class Deaf(Listener):
     """A subclass that declares that heartbeats may be skipped."""
 
-    elidable = True
+    @property
+    def elidable(self) -> bool:
+        """Return True."""
+        return True
 
 
 class Counting(Poorest):
