@@ -125,6 +125,7 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
     )
     _begin(state)
     _fill_numbers(simulation, state)
+    state.num.tasks = len(tasks)
     if contention:
         flow_arrays.begin(simulation, state)
     return state
@@ -324,7 +325,7 @@ def _fill_numbers(simulation: Simulation, state: State) -> None:
     num.writes_heartbeats = simulation.setup.heartbeat_rows
     num.writes_skips = simulation.setup.skip_rows
     num.replication = simulation.setup.cluster.blocks.replication
-    num.jobs, num.tasks = len(simulation.jobs), len(state.tasks) - len(state.parts)
+    num.jobs = len(simulation.jobs)
     num.chains = len(state.chain_free)
     sec.due = simulation.jobs[0].submit_s if simulation.jobs else inf
     entries = [(timing.begin_s, JOIN_EVENT << SHIFT | node.index) for node in simulation.nodes]

@@ -44,7 +44,7 @@ from schedbed.scheduler.simulate import storage  # noqa: E402
 from schedbed.scheduler.simulate.compiled import columns, input_tables, run_compiled, tables  # noqa: E402
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays  # noqa: E402
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown as enlarged  # noqa: E402
-from schedbed.scheduler.simulate.compiled.covers import counts_slots  # noqa: E402
+from schedbed.scheduler.simulate.compiled.covers import why_not_policy  # noqa: E402
 from schedbed.scheduler.simulate.compiled.offers import queue_orders  # noqa: E402
 from schedbed.scheduler.simulate.compiled.run_compiled import run  # noqa: E402
 
@@ -342,7 +342,7 @@ def test_what_is_compiled_makes_them_too() -> None:
         ({"process_all_heartbeats": True}, "process_all_heartbeats"),
         ({"latencies": Latencies(launch_later_s=(0.0, 0.1))}, "launches take"),
         ({"policy": lambda: build_policy("csla")}, "each heartbeat"),
-        ({"policy": lambda: build_policy("dtss")}, "splits tasks"),
+        ({"policy": lambda: build_policy("dtss"), "contention": True}, "splits tasks"),
         ({"policy": lambda: build_policy("ras"), "contention": True}, "count slots"),
     ],
 )
@@ -489,7 +489,7 @@ def compare_all() -> None:
     for policy in ASKED:
         for seed in (5, 8, 11):
             compare(story(seed, policy))
-            if counts_slots(build_policy(policy)):
+            if why_not_policy(build_policy(policy), contention=True) is None:
                 compare(contended(seed, policy), gives_up=policy == "dp")  # It stops attempts.
 
 

@@ -46,6 +46,7 @@ from schedbed.scheduler.simulate.elision import Awaits, resting_of
 from schedbed.scheduler.simulate.loading.task_tables import COST_COLUMNS, cost_row
 from schedbed.scheduler.simulate.setup import NotCovered
 from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.tasks.parts import Part
 from schedbed.tasks.specs import Counters, NodeId, TaskKind
 
 
@@ -65,9 +66,8 @@ class AskedPolicy:
 
     `costs` are the different costs of the tasks, by the numbers in `State.tasks`. If the policy or the core
     raises an error, or the policy proposes what the loop cannot do, the loop ends and `trouble` is the error.
-    `tries` has the attempts before the last one of each task whose attempts were stopped. `repeated` are the rows
-    of all attempts of these tasks, and of parts of split maps. `ended` is the number of attempts whose end the core
-    knows.
+    `tries` is the number of earlier attempts of each task that has any. `repeated` are the rows of all attempts of
+    these tasks, and of parts of split maps. `ended` is the number of attempts whose end the core knows.
     """
 
     def __init__(self, simulation: Simulation, state: State, costs: list[TaskCost]) -> None:
@@ -83,7 +83,7 @@ class AskedPolicy:
         self._sink = DecisionRows()
         self._ledger.write_decisions_to(self._sink)
         self._plans, self._draws = simulation.plans, simulation.setup.stragglers.share > 0
-        self._cost_numbers: dict[TaskCost, int] = {}
+        self._drawn_costs: dict[TaskCost, int] = {}
         self._part_costs: dict[tuple[int, ...], int] = {}
         self.tries: dict[int, int] = {}
         self.repeated: list[AttemptRow] = []
@@ -182,6 +182,8 @@ class AskedPolicy:
             raise NotCovered(f"{attempt.task.task} has another number in the loop")
         if proposal.split is not None:
             self._add_part(number, attempt.task)
+        if attempt.task.tries > 1:
+            self.tries[number] = attempt.task.tries - 1
         if attempt.task.tries > 1 or attempt.task.part is not None:
             self._set_cost(number, attempt)
         self._attempts[number] = attempt
@@ -203,9 +205,10 @@ class AskedPolicy:
         """
         job, rest, place = task.stage.job.serial, task.stage.tasks[-1], len(self._parts)
         index, before, last, total, unstarted = self._part_columns
-        if self._state.num.is_fluid or place == len(index):
+        part = int(self._state.num.tasks) + place
+        if self._state.num.is_fluid or part == len(self._tasks):
             raise NotCovered("the policy proposes parts of tasks")
-        part = self._parts[rest.task] = len(self._tasks) - len(index) + place
+        self._parts[rest.task] = part
         self._tasks[part] = self._tasks[number]
         index[place], before[place], last[job] = rest.index, last[job], part
         total[2 * job] += 1
@@ -231,25 +234,30 @@ class AskedPolicy:
         self._stirred.clear()
 
     def _set_cost(self, number: int, attempt: Attempt) -> None:
-        """Set the cost of a part of a map, or of a later attempt if each attempt may be a straggler."""
-        task, part, costs = attempt.task, attempt.task.part, self._columns[2]
-        if task.tries > 1:
-            self.tries[number] = task.tries - 1
-        if not self._draws:
-            if part is not None and task.tries == 1:
-                whole = costs[number]
-                key = (whole, part.whole.length, part.offset - part.whole.offset, part.length)
-                if key not in self._part_costs:
-                    self._part_costs[key] = self._add_cost(part_cost(self._costs[whole], part))
-                costs[number] = place = self._part_costs[key]
-                self._reads_block[number] &= self._costs[place].read_bytes > 0
-            return
+        """Set the cost of a part of a map, or of a later attempt, which may be a straggler unlike the first."""
+        task, costs = attempt.task, self._columns[2]
+        if self._draws:
+            costs[number] = self._drawn_cost(attempt)
+        elif task.part is not None and task.tries == 1:
+            costs[number] = self._part_cost(costs[number], task.part)
+        self._reads_block[number] &= self._costs[costs[number]].read_bytes > 0
+
+    def _drawn_cost(self, attempt: Attempt) -> int:
+        """Return the number of the cost of an attempt that may be a straggler."""
+        task = attempt.task
         order = Launch(attempt.attempt, task.stage.job.job, task.stage.kind, task.index, task.part)
         plan = self._plans.of(order, 0.0, attempt.node.spec.core_speed)
         assert plan is not None
-        if plan.cost not in self._cost_numbers:
-            self._cost_numbers[plan.cost] = self._add_cost(plan.cost)
-        costs[number], self._reads_block[number] = self._cost_numbers[plan.cost], len(plan.blocks) > 0
+        if plan.cost not in self._drawn_costs:
+            self._drawn_costs[plan.cost] = self._add_cost(plan.cost)
+        return self._drawn_costs[plan.cost]
+
+    def _part_cost(self, whole: int, part: Part) -> int:
+        """Return the number of the cost of a part of a map. `whole` is that of the whole map."""
+        key = whole, part.whole.length, part.offset - part.whole.offset, part.length
+        if key not in self._part_costs:
+            self._part_costs[key] = self._add_cost(part_cost(self._costs[whole], part))
+        return self._part_costs[key]
 
     def _add_cost(self, cost: TaskCost) -> int:
         """Add a cost to the table, and return its number."""
@@ -316,6 +324,8 @@ class AskedPolicy:
                 core.recovered(now_s)  # As if all nodes had sent a heartbeat.
                 core.tick(now_s)
                 self._pass_stops()
+        if self._stirred:
+            raise NotCovered("an attempt is stopped outside of ticks")
         core.take_effects()  # The loop carries out its own.
 
     def _report(self, number: int, attempt: Attempt) -> AttemptReport:
