@@ -73,10 +73,16 @@ def hears_each_heartbeat(own: Any) -> bool:
     `Composed` policy only calls those of its axes. Other reads of values that heartbeats change are detected by
     `scheduler.guard.watched_proxies` during the run.
     """
-    has_own = not isinstance(own, Composed) or hasattr(type(own), "beat") or says(own, "elidable") is not None
-    if has_own and type(own) is not Composed:
+    if not _is_its_axes(own):
         return _hears(own, sees_core=False)
     return any(_hears(axis, sees_core=takes_core(own) and is_shipped(axis)) for axis in own.axes)
+
+
+def _is_its_axes(own: Any) -> bool:
+    """Return whether the policy depends on heartbeats only if one of its axes does."""
+    if type(own) is Composed:
+        return True
+    return isinstance(own, Composed) and not hasattr(type(own), "beat") and says(own, "elidable") is None
 
 
 def _hears(part: Any, *, sees_core: bool) -> bool:

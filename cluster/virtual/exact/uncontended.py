@@ -53,10 +53,13 @@ class ExactRun:
 
     def done(self, now_s: float) -> float:
         """Return the share of the attempt's work that is done at `now_s`, from 0 to 1."""
-        if not self.work_s:
-            return 0.0
         left_s = self.left_s - max(0.0, now_s - self.since_s) * self.node.speed
-        return min(1.0, max(0.0, 1.0 - (left_s + self.beyond_s) / self.work_s))
+        return share_done(self.work_s, left_s + self.beyond_s)
+
+
+def share_done(work_s: float, left_s: float) -> float:
+    """Return the share of an attempt's work that is done, from 0 to 1, if `left_s` of `work_s` seconds are left."""
+    return min(1.0, max(0.0, 1.0 - left_s / work_s)) if work_s else 0.0
 
 
 class ExactNode:

@@ -98,6 +98,15 @@ def records(count: int, kind: type[R]) -> Table[R]:
     return cast("Table[R]", np.zeros(max(1, count), dtype_of(kind)).view(np.recarray))
 
 
+def longer(array: Any, count: int) -> Any:
+    """Return a copy of the array with `count` more entries, which are zero. Without any, return the array itself."""
+    if not count:
+        return array
+    made = np.zeros((len(array) + count, *array.shape[1:]), array.dtype)
+    made[: len(array)] = array
+    return made.view(np.recarray) if isinstance(array, np.recarray) else made
+
+
 def record_grid(rows: int, columns: int, kind: type[R]) -> TableGrid[R]:
     """Return a two-dimensional array of `rows` by `columns` records, all zeros."""
     return cast("TableGrid[R]", np.zeros((rows, columns), dtype_of(kind)).view(np.recarray))

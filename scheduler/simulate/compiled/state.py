@@ -211,9 +211,7 @@ class State(NamedTuple):
     steps: Table[plain.StepEntry]  # What a policy in Python does not know yet.
     resting: Ints  # Nodes that rested when the policy was asked last.
     stops: Ints  # Tasks whose attempts such a policy stops, until their nodes are ordered to.
-    answered: (
-        Ints  # From Python: the number of decisions that are not written yet, and of entries of `stops`.
-    )
+    answered: Ints  # From Python: the numbers of decisions not written yet, and of entries of `stops`.
     hosts: Table[fluid.HostEntry]  # All fields below are for contention.
     resources: Table[fluid.ResourceEntry]
     flows: Table[fluid.FlowEntry]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +15,8 @@ from schedbed.scheduler.simulate.compiled import entity_records as plain
 from schedbed.scheduler.simulate.compiled.arrays import (
     Arrays,
     Ints,
-    R,
     Table,
-    Values,
+    longer,
     record,
     record_grid,
     records,
@@ -85,7 +84,7 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
     queues, members = queue_tables(simulation.master.policy, jobs, job_table)
     node_table, order = _nodes(simulation)
     arrays = arrays | _of_delay(simulation, job_table, node_table, arrays)
-    slots, (stops, parts) = sum(map(sum, rooms_of(simulation))), _surprises(simulation, len(tasks))
+    slots, (stops, parts) = sum(map(sum, rooms_of(simulation))), _stops_and_parts(simulation, len(tasks))
     count = len(tasks) + parts
     state = State(
         sec=record(Seconds),
@@ -93,9 +92,9 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
         nodes=node_table,
         jobs=job_table,
         stages=made.stages,
-        tasks=_with_room(tasks, parts),
+        tasks=longer(tasks, parts),
         parts=records(parts, plain.PartEntry),
-        costs=_with_room(made.cost_table, 2 * parts + (stops if simulation.setup.stragglers.share else 0)),
+        costs=longer(made.cost_table, 2 * parts + (stops if simulation.setup.stragglers.share else 0)),
         pools=pools,
         pool_stages=records(2 * len(pools), plain.PoolStageEntry),
         pool_jobs=pool_jobs,
@@ -131,15 +130,6 @@ def make_state(simulation: Simulation, made: TaskTables) -> State:
     return state
 
 
-def _with_room(table: Table[R], count: int) -> Table[R]:
-    """Return the table with `count` more records."""
-    if not count:
-        return table
-    values = cast("Values", table)
-    longer: Any = np.concatenate([values, np.zeros(count, values.dtype)]).view(np.recarray)
-    return longer
-
-
 def rooms_of(simulation: Simulation) -> list[tuple[int, int]]:
     """Return for how many maps and reduces at a time each node has room in the loop's arrays."""
     if counts_slots(simulation.master.policy):
@@ -147,7 +137,7 @@ def rooms_of(simulation: Simulation) -> list[tuple[int, int]]:
     return [(ROOM_WITHOUT_SLOTS, ROOM_WITHOUT_SLOTS)] * len(simulation.nodes)
 
 
-def _surprises(simulation: Simulation, tasks: int) -> tuple[int, int]:
+def _stops_and_parts(simulation: Simulation, tasks: int) -> tuple[int, int]:
     """Return how many attempts the policy may stop in the loop, and how many maps it may split.
 
     Compiled policies do neither.

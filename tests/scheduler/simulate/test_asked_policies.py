@@ -231,7 +231,7 @@ def test_maps_that_a_policy_splits_run_in_parts(seed: int) -> None:
 
 @pytest.mark.parametrize(("make", "room"), [(story, 3), (contended, 1000)])
 def test_objects_stop_what_the_loop_cannot(monkeypatch: pytest.MonkeyPatch, make: Any, room: int) -> None:
-    """It has room for some stops, and can stop no attempt that contends."""
+    """The loop can stop a limited number of attempts, and none with contention."""
     monkeypatch.setattr(tables, "STOPS", room)
     setup, tape = replace(make(17, "fifo"), policy=lambda: guarded(Kills, Kills)), Tape()
     simulation = Simulation(setup, tape)

@@ -14,6 +14,7 @@ import numpy as np
 
 from schedbed.cluster.messages import AttemptReport, KillAttempt, Launch
 from schedbed.cluster.virtual.exact.phase_costs import partly
+from schedbed.cluster.virtual.exact.uncontended import share_done
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.cluster.virtual.part_costs import part_cost
 from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Node, Task
@@ -270,10 +271,9 @@ class AskedPolicy:
     def _stopped(self, number: int, attempt: Attempt) -> AttemptReport:
         """Return what a node reports about an attempt that it has stopped."""
         run = self._state.tasks[number]
-        done, end_s = 0.0, float(run.end)
-        if run.work:
-            done = min(1.0, max(0.0, 1.0 - (run.work - max(0.0, end_s - run.since)) / run.work))
-        counters = partly(None if run.waits else self._counters(number, attempt), float(done), 0)
+        work_s, end_s = float(run.work), float(run.end)
+        done = share_done(work_s, work_s - max(0.0, end_s - float(run.since)))
+        counters = partly(None if run.waits else self._counters(number, attempt), done, 0)
         return AttemptReport(attempt.attempt, "killed", min(float(run.start), end_s), end_s, "", counters)
 
     def _note_end(self, attempt: Attempt) -> None:

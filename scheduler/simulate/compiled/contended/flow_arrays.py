@@ -10,7 +10,7 @@ from schedbed.cluster.spec import NodeSpec, shared_disks
 from schedbed.cluster.virtual.fluid.reduce_phases import buffer_bytes
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.scheduler.simulate.compiled import entity_records as plain
-from schedbed.scheduler.simulate.compiled.arrays import Arrays, Table, Values, records
+from schedbed.scheduler.simulate.compiled.arrays import Arrays, Table, Values, longer, records
 from schedbed.scheduler.simulate.compiled.contended import flow_records as kinds
 from schedbed.scheduler.simulate.compiled.state import State
 
@@ -224,26 +224,20 @@ def grown(state: State) -> State:
     """
     num, items = state.num, len(state.flows)
     changed: Arrays = {
-        name: _longer(getattr(state, name))
+        name: longer(array, len(array))
         for name in ("flows", "way", "before", "after", "agenda_s", "agenda_code", "touched")
+        for array in (getattr(state, name),)
     }
     changed |= {name: np.zeros(2 * items, np.int32) for name in ("found", "in_order", "spare")}
-    changed["item_free"] = free = _longer(state.item_free[:])
+    changed["item_free"] = free = longer(state.item_free, len(state.item_free))
     count = int(num.free_items)
     free[count : count + items] = np.arange(2 * items - 1, items - 1, -1)
     num.free_items += items
     changed["replies"] = _longer_ring(cast("Values", state.replies), num.replies_done, num.replies)
     changed["reply_items"] = _longer_ring(cast("Values", state.reply_items), num.items_done, num.reply_items)
-    more = np.zeros(len(state.replies))
-    changed["event_s"] = np.concatenate([state.event_s[:], more])
-    changed["event_code"] = np.concatenate([state.event_code[:], more.astype(np.int64)])
+    changed["event_s"] = longer(state.event_s, len(state.replies))
+    changed["event_code"] = longer(state.event_code, len(state.replies))
     return state._replace(**changed)
-
-
-def _longer(array: Values) -> Values:
-    longer = np.zeros((2 * len(array), *array.shape[1:]), array.dtype)
-    longer[: len(array)] = array
-    return longer.view(np.recarray) if isinstance(array, np.recarray) else longer
 
 
 def _longer_ring(ring: Values, first: int, end: int) -> Values:
