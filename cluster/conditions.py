@@ -53,22 +53,24 @@ class Conditions:
 
     def __init__(self, nodes: Sequence[NodeId], always: Sequence[PlannedFault] = ()) -> None:
         self._nodes = tuple(nodes)
-        self._active: list[PlannedFault] = list(always)
+        self._active: dict[str, list[PlannedFault]] = {}  # By kind.
+        for fault in always:
+            self.begin(fault)
 
     def begin(self, fault: PlannedFault) -> None:
         """Add a fault to the active faults."""
-        self._active.append(fault)
+        self._active.setdefault(fault.kind, []).append(fault)
 
     def end(self, fault: PlannedFault) -> None:
         """Remove a fault from the active faults."""
-        self._active.remove(fault)
+        self._active[fault.kind].remove(fault)
 
     def _of(self, kind: str, node: NodeId) -> list[PlannedFault]:
-        return [fault for fault in self._active if fault.kind == kind and fault.hits(node)]
+        return [fault for fault in self._active.get(kind, ()) if fault.hits(node)]
 
     def has(self, kind: str, node: NodeId) -> bool:
         """Return whether a fault of this kind is active on the node."""
-        return bool(self._of(kind, node))
+        return bool(self._active.get(kind)) and bool(self._of(kind, node))
 
     def rates(self, node: NodeId) -> dict[str, float]:
         """Return the fractions of the node's declared rates (`cpu`, `disk`, `network`) that faults leave."""
@@ -82,7 +84,7 @@ class Conditions:
 
         The result is empty if no partition is active.
         """
-        cuts = [set(fault.nodes) for fault in self._active if fault.kind == "partition"]
+        cuts = [set(fault.nodes) for fault in self._active.get("partition", ())]
         sides: dict[tuple[bool, ...], list[NodeId]] = {}
         for node in self._nodes if cuts else ():
             sides.setdefault(tuple(node in cut for cut in cuts), []).append(node)

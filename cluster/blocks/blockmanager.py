@@ -96,6 +96,8 @@ class BlockManager:
         """
         if node not in self.map.nodes:
             return [{"type": "report_blocks"}]
+        if not self._replication.may_order(now_s, node):
+            return []
         commands: list[Json] = []
         for block in self._replication.deletions(now_s, node):
             commands.append({"type": "delete_block", "block": block})
@@ -364,7 +366,7 @@ class BlockManager:
 
         Later commands are possible while copies are in progress or a replica is marked as corrupt.
         """
-        return self._replication.busy or next(self.map.corrupt(), None) is not None
+        return self._replication.busy or self.map.has_corrupt
 
     def has_replica_changes(self) -> bool:
         """Return whether replicas of input blocks have changed since the last `take_replica_changes`."""

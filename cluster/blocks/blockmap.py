@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from schedbed.cluster.blocks.live_nodes import NodeIndex
@@ -52,6 +52,7 @@ class BlockMap:
         self.nodes: dict[NodeId, NodeState] = {}
         self.field = NodeIndex()  # The same nodes with their loads.
         self._marked: dict[str, None] = {}  # Blocks with a corrupt mark, for fast lookup.
+        self._awaited: dict[str, None] = {}  # All blocks with expected replicas, and perhaps some more.
 
     def rack(self, node: NodeId) -> str:
         """Return the rack of a live node."""
@@ -81,8 +82,8 @@ class BlockMap:
         held = list(state.blocks)
         for block in held:
             self.remove_replica(block, node)
-        for block in self.blocks.values():
-            block.expected.pop(node, None)
+        for block in self._awaited:
+            self.blocks[block].expected.pop(node, None)
         del self.nodes[node]
         self.field.remove(node)
         return held
@@ -101,6 +102,7 @@ class BlockMap:
         state.length, state.target = length, target
         for node in list(state.expected):
             self.arrived(block, node)
+        self._awaited.pop(block, None)
         for node, held in state.replicas.items():
             if held != length:
                 self.mark(block, node)
@@ -115,6 +117,7 @@ class BlockMap:
             self.remove_replica(block, node)
         del self.blocks[block]
         self._marked.pop(block, None)
+        self._awaited.pop(block, None)
         return holders
 
     def expect(self, block: str, node: NodeId, cause: str, length: int) -> None:
@@ -123,6 +126,7 @@ class BlockMap:
         `cause` is the reason why the replica exists, as recorded in blocks.parquet.
         """
         self.blocks[block].expected[node] = (cause, length)
+        self._awaited[block] = None
         self.nodes[node].reserved_bytes += length
         self.field.charge(node, length)
 
@@ -133,6 +137,7 @@ class BlockMap:
         method does not add the replicas to the node loads in `field`, because the caller has already done so.
         """
         self.blocks[block] = state = BlockState()
+        self._awaited[block] = None
         promised = (cause, length)
         for node in nodes:
             state.expected[node] = promised
@@ -176,6 +181,7 @@ class BlockMap:
         if expected:
             for node in list(expected):
                 self.arrived(block, node)
+        self._awaited.pop(block, None)
         state.length, state.target = length, target
         return came
 
@@ -233,9 +239,10 @@ class BlockMap:
         if not marks:
             self._marked.pop(block, None)
 
-    def corrupt(self) -> Iterator[str]:
-        """Return the blocks of which at least one replica is marked as corrupt."""
-        return iter(self._marked)
+    @property
+    def has_corrupt(self) -> bool:
+        """Return whether any replica is marked as corrupt."""
+        return bool(self._marked)
 
     def corrupt_on(self, node: NodeId) -> list[str]:
         """Return the blocks whose replica on a live node is marked as corrupt."""

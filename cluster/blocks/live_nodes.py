@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from schedbed.tasks.specs import NodeId
@@ -51,19 +52,21 @@ class NodeIndex:
             del self.by_rack[rack]
         self.total_bytes -= self.load_bytes.pop(node)
 
-    def part(self, nodes: Iterable[NodeId]) -> NodeIndex:
-        """Return an index of some of the nodes, with their present loads.
-
-        This is fast if few nodes are left out, because the index is then copied as a whole.
-        """
-        chosen, made = dict.fromkeys(nodes), NodeIndex()
-        made.names, made.racks = self.names.copy(), self.racks.copy()
-        made.by_rack = {rack: names.copy() for rack, names in self.by_rack.items()}
-        made.load_bytes, made.total_bytes = self.load_bytes.copy(), self.total_bytes
-        for name in self.names:
-            if name not in chosen:
-                made.remove(name)
-        return made
+    @contextmanager
+    def without(self, nodes: Iterable[NodeId]) -> Iterator[None]:
+        """Leave nodes out of the index during the `with` block. Their loads must not change meanwhile."""
+        out = [
+            CandidateNode(node, self.racks[node], self.load_bytes[node])
+            for node in dict.fromkeys(nodes)
+            if node in self.racks
+        ]
+        for each in out:
+            self.remove(each.node)
+        try:
+            yield
+        finally:
+            for each in out:
+                self.add(each.node, each.rack, each.load_bytes)
 
     def charge(self, node: NodeId, change_bytes: int) -> None:
         """Add `change_bytes`, which may be negative, to a node's load."""

@@ -61,10 +61,12 @@ class Replication:
         self._sources: dict[NodeId, None] = {}  # All nodes with commands to send, and perhaps some more.
         self._expires_s = inf  # No planned copy takes too long before this time.
         self._changed = False  # Whether the replicas of a block with planned copies have changed.
+        self._plan_again_s = 0.0  # Without changes until then, no further copy can be planned.
         self._tries: dict[str, int] = {}
         self._under: dict[int, dict[str, None]] = {}  # good replicas -> blocks that want more
         self._level: dict[str, int] = {}  # The key in _under by block.
-        self._over: dict[str, None] = {}
+        self._over: dict[str, tuple[NodeId, ...]] = {}  # The nodes of blocks with too many replicas.
+        self._over_on: dict[NodeId, dict[str, None]] = {}  # These blocks by node.
         self._parked: dict[str, None] = {}  # No node can take these blocks for now.
         self._unwanted: dict[NodeId, dict[str, None]] = {}  # Blocks without a file, to be deleted.
         self._leaving: dict[str, dict[NodeId, float]] = {}  # Deletions ordered but not confirmed.
@@ -80,13 +82,17 @@ class Replication:
         old = self._level.pop(block, None)
         if old is not None:
             del self._under[old][block]
-        self._over.pop(block, None)
+        for node in self._over.pop(block, ()):
+            del self._over_on[node][block]
+        self._plan_again_s = 0.0
         self._parked.pop(block, None)
         if state is None or state.target == 0:
             return
         good = len(state.good())
         if good > state.target + self.kept.count(block):
-            self._over[block] = None
+            self._over[block] = tuple(state.replicas)
+            for node in state.replicas:
+                self._over_on.setdefault(node, {})[block] = None
         elif 0 < good < state.target - len(self._pending.get(block, ())):
             self._level[block] = good
             self._under.setdefault(good, {})[block] = None
@@ -97,6 +103,7 @@ class Replication:
         Blocks that no node could store until now are planned again.
         """
         self._unwanted.pop(node, None)
+        self._plan_again_s = 0.0
         for leaving in self._leaving.values():
             leaving.pop(node, None)
         for block in list(self._parked):
@@ -105,6 +112,7 @@ class Replication:
     def node_went(self, node: NodeId) -> None:
         """Cancel copies from and to a lost node. Afterwards, call `reconsider` for the blocks of the node."""
         self._unwanted.pop(node, None)
+        self._plan_again_s = 0.0
         for block, copies in list(self._pending.items()):
             for target, copy in list(copies.items()):
                 if node in (target, copy.source):
@@ -186,6 +194,18 @@ class Replication:
         """
         return bool(self._pending or self._level or self._over or self._unwanted)
 
+    def may_order(self, now_s: float, node: NodeId) -> bool:
+        """Return whether `deletions` or `copies` may do anything for a live node, or plan copies of others."""
+        return (
+            (len(self._level) > 0 and now_s >= self._plan_again_s)
+            or node in self._sources
+            or now_s >= self._expires_s
+            or self._changed
+            or node in self._unwanted
+            or bool(self._over_on.get(node))
+            or self.map.has_corrupt
+        )
+
     def deletions(self, now_s: float, node: NodeId) -> list[str]:
         """Return the blocks whose replicas a live node must delete now.
 
@@ -195,8 +215,7 @@ class Replication:
         for block in self.map.corrupt_on(node):
             if self.map.blocks[block].good():
                 orders.append(self._order_away(now_s, block, node))
-        held = self.map.nodes[node].blocks
-        for block in [block for block in self._over if block in held]:
+        for block in list(self._over_on.get(node, ())):
             if node in self._surplus(block, self.map.blocks[block]):
                 orders.append(self._order_away(now_s, block, node))
         return orders
@@ -231,6 +250,7 @@ class Replication:
     def _order_away(self, now_s: float, block: str, node: NodeId) -> str:
         self._end_copies_from(block, node)
         self._leaving.setdefault(block, {})[node] = now_s + self._timeout_s
+        self._plan_again_s = 0.0
         return block
 
     def _expire(self, now_s: float) -> None:
@@ -261,15 +281,18 @@ class Replication:
 
     def _plan(self, now_s: float) -> None:
         """Plan copies, first for blocks with the fewest good replicas, then for those that waited longest."""
-        if not self._level:
+        if not self._level or now_s < self._plan_again_s:
             return
-        refused = 0
+        refused = planned = 0
         for block in [block for good in sorted(self._under) for block in self._under[good]]:
             if refused == REFUSED_LIMIT or all(map(self._sends_most, self.map.nodes)):
-                return
+                break
             while block in self._level and self._plan_one(now_s, block):
-                pass
+                planned += 1
             refused += block in self._level
+        if not planned:
+            ends_s = (until_s for leaving in self._leaving.values() for until_s in leaving.values())
+            self._plan_again_s = min(ends_s, default=inf)
 
     def _count_copy(self, source: NodeId, target: NodeId, more: int) -> None:
         """Add `more` to the numbers of copies in progress from `source` and to `target`."""
@@ -277,6 +300,7 @@ class Replication:
             counts[node] = counts.get(node, 0) + more
             if not counts[node]:
                 del counts[node]
+        self._plan_again_s = 0.0
 
     def _sends_most(self, node: NodeId) -> bool:
         return self._sending.get(node, 0) >= self._limit
@@ -297,11 +321,10 @@ class Replication:
             return False
         receiving, limit = self._receiving, self._limit
         taken |= {node: None for node, copies in receiving.items() if copies >= limit}
-        targets = [node for node in nodes if node not in taken]
-        if not targets:
+        if all(node in taken for node in nodes):
             return False
         source = min(sources, key=lambda n: (self._sending.get(n, 0), self._load_bytes(n), n))
-        target = self._choose(block, targets)
+        target = self._choose(block, taken)
         copy = self._pending.setdefault(block, {})[target] = Copy(source, now_s + self._timeout_s)
         self._sources[source] = None
         self._expires_s = min(self._expires_s, copy.until_s)
@@ -319,29 +342,28 @@ class Replication:
             del leaving[node]
         return dict.fromkeys((*self.map.blocks[block].replicas, *self._pending.get(block, ()), *leaving))
 
-    def _choose(self, block: str, targets: list[NodeId]) -> NodeId:
-        """Choose the node in `targets` that receives a copy of a block.
+    def _choose(self, block: str, taken: dict[NodeId, None]) -> NodeId:
+        """Choose a live node that is not in `taken` to receive a copy of a block. There must be such a node.
 
         If a replication scheme ordered the copy, the scheme's ranking of nodes decides, otherwise HDFS's rack
         rule. When a copy is planned again after a failure, another node may be chosen.
         """
         tries = self._tries[block] = self._tries.get(block, 0) + 1
-        state = self.map.blocks[block]
+        state, nodes, field = self.map.blocks[block], self.map.nodes, self.map.field
         choice, coming = self.choice, len(self._pending.get(block, ()))
         if choice is not None and block in self.raised and self.copy_cause(block, coming) != "repair":
-            best = min(targets, key=lambda n: (choice.rank(n), self._load_bytes(n), n))
+            free = [node for node in nodes if node not in taken]
+            best = min(free, key=lambda n: (choice.rank(n), self._load_bytes(n), n))
             choice.placed(best, self.raised[block][2])
             return best
         preferred = self.preferred.get(block, ())
-        kept = [node for node in targets if node in preferred] if preferred else ()
-        chosen = place_hdfs(
-            self.map.field.part(kept or targets),
-            1,
-            seed=self._seed,
-            block=f"{block}/{tries}",
-            existing=self._candidates([*state.good(), *self._pending.get(block, ())]),
-        )
-        return chosen[0]
+        kept = self._candidates([node for node in preferred if node in nodes and node not in taken])
+        existing = self._candidates([*state.good(), *self._pending.get(block, ())])
+        with field.without(taken):
+            [chosen] = place_hdfs(
+                kept or field, 1, seed=self._seed, block=f"{block}/{tries}", existing=existing
+            )
+        return chosen
 
     def _candidates(self, nodes: list[NodeId]) -> list[CandidateNode]:
         return [CandidateNode(node, self.map.rack(node), self._load_bytes(node)) for node in nodes]

@@ -104,13 +104,15 @@ class Accidents:
 
     def _lose(self, fault: StoryFault) -> None:
         inner = self._inner
-        exact = isinstance(inner, ExactEmulation)
-        if exact:
+        if isinstance(inner, ExactEmulation):
             inner._accidents = True
-        nodes = inner._nodes if exact else inner._world.hosts
+            for node in [inner._nodes[name] for name in fault.nodes if name in inner._nodes]:
+                for job in tuple(node.outputs):
+                    inner._forget_outputs(node, job)
+            return
         for name in fault.nodes:
-            if name in nodes:
-                nodes[name].outputs.clear()
+            if name in inner._world.hosts:
+                inner._world.hosts[name].outputs.clear()
 
 
 class StoryCosts:

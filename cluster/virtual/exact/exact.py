@@ -44,6 +44,7 @@ class ExactEmulation:
         self._consumed: dict[str, dict[int, str]] = {}
         self._nodes: dict[NodeId, ExactNode] = {}
         self._costs = ExactCosts(store)
+        self._outputs: dict[str, dict[str, None]] = {}  # Map attempts with outputs on any node, by job.
         self._sizes = PartitionSizes()
         self._partition = Partition()
         self._accidents = False  # Map outputs can be missing only after a fault.
@@ -72,6 +73,8 @@ class ExactEmulation:
             return
         self._accidents = True
         self._costs.specs.pop(node, None)
+        for job in tuple(gone.outputs):
+            self._forget_outputs(gone, job)
         for run in gone.runs.values():
             run.due_s = math.nan  # Invalidates the entries in the heap.
 
@@ -169,7 +172,14 @@ class ExactEmulation:
         where = self._nodes.get(node)
         if where is not None:
             where.boards.pop(job, None)
-            where.outputs.pop(job, None)
+            self._forget_outputs(where, job)
+
+    def _forget_outputs(self, node: ExactNode, job: str) -> None:
+        left = self._outputs.get(job, {})
+        for attempt in node.outputs.pop(job, ()):
+            del left[attempt]
+        if not left:
+            self._outputs.pop(job, None)
 
     def _try_reduce(self, now_s: float, run: ExactRun) -> None:
         """Start a reduce that waits for map outputs, if all of them are announced and can be fetched.
@@ -193,13 +203,12 @@ class ExactEmulation:
 
     def _missing(self, node: NodeId, job: str, board: AnnouncedOutputs) -> list[str]:
         """Return the map attempts of a job whose outputs cannot be fetched by a reduce on `node`."""
-        missing: list[str] = []
-        for output in board.latest.values():
-            source = self._nodes.get(output.node)
-            there = source is not None and output.attempt in source.outputs.get(job, ())
-            if not there or not self._partition.joins(node, output.node):
-                missing.append(output.attempt)
-        return missing
+        there, partition = self._outputs.get(job, {}), self._partition
+        return [
+            output.attempt
+            for output in board.latest.values()
+            if output.attempt not in there or (partition.is_on and not partition.joins(node, output.node))
+        ]
 
     def _retry(self, now_s: float, run: ExactRun, missing: list[str]) -> None:
         run.tries += 1
@@ -284,7 +293,8 @@ class ExactEmulation:
             counters = partly(run.counters, run.done(at_s), plan.memory_bytes)
         elif plan.kind is TaskKind.MAP:
             partitions = self._sizes.of(plan)
-            node.outputs.setdefault(plan.job, {})[plan.attempt] = None
+            node.outputs.setdefault(plan.job, []).append(plan.attempt)
+            self._outputs.setdefault(plan.job, {})[plan.attempt] = None
         elif run.consumed is not None:
             self._consumed[plan.attempt] = run.consumed
         report = AttemptReport(

@@ -75,7 +75,7 @@ class ExactNode:
         self.full = False  # True if a fault has filled the disk.
         self.runs: dict[str, ExactRun] = {}
         self.boards: dict[str, AnnouncedOutputs] = {}
-        self.outputs: dict[str, dict[str, None]] = {}  # Map attempts with outputs, by job.
+        self.outputs: dict[str, list[str]] = {}  # Map attempts with outputs, by job.
 
     def count(self, now_s: float, run: ExactRun) -> None:
         """Add the CPU time and disk bytes of the attempt `run` to the totals of the node.

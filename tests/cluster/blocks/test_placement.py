@@ -159,12 +159,13 @@ def test_trimming_leaves_the_target_and_as_many_racks_as_it_can(
     assert len({c.rack for c in staying}) == min(len(staying), len({c.rack for c in nodes}))
 
 
-def test_a_part_of_an_index_is_the_index_of_these_nodes() -> None:
+def test_an_index_without_some_nodes_is_the_index_of_the_others() -> None:
     nodes = [CandidateNode(each.node, each.rack, 10 * number) for number, each in enumerate(cluster(30, 5))]
     chosen = [nodes[number] for number in (17, 3, 29, 4, 8)]
-    whole = NodeIndex(nodes)
-    part = whole.part(each.node for each in chosen)
-    assert vars(part) == vars(NodeIndex(chosen))
-    part.charge(chosen[0].node, 5)
-    part.remove(chosen[1].node)
-    assert vars(whole) == vars(NodeIndex(nodes))
+    index = NodeIndex(nodes)
+    with index.without(each.node for each in nodes if each not in chosen):
+        assert vars(index) == vars(NodeIndex(chosen))
+    assert vars(index) == vars(NodeIndex(nodes))
+    with index.without(["unknown", chosen[0].node, chosen[0].node]):
+        assert vars(index) == vars(NodeIndex(each for each in nodes if each != chosen[0]))
+    assert vars(index) == vars(NodeIndex(nodes))

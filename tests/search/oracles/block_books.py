@@ -27,7 +27,12 @@ def check_blocks(names: Any, *, restarted: bool) -> None:
         bad = {node for node, held in state.replicas.items() if state.length not in (None, held)}
         hold(bad <= state.corrupt.keys(), "a replica of another length is corrupt", state)
         _check_filing(replication, block, state.target, len(good))
-    hold(set(blocks.map.corrupt()) == {b for b, s in states.items() if s.corrupt}, BALANCE, "corrupt blocks")
+    marked = any(state.corrupt for state in states.values())
+    hold(blocks.map.has_corrupt == marked, BALANCE, "corrupt blocks")
+    over = {block: tuple(states[block].replicas) for block in replication._over}
+    hold(replication._over == over, FILED, f"{replication._over} instead of {over}")
+    over_on = {(node, block) for node, of_node in replication._over_on.items() for block in of_node}
+    hold(over_on == {(n, b) for b, nodes in over.items() for n in nodes}, FILED, f"{over_on}, {over}")
     if not restarted:
         lives = {(block, node) for block, state in states.items() for node in state.replicas}
         hold(set(blocks._journal.living()) == lives, BALANCE, "replicas in the journal")
