@@ -39,7 +39,7 @@ class Late:
     """A speculation method for any policy: proposes copies of slow tasks for slots that the policy leaves
     free.
 
-    `cap`: share of the slots that copies may hold, at least one slot. `slow_task`: percentile (0 to 100) of
+    `cap`: share of the slots that its copies may hold, at least one slot. `slow_task`: percentile (0 to 100) of
     the rates in a stage below which a task is slow. `slow_node`: percentile of the nodes' speeds below which
     a node receives no copies. `min_runtime_s`: seconds that an attempt must run before it can be called slow.
     """
@@ -55,7 +55,8 @@ class Late:
         self._cap, self._slow_task, self._slow_node = cap, slow_task, slow_node
         self._min_runtime_s = min_runtime_s
         self.admission: Any = None  # The policy's admission, if it has one.
-        self._copies = dict.fromkeys(TaskKind, 0)  # Numbers of live copies.
+        # Tasks with a live copy that this object has proposed. The policy may propose others.
+        self._copies: dict[TaskKind, dict[str, None]] = {kind: {} for kind in TaskKind}
         self._copied: dict[str, dict[str, None]] = {}  # tasks, by job
         self._rates: dict[tuple[str, TaskKind], list[float]] = {}  # of attempts that succeeded, sorted
         # By node, from attempts that run or ended there; 1 is the median.
@@ -70,7 +71,7 @@ class Late:
         node."""
         task, started_s = attempt.task, attempt.started_s
         if attempt.speculative:
-            self._copies[task.kind] -= 1
+            self._copies[task.kind].pop(task.task, None)
         if attempt.state == "succeeded" and started_s is not None and task.job.active:
             rates = self._rates.setdefault((task.job.job, task.kind), [])
             rate = _weight(task) / max(1e-3, attempt.end_s - started_s)
@@ -169,7 +170,7 @@ class Late:
         candidates = self._candidates[kind]
         if not candidates or node.node in self._slow:
             return None
-        if self._copies[kind] >= max(1, int(self._cap * view.slots(kind))):
+        if len(self._copies[kind]) >= max(1, int(self._cap * view.slots(kind))):
             return None
         for place, candidate in enumerate(candidates):
             attempt = candidate.attempt
@@ -179,7 +180,7 @@ class Late:
             if not self._fits(view, node, task):
                 continue
             del candidates[place]
-            self._copies[kind] += 1
+            self._copies[kind][task.task] = None
             self._copied.setdefault(task.job.job, {})[task.task] = None
             return Proposal(
                 task, f"copy of {attempt.attempt} on {attempt.node.node}: {candidate.why}", speculative=True

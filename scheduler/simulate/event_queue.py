@@ -36,6 +36,10 @@ class EventQueue:
         """
         heappush(self.heap, (at_s, kind << SHIFT | number))
 
+    def has_before(self, at_s: float, kind: int, number: int) -> bool:
+        """Return whether an event in the queue precedes the event of that kind with that number at `at_s`."""
+        return bool(self.heap) and self.heap[0] < (at_s, kind << SHIFT | number)
+
     def pass_timers(self, number: int) -> None:
         """Record that the heartbeat timers due now have fired for all nodes with an index up to `number`."""
         self._passed_s, self._passed = self.now_s, number

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from schedbed.cluster.virtual.node_model import Emulation
 from schedbed.scheduler.block_reads import reads_of
 from schedbed.scheduler.simulate.event_queue import BLOCKS, COPIED, NAMES, READS, EventQueue
 from schedbed.scheduler.simulate.setup import Rows, Setup
@@ -36,6 +37,7 @@ class StoringSimulation(Protocol):
     queue: EventQueue
     nodes: list[SimNode]
     storage: Storage
+    emulation: Emulation
     master: Master
 
     @property
@@ -97,26 +99,39 @@ class Upkeep:
             self._simulation.queue.push(number * FOLLOW_BLOCKS_S, BLOCKS, 0)
 
     def _next_round(self) -> None:
-        """Schedule one heartbeat of each node to the NameNode, spread over the next `NAMENODE_HEARTBEAT_S`
-        seconds."""
+        """Schedule one heartbeat of each node to the NameNode, spread over `NAMENODE_HEARTBEAT_S` seconds."""
         self._round = max(self._round, int(self._simulation.queue.now_s / NAMENODE_HEARTBEAT_S)) + 1
-        begin_s, count = self._round * NAMENODE_HEARTBEAT_S, len(self._simulation.nodes)
-        for node in self._simulation.nodes:
-            at_s = begin_s + NAMENODE_HEARTBEAT_S * node.index / count
-            self._simulation.queue.push(at_s, NAMES, node.index)
+        self._simulation.queue.push(self._heartbeat_s(0), NAMES, 0)
 
-    def heartbeat(self, now_s: float, index: int) -> None:
-        """Process the NameNode heartbeat of the node with the number `index`: carry out the NameNode's orders
-        for the node."""
-        node = self._simulation.nodes[index]
-        names = self._storage.names
+    def _heartbeat_s(self, index: int) -> float:
+        """Return the time of the NameNode heartbeat of the node with the number `index` in this round."""
+        into_round_s = NAMENODE_HEARTBEAT_S * index / len(self._simulation.nodes)
+        return self._round * NAMENODE_HEARTBEAT_S + into_round_s
+
+    def heartbeats(self, now_s: float, index: int) -> None:
+        """Process the NameNode heartbeats of the nodes from the number `index` on, until another event is due."""
+        queue, nodes, next_s = (
+            self._simulation.queue,
+            self._simulation.nodes,
+            self._simulation.emulation.next_s,
+        )
+        self._heartbeat(now_s, nodes[index])
+        for later in range(index + 1, len(nodes)):
+            at_s = self._heartbeat_s(later)
+            if queue.has_before(at_s, NAMES, later) or next_s() <= at_s:
+                queue.push(at_s, NAMES, later)
+                return
+            queue.now_s = at_s
+            self._heartbeat(at_s, nodes[later])
+        self._has_timer = self._storage.has_orders()
+        if self._has_timer:
+            self._next_round()
+
+    def _heartbeat(self, now_s: float, node: SimNode) -> None:
+        """Process a heartbeat of the node to the NameNode, and carry out the NameNode's orders."""
         if node.up and not node.frozen and not self._simulation.faults.is_cut_off(node):
-            for command in names.heartbeat(now_s, node.spec.node):
-                self._obey(now_s, node.spec.node, command)
-        if index == len(self._simulation.nodes) - 1:
-            self._has_timer = names.has_orders()
-            if self._has_timer:
-                self._next_round()
+            for command in self._storage.names.heartbeat(now_s, node.node):
+                self._obey(now_s, node.node, command)
         self.stir()
 
     def _obey(self, now_s: float, node: str, command: dict[str, Any]) -> None:

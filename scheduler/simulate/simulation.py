@@ -103,7 +103,7 @@ class Simulation:
             kinds.JOIN: self._join,
             kinds.DUE: self._on_due,
             kinds.BLOCKS: self.upkeep.follow_blocks,
-            kinds.NAMES: self.upkeep.heartbeat,
+            kinds.NAMES: self.upkeep.heartbeats,
             kinds.COPIED: self.upkeep.copied,
             kinds.COMMIT: self._on_commit,
             kinds.REPLY: self.heartbeats.on_reply,

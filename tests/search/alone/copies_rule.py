@@ -31,13 +31,30 @@ class CopiesRule:
         self._known, self._seed, self._limit, self._timeout_s = known, seed, limit, timeout_s
 
     def watch(self, names: Any) -> None:
-        """Start checking a new NameNode, by replacing two of its methods."""
+        """Start checking a new NameNode, by replacing three of its methods."""
         self._part = names._blocks._replication
         self._plan = self._part._plan
         self._part._plan = self._planned
         self._expire = self._part._expire
         self._part._expire = self._expired
+        self._may_order = self._part.may_order
+        self._part.may_order = self._may
         self._known.tries.clear()
+
+    def _may(self, now_s: float, node: str) -> bool:
+        may = self._may_order(now_s, node)
+        if not may:
+            before = self._pending()
+            late = [each for each in before if each[3] <= now_s]
+            waiting = [
+                (block, to)
+                for block, copies in self._part._pending.items()
+                for to, copy in copies.items()
+                if copy.source == node and not copy.sent
+            ]
+            left = [*self._wanted(now_s, before), *late, *waiting]
+            hold(not left, CHECK, f"{now_s}: nothing to do at a heartbeat of {node}, but {left}")
+        return may
 
     def _pending(self) -> list[Planned]:
         return [

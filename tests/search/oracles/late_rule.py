@@ -97,7 +97,8 @@ class LateRule:
             return
         held = [attempt for other in view.nodes.values() for attempt in other.attempts.values()]
         held += [task.winner for task in view.committing.values()]
-        copies = sum(attempt.speculative and attempt.task.kind is kind for attempt in held)
+        own = [each for each in held if each.speculative and each.task.task in self._copied]
+        copies = sum(attempt.task.kind is kind for attempt in own)
         wanted = None
         if node.node not in self._slow_nodes and copies < max(1, int(self._asked.cap * view.slots(kind))):
             wanted = next((each for each in self._due[kind] if self._fits(view, node, each)), None)

@@ -77,14 +77,15 @@ def watched_places() -> Iterator[None]:
                 loads[node] += row["length"]
         return rows
 
-    def chose(replication: Any, block: str, targets: list[str]) -> str:
-        node = choose(replication, block, targets)
+    def chose(replication: Any, block: str, taken: dict[str, None]) -> str:
+        node = choose(replication, block, taken)
         if block in replication.raised:  # `epoch_rule` checks these placements.
             return node
         there = replication.map.nodes
         held = [*replication.map.blocks[block].good(), *replication._pending.get(block, ())]
-        racks = {target: there[target].rack for target in targets}
-        loads = {target: there[target].used_bytes + there[target].reserved_bytes for target in targets}
+        free = {target: state for target, state in there.items() if target not in taken}
+        racks = {target: state.rack for target, state in free.items()}
+        loads = {target: state.used_bytes + state.reserved_bytes for target, state in free.items()}
         check_places(racks, loads, [node], 1, existing=[there[each].rack for each in held])
         return node
 
