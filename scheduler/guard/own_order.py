@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -22,6 +23,11 @@ from schedbed.tasks.specs import TaskKind
 
 AXES = tuple(f"schedbed.scheduler.{axis}." for axis in ("order", "locality", "admission"))
 HOOKS = ("submitted", "finished", "ended", "beat", "changed", "tick")
+HARMLESS = (
+    *("__annotations__", "__doc__", "__firstlineno__", "__init__", "__module__", "__qualname__"),
+    "__static_attributes__",
+)
+"""Names that any class defines, and the method `__init__`, which has run."""
 MORE = 100
 """The number of jobs that an order may return in addition to the number of jobs, for example duplicates."""
 
@@ -57,12 +63,32 @@ def _is_foreign(axis: Any, value: Any) -> bool:
 def takes_core(own: Any) -> bool:
     """Return whether the policy `own` may be given the scheduler core's objects instead of proxies.
 
-    That is the case if its class is `Composed`, its locality and admission are shipped with schedbed, and a
-    user's order (if any) has no method `preempt`.
+    That is the case if it adds nothing to its three axes, its locality and admission are shipped with schedbed,
+    and a user's order (if any) has no method `preempt`.
     """
-    if type(own) is not Composed or not (is_shipped(own.locality) and is_shipped(own.admission)):
+    if not isinstance(own, Composed) or not (is_shipped(own.locality) and is_shipped(own.admission)):
         return False
-    return is_shipped(own.order) or not hasattr(own.order, "preempt")
+    return _adds_nothing(own) and (is_shipped(own.order) or not hasattr(own.order, "preempt"))
+
+
+def _adds_nothing(own: Composed) -> bool:
+    """Return whether the policy does what `Composed` does with the same axes.
+
+    A subclass may define the method `__init__`, and names that neither `Composed` nor the core uses.
+    """
+    plain, kind = Composed(own.order, own.locality, own.admission), type(own)
+    used = {*dir(plain), *HOOKS, "preempt", "stage_ready", "awaits_beat"}
+    defined = {name for each in kind.__mro__[: kind.__mro__.index(Composed)] for name in vars(each)}
+    defined.difference_update(HARMLESS)
+    if defined & used or any(name.startswith("__") for name in defined):
+        return False
+    return all(_is_same(value, vars(plain).get(name)) for name, value in vars(own).items() if name in used)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, partial) and isinstance(other, partial):
+        return (one.func, one.args) == (other.func, other.args)
+    return one == other
 
 
 def hears_each_heartbeat(own: Any) -> bool:

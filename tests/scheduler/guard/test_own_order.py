@@ -62,7 +62,25 @@ class Lazy(Poorest):
 
 
 class Subclass(Composed):
-    """A user's subclass of `Composed`, which may misuse the core's objects and therefore receives proxies."""
+    """A user's subclass of `Composed` that adds nothing to its axes."""
+
+
+class Deciding(Composed):
+    """A user's subclass that may misuse the core's objects, and therefore receives proxies."""
+
+    def decide(self, view: Any, node: Any, kind: TaskKind) -> Any:
+        return super().decide(view, node, kind)
+
+
+class Counts(Composed):
+    """A user's subclass with an attribute that replaces the axes' hooks."""
+
+    def __init__(self, *axes: Any) -> None:
+        super().__init__(*axes)
+        self.finished = self.count
+
+    def count(self, view: Any, job: Any) -> None:
+        pass
 
 
 def composition(order: Any, locality: str = "delay", cls: type[Composed] = Composed) -> Composed:
@@ -73,7 +91,7 @@ def behind(own: Any) -> Any:
     return guarded(lambda: own, type(own.order), __file__)
 
 
-def simulate(own: Composed) -> None:
+def simulate(own: Composed) -> Simulation:
     jobs = [job("job_0001", [1.0]), job("job_0002", [2.0] * 20, reduces=[1.0], user="bo")]
     setup = Setup(
         cluster=cluster(2),
@@ -83,7 +101,9 @@ def simulate(own: Composed) -> None:
         seed=1,
         policy=lambda: behind(own),
     )
-    Simulation(setup, Tape()).run()
+    simulation = Simulation(setup, Tape())
+    simulation.run()
+    return simulation
 
 
 @pytest.mark.parametrize("locality", ["greedy", "delay", "split"])
@@ -93,7 +113,11 @@ def test_three_doors_give_the_same_rows(order: Callable[[], Any], locality: str)
         direct = rows(lambda: composition(order(), locality), seed, faults=faults)
         assert "succeeded" in direct
         assert rows(lambda: behind(composition(order(), locality)), seed, faults=faults) == direct
-        assert rows(lambda: behind(composition(order(), locality, Subclass)), seed, faults=faults) == direct
+        for cls in (Subclass, Deciding):
+            assert (
+                rows(lambda cls=cls: behind(composition(order(), locality, cls)), seed, faults=faults)
+                == direct
+            )
 
 
 class Listener(Subclass):
@@ -134,6 +158,15 @@ def test_delay_alone_needs_no_heartbeats_without_news(order: Any, cls: type[Comp
     own = composition(order(), cls=cls)
     assert hears_each_heartbeat(own) is hears
     assert behind(own).elidable is not hears
+
+
+@pytest.mark.parametrize(("cls", "begins_again"), [(Composed, False), (Subclass, False), (Deciding, True)])
+def test_only_delay_behind_proxies_begins_again_with_all_heartbeats(
+    cls: type[Composed], begins_again: bool
+) -> None:
+    simulation = simulate(composition(Poorest(), cls=cls))
+    assert simulation.setup.process_all_heartbeats is begins_again
+    assert (simulation.statistics.heartbeats_elided == 0) is begins_again
 
 
 def test_an_order_of_ones_own_sees_nothing_but_proxies() -> None:
@@ -205,7 +238,9 @@ def test_a_parameter_that_a_shipped_axis_cannot_use_is_the_policys_fault() -> No
 
 
 def test_only_what_is_ours_as_it_is_gets_the_cores_objects() -> None:
-    assert takes_core(composition(Poorest())) and not takes_core(composition(Poorest(), cls=Subclass))
+    assert takes_core(composition(Poorest())) and takes_core(composition(Poorest(), cls=Subclass))
+    for cls in (Deciding, Counts, Listener, Deaf):
+        assert not takes_core(composition(Poorest(), cls=cls))
     changed = composition(Poorest())
     changed.locality.pick = lambda view, node, job: None  # type: ignore[method-assign]
     assert not takes_core(changed)
