@@ -54,7 +54,7 @@ class NodeIndex:
 
     @contextmanager
     def without(self, nodes: Iterable[NodeId]) -> Iterator[None]:
-        """Leave nodes out of the index during the `with` block. Their loads must not change meanwhile."""
+        """Remove nodes from the index for the `with` block, in which their loads must not change."""
         out = [
             CandidateNode(node, self.racks[node], self.load_bytes[node])
             for node in dict.fromkeys(nodes)
