@@ -97,7 +97,7 @@ class Late:
                 if self._is_judged(view, attempt):
                     running.setdefault(attempt.task.kind, []).append(attempt)
             for kind, attempts in running.items():
-                if kind is TaskKind.MAP or job.maps.done == job.maps.total:
+                if _may_copy(job, kind):
                     found[kind] += self._judge(view, job, kind, attempts, relative)
         for kind, candidates in found.items():
             self._candidates[kind] = sorted(candidates, key=lambda each: (-each.left_s, each.serial))
@@ -189,11 +189,19 @@ class Late:
 
     def _fits(self, view: View, node: NodeView, task: TaskView) -> bool:
         job, kind, admission = task.job, task.kind, self.admission
-        if view.avoids(job, node, kind) or not view.fits(node, job.stage(kind)):
+        if not _may_copy(job, kind) or view.avoids(job, node, kind) or not view.fits(node, job.stage(kind)):
             return False
         return admission is None or (
             admission.room(node, kind) and admission.refuses(node, job, kind) is None
         )
+
+
+def _may_copy(job: JobView, kind: TaskKind) -> bool:
+    """Return whether the job's tasks of this kind may be copied: maps always, reduces only after all maps.
+
+    Maps run again if their outputs are lost.
+    """
+    return kind is TaskKind.MAP or job.maps.done == job.maps.total
 
 
 def _rate(attempt: AttemptView, now_s: float) -> float:

@@ -24,6 +24,11 @@ def rate_of(attempt: Any, elapsed_s: float, progress: float) -> float:
     return progress * (1.0 if part is None else part.share) / elapsed_s
 
 
+def may_copy(job: Any, kind: TaskKind) -> bool:
+    """Return whether tasks of the kind may be copied, since all maps are done or it is the maps."""
+    return kind is TaskKind.MAP or all(task.state == "done" for task in job.maps.tasks)
+
+
 def percentile(values: Iterable[float], percent: float) -> float:
     """Return the percentile of the values, linearly interpolated."""
     ordered = sorted(values)
@@ -59,7 +64,7 @@ class LateRule:
         relative: dict[str, list[float]] = {}
         for job in view.jobs.values():
             for kind in TaskKind:
-                if kind is TaskKind.MAP or all(task.state == "done" for task in job.maps.tasks):
+                if may_copy(job, kind):
                     due[kind] += self._slow_tasks(view, job, kind, relative)
         self._due = {kind: [each[-1] for each in sorted(found)] for kind, found in due.items()}
         self._speeds |= {name: sum(values) / len(values) for name, values in relative.items()}
@@ -114,6 +119,8 @@ class LateRule:
             return False
         admission = self._late.admission
         stage = task.stage
+        if not may_copy(task.job, stage.kind):
+            return False
         if view.avoids(task.job, node, stage.kind):
             return False
         if type(admission) is Containers:
