@@ -66,8 +66,6 @@ class HeartbeatSimulation(Protocol):
 
     def register(self, now_s: float, node: SimNode) -> None: ...
 
-    def report_blocks(self, now_s: float, node: SimNode) -> None: ...
-
 
 class HeartbeatSchedule:
     """The heartbeats of all simulated nodes, and the actions in the JobTracker's replies.
@@ -374,7 +372,6 @@ class HeartbeatSchedule:
         self.forget(node)
         self._timers.left(node)
         node.join_again()
-        self._simulation.report_blocks(now_s, node)
         self._simulation.register(now_s, node)
 
     # ------------------------------------------------------------------- reduces

@@ -150,7 +150,6 @@ class Simulation:
         node.boot(now_s + self.setup.timing.request_s + node.phase_s - self.interval_s)
         self.emulation.node_up(now_s, node.spec)
         self.faults.joined(now_s, node)
-        self.report_blocks(now_s, node)
         self.register(now_s, node)
 
     def report_blocks(self, now_s: float, node: SimNode) -> None:
@@ -161,7 +160,9 @@ class Simulation:
             self.upkeep.stir()
 
     def register(self, now_s: float, node: SimNode) -> None:
-        """Register the node at the JobTracker, or schedule another try if the JobTracker does not answer."""
+        """Report the node's blocks, and register it at the JobTracker. Schedule another try without an answer."""
+        if not self.faults.is_cut_off(node):
+            self.report_blocks(now_s, node)
         if not self.master.is_up or self.faults.is_cut_off(node):
             self.join_at(now_s + self.setup.timing.resend_s, node)
             return
@@ -198,8 +199,7 @@ class Simulation:
 
     def is_alive(self, node: NodeId) -> bool:
         """Return whether the node runs and is not frozen."""
-        known = self.node_by_name[node]
-        return known.up and not known.frozen
+        return (known := self.node_by_name[node]).up and not known.frozen
 
     def run(self, on_progress: OnProgress | None = None, *, every: int = 20_000) -> None:
         """Simulate until all jobs have ended, and call `on_progress` after each `every` events.
@@ -378,14 +378,17 @@ class Simulation:
         self.core_changed(now_s)
 
     def recover(self, now_s: float) -> None:
-        """Restart the JobTracker from its journal, and repeat effects (commits) that may be unfinished."""
+        """Restart the JobTracker from its journal, and repeat commits that may be unfinished."""
         unfinished = self.master.recover(now_s)
         self.timers.follow(self.master.ledger, self.master.policy)
         self.heartbeats.follow()
         for node in self.nodes:
             node.held = self.master.ledger.nodes.get(node.spec.node)
         for effect in unfinished:
-            self._set_off(now_s, effect)
+            if isinstance(effect, Commit):
+                self._set_off(now_s, effect)
+            else:  # It was carried out at once, and a lost node may be back since then.
+                self.master.carried_out(effect)
         self.do_effects(now_s)
 
 
