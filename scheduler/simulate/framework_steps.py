@@ -39,6 +39,7 @@ class FrameworkSteps:
         self._master = simulation.master
         self._framework = framework
         self._polled = 0  # Number of the last poll.
+        self._held: dict[str, None] = {}  # Jobs that were taken and not submitted yet.
         self._waiting: deque[JobSpec] = deque()  # Jobs that wait for a poll.
         # Jobs with the times at which they are initialized.
         self._initialized: deque[tuple[float, JobSpec]] = deque()
@@ -50,15 +51,20 @@ class FrameworkSteps:
     @property
     def holds_jobs(self) -> bool:
         """Return whether any job waits for its initialization or set-up."""
-        return bool(self._waiting or self._initialized or self._set_up)
+        return bool(self._held)
 
     def take_due(self, now_s: float) -> None:
         """Take the jobs whose submit time is at or before `now_s` from the JobTracker's list, and begin to
         initialize them.
+
+        A restarted JobTracker lists jobs that were taken before; they are not taken again.
         """
         waiting = self._master.waiting
         while waiting and waiting[0].submit_s <= now_s:
             job = waiting.popleft()
+            if job.job in self._held:
+                continue
+            self._held[job.job] = None
             if self._framework.init_poll_s:
                 self._waiting.append(job)
             else:
@@ -81,6 +87,7 @@ class FrameworkSteps:
                 self._start_set_up(now_s, node, self._initialized.popleft()[1])
             break
         for job in ready:
+            del self._held[job.job]
             self._master.do(now_s, "submit", job)
         return len(ready)
 
