@@ -251,7 +251,8 @@ class Locality(Protocol):
 
     A locality may also have the method `scan(view, node, jobs)`, which replaces the loop over jobs in
     `Composed.decide` and is faster. `scan` is used for maps only, and only if the admission never refuses a
-    job (the admission's attribute `takes_any` is true).
+    job (the admission's attribute `takes_any` is true). If it has the method `avoided(view, job)`, this is called
+    instead of `pick` for a job that avoids the offered node because of failures there.
     """
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
@@ -327,6 +328,7 @@ class Composed:
         self._room, self._refuses = admission.room, admission.refuses
         self._is_still: Callable[[View], bool] | None = getattr(admission, "is_still", None)
         self._jobs, self._pick = order.jobs, locality.pick
+        self._avoided: Callable[[View, JobView], None] | None = getattr(locality, "avoided", None)
         plain = type(self)._offer is Composed._offer and getattr(admission, "takes_any", False)
         self._scan = getattr(locality, "scan", None) if plain else None
         for name in ("submitted", "finished", "ended", "beat", "changed", "tick", "preempt", "stage_ready"):
@@ -385,6 +387,8 @@ class Composed:
 
     def _offer(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | str | None:
         if job.excluded and view.avoids(job, node, kind):
+            if kind is _MAP and self._avoided is not None:
+                self._avoided(view, job)
             return AVOIDED
         refusal = self._refuses(node, job, kind)
         if refusal is not None:

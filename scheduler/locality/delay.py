@@ -80,10 +80,8 @@ class Delay:
 
         Otherwise the job is skipped, and its waiting time grows at the next heartbeat.
         """
-        patience = self._patience.get(job.job)
-        if patience is None:
-            patience = self._patience[job.job] = Patience()
-        elif patience.skipped_heartbeat == view.beats:
+        patience = self._patience_of(job)
+        if patience.skipped_heartbeat == view.beats:
             return None
         task = job.local_map(node.node)
         if task is not None:
@@ -95,6 +93,18 @@ class Delay:
         if patience.level or patience.wait_s >= self.node_wait_s:
             return self._further(node, job, patience) or self._wait(view, node, job, patience)
         return self._wait(view, node, job, patience)
+
+    def avoided(self, view: View, job: JobView) -> None:
+        """Implement `Locality.avoided`: the job is skipped, as by Hadoop's FairScheduler, so its wait grows."""
+        patience = self._patience_of(job)
+        if patience.skipped_heartbeat != view.beats:
+            self._skip(view, patience)
+
+    def _patience_of(self, job: JobView) -> Patience:
+        patience = self._patience.get(job.job)
+        if patience is None:
+            patience = self._patience[job.job] = Patience()
+        return patience
 
     def _scan(self, view: View, node: NodeView, jobs: Iterable[JobView]) -> Proposal | None:
         """Implement `Locality.scan`: offer the node to the jobs in order, with the same results as `pick`.
@@ -115,6 +125,7 @@ class Delay:
                     view.skip(node, job, MAP, why)
                     continue
             if job.excluded and view.avoids(job, node, MAP):
+                self.avoided(view, job)
                 view.skip(node, job, MAP, AVOIDED)
                 continue
             answer = self.pick(view, node, job)

@@ -21,8 +21,8 @@ NODES = [f"n{number:02d}" for number in range(14)]
 SUMS: list[tuple[Any, str]] = [
     ("fifo", "d4bf46fbfd026bd0"),
     ("fair", "cf8d757e072dfc4d"),
-    ("delay:node_wait=1s,rack_wait=500ms", "8e6f91de4f230897"),
-    ("order=fair:pool_by=queue+inside=fifo,locality=delay,admission=containers", "064ad52414d03e5c"),
+    ("delay:node_wait=1s,rack_wait=500ms", "a5bfefd5dbb32039"),
+    ("order=fair:pool_by=queue+inside=fifo,locality=delay,admission=containers", "b4cbeb6f9282fae3"),
     (
         {
             "delay": {
@@ -31,7 +31,7 @@ SUMS: list[tuple[Any, str]] = [
                 "fair_share_timeout": "6s",
             }
         },
-        "0beec74c14098224",
+        "e9574b0726f2b6ce",
     ),
 ]
 

@@ -75,6 +75,12 @@ class DelayRule:
                 job.wait_s += view.now_s - job.skipped_s
                 job.skipped_s = None
 
+    def avoided(self, view: Any, job: Any) -> None:
+        """Apply line 17 to a job that avoids the offered node: it is skipped, unless it was before."""
+        mine = self._jobs.setdefault(job.job, Waiting())
+        if mine.skipped_s is None:
+            mine.skipped_s = view.now_s
+
     def told(self, view: Any, node: Any, job: Any, answer: Any) -> None:
         """Apply lines 5 to 17 to a job: compare the policy's answer, and update the job's wait."""
         mine = self._jobs.setdefault(job.job, Waiting())

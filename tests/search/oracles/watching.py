@@ -236,6 +236,13 @@ def _watch_delay(policy: Any, delay: Any, rule: DelayRule) -> None:
             return answer
 
         policy._pick = picked
+        avoided = policy._avoided
+
+        def avoids(view: Any, job: Any) -> None:
+            avoided(view, job)
+            rule.avoided(view, job)
+
+        policy._avoided = avoids
         return
     scan = policy._scan
 
@@ -243,7 +250,9 @@ def _watch_delay(policy: Any, delay: Any, rule: DelayRule) -> None:
         asked: list[Any] = []
         answer = scan(view, node, _noted(jobs, asked))
         for job in asked:
-            if not view.avoids(job, node, TaskKind.MAP):
+            if view.avoids(job, node, TaskKind.MAP):
+                rule.avoided(view, job)
+            else:
                 taken = isinstance(answer, Proposal) and answer.task.job is job
                 rule.told(view, node, job, answer if taken else "waits")
         return answer
