@@ -108,11 +108,8 @@ class Upkeep:
 
     def heartbeats(self, now_s: float, index: int) -> None:
         """Process the NameNode heartbeats of the nodes from the number `index` on, until another event is due."""
-        queue, nodes, next_s = (
-            self._simulation.queue,
-            self._simulation.nodes,
-            self._simulation.emulation.next_s,
-        )
+        queue, nodes = self._simulation.queue, self._simulation.nodes
+        next_s = self._simulation.emulation.next_s
         self._heartbeat(now_s, nodes[index])
         for later in range(index + 1, len(nodes)):
             at_s = self._heartbeat_s(later)
