@@ -70,7 +70,7 @@ class Conditions:
 
     def has(self, kind: str, node: NodeId) -> bool:
         """Return whether a fault of this kind is active on the node."""
-        return bool(self._active.get(kind)) and bool(self._of(kind, node))
+        return bool(self._of(kind, node))
 
     def rates(self, node: NodeId) -> dict[str, float]:
         """Return the fractions of the node's declared rates (`cpu`, `disk`, `network`) that faults leave."""

@@ -250,7 +250,6 @@ class Replication:
     def _order_away(self, now_s: float, block: str, node: NodeId) -> str:
         self._end_copies_from(block, node)
         self._leaving.setdefault(block, {})[node] = now_s + self._timeout_s
-        self._plan_again_s = 0.0
         return block
 
     def _expire(self, now_s: float) -> None:
@@ -300,7 +299,6 @@ class Replication:
             counts[node] = counts.get(node, 0) + more
             if not counts[node]:
                 del counts[node]
-        self._plan_again_s = 0.0
 
     def _sends_most(self, node: NodeId) -> bool:
         return self._sending.get(node, 0) >= self._limit

@@ -13,11 +13,10 @@ class Partition:
     Nodes in no group form a group of their own. Without groups, all nodes reach each other.
     """
 
-    __slots__ = ("_group", "is_on")
+    __slots__ = ("_group",)
 
     def __init__(self, groups: Sequence[Sequence[NodeId]] = ()) -> None:
         self._group = {node: number for number, group in enumerate(groups, 1) for node in group}
-        self.is_on = bool(self._group)
 
     def joins(self, one: NodeId, other: NodeId) -> bool:
         """Return whether two nodes can open new connections to each other: they must be in the same group."""

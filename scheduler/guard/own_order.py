@@ -23,11 +23,7 @@ from schedbed.tasks.specs import TaskKind
 
 AXES = tuple(f"schedbed.scheduler.{axis}." for axis in ("order", "locality", "admission"))
 HOOKS = ("submitted", "finished", "ended", "beat", "changed", "tick")
-HARMLESS = (
-    *("__annotations__", "__doc__", "__firstlineno__", "__init__", "__module__", "__qualname__"),
-    "__static_attributes__",
-)
-"""Names that any class defines, and the method `__init__`, which has run."""
+IN_ANY_CLASS = ("__annotations__", "__doc__", "__firstlineno__", "__module__", "__static_attributes__")
 MORE = 100
 """The number of jobs that an order may return in addition to the number of jobs, for example duplicates."""
 
@@ -79,7 +75,7 @@ def _adds_nothing(own: Composed) -> bool:
     plain, kind = Composed(own.order, own.locality, own.admission), type(own)
     used = {*dir(plain), *HOOKS, "preempt", "stage_ready", "awaits_beat"}
     defined = {name for each in kind.__mro__[: kind.__mro__.index(Composed)] for name in vars(each)}
-    defined.difference_update(HARMLESS)
+    defined.difference_update(IN_ANY_CLASS, ["__init__"])
     if defined & used or any(name.startswith("__") for name in defined):
         return False
     return all(_is_same(value, vars(plain).get(name)) for name, value in vars(own).items() if name in used)

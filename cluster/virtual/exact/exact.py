@@ -203,11 +203,11 @@ class ExactEmulation:
 
     def _missing(self, node: NodeId, job: str, board: AnnouncedOutputs) -> list[str]:
         """Return the map attempts of a job whose outputs cannot be fetched by a reduce on `node`."""
-        there, partition = self._outputs.get(job, {}), self._partition
+        there, joins = self._outputs.get(job, {}), self._partition.joins
         return [
             output.attempt
             for output in board.latest.values()
-            if output.attempt not in there or (partition.is_on and not partition.joins(node, output.node))
+            if output.attempt not in there or not joins(node, output.node)
         ]
 
     def _retry(self, now_s: float, run: ExactRun, missing: list[str]) -> None:
