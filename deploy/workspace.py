@@ -30,12 +30,16 @@ LONGEST_BASE = 13  # Ray adds up to 94 characters; a socket's path may have 107.
 def result_folder(out: Path | None, name: str, started: datetime, *, private: bool = False) -> Path:
     """Create the result folder of a run and return its path, by default `runs/<name>-<time>`.
 
-    With `private`, other users cannot read the folder. Raises BadInput if the folder cannot be created, or if
-    it already contains the results of a run.
+    The default folder is always a new one: the name of a second run of the same second ends with `-2`. With
+    `private`, other users cannot read the folder. Raises BadInput if the folder cannot be created, or if
+    `out` already contains the results of a run.
     """
+    mode = FOLDER_MODE if private else 0o777
     folder = out or Path("runs") / f"{name}-{started:%Y%m%d-%H%M%S}"
     try:
-        folder.mkdir(FOLDER_MODE if private else 0o777, parents=True, exist_ok=True)
+        if out is None:
+            return _new_folder(folder, mode)
+        folder.mkdir(mode, parents=True, exist_ok=True)
         if private:
             folder.chmod(FOLDER_MODE)
     except OSError as error:
@@ -43,6 +47,19 @@ def result_folder(out: Path | None, name: str, started: datetime, *, private: bo
     if (folder / "run.json").exists():
         raise BadInput(f"--out {folder}: holds a run already, expected a new or empty folder")
     return folder
+
+
+def _new_folder(folder: Path, mode: int) -> Path:
+    """Create the folder and return its path, with `-2`, `-3`, ... added if folders of that name exist."""
+    number, made = 1, folder
+    while True:
+        try:
+            made.mkdir(mode, parents=True)
+        except FileExistsError:
+            number += 1
+            made = folder.with_name(f"{folder.name}-{number}")
+        else:
+            return made
 
 
 @contextmanager

@@ -23,6 +23,26 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
         result_folder(tmp_path / "out", "x", NOON)
 
 
+def test_runs_of_one_second_get_folders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = [result_folder(None, "x", NOON, private=private) for private in (False, True, False)]
+    assert [folder.name for folder in made] == [
+        "x-20260102-120000",
+        "x-20260102-120000-2",
+        "x-20260102-120000-3",
+    ]
+    assert [folder.stat().st_mode & 0o077 == 0 for folder in made] == [False, True, False]
+
+
+def test_a_default_folder_that_cannot_be_made_is_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("runs").write_text("")
+    with pytest.raises(BadInput, match=r"--out runs/x-.*expected a folder"):
+        result_folder(None, "x", NOON)
+
+
 def test_a_private_folder_lets_nobody_else_in(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
