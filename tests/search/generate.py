@@ -209,7 +209,7 @@ def _fault(luck: Random, names: Sequence[str], further: Sequence[str]) -> StoryF
     if kind == "lose_output":
         return StoryFault(at_s=at_s, kind=kind, nodes=(luck.choice(list(names)),))
     if kind in ("kill_attempt", "corrupt_replica", "delete_replica"):
-        return StoryFault(at_s=at_s, kind=kind, luck=round(luck.random(), 3))
+        return StoryFault(at_s=at_s, kind=kind, luck=int(luck.random() * 1000) / 1000)
     if not one:
         return None
     if kind == "loss":
