@@ -291,6 +291,18 @@ def _usage(state: State, node: int, now_s: float) -> tuple[float, float, float, 
     return attempt_steps.usage(state, node, now_s)
 
 
+@compiled
+def _tell_usage(state: State, node: int, now_s: float) -> None:
+    """Tell a policy in Python about a heartbeat of the node, with the use of resources that it reports.
+
+    The use is also stored in the next row of the heartbeats table.
+    """
+    tell(state, HEARTBEAT, node)
+    row, step = state.heartbeat_rows[state.num.n_heartbeats], state.steps[state.num.n_steps - 1]
+    row.cpu, row.disk, row.net, row.memory = _usage(state, node, now_s)
+    step.cpu, step.disk, step.net, step.memory = row.cpu, row.disk, row.net, row.memory
+
+
 @twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._note")
 @compiled
 def _write_heartbeat(state: State, node: int, running: int, now_s: float) -> None:
@@ -300,7 +312,8 @@ def _write_heartbeat(state: State, node: int, running: int, now_s: float) -> Non
     row.node = node
     row.reduces = state.nodes[node].reduces
     row.maps = running - state.nodes[node].reduces
-    row.cpu, row.disk, row.net, row.memory = _usage(state, node, now_s)
+    if not state.num.always:
+        row.cpu, row.disk, row.net, row.memory = _usage(state, node, now_s)
 
 
 @twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule.note")
@@ -310,7 +323,7 @@ def note(state: State, node: int, now_s: float) -> None:
 
     Mirrors `HeartbeatSchedule.note`.
     """
-    if state.num.writes_heartbeats:
+    if state.num.writes_heartbeats and not state.num.always:
         _write_heartbeat(state, node, state.nodes[node].running, now_s)
 
 
@@ -344,7 +357,9 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
             reported(state, task, node, now_s)
     told = _order_stops(state, node) if state.answered[1] > 0 else 0
     state.sec.passing = inf
-    if num.hears_heartbeats:
+    if num.always:
+        _tell_usage(state, node, now_s)
+    elif num.hears_heartbeats:
         tell(state, HEARTBEAT, node)
     elif num.is_delay:
         map_picks.waited(state, now_s)
@@ -354,7 +369,7 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
     told = reduce_feeds.feed(state, node, told)
     _count(state, node, finished, now_s)
     entry.finished = 0
-    if num.writes_heartbeats and (finished or num.launched):
+    if num.writes_heartbeats and (num.always or finished or num.launched):
         _write_heartbeat(state, node, running, now_s)
     _act(state, node, told, now_s)
     timer_chains.served(state, node, now_s)

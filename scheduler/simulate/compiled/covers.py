@@ -6,7 +6,7 @@ from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from schedbed.scheduler.policy import Composed, Limits, Policy, says
-from schedbed.scheduler.simulate.elision import is_quiet
+from schedbed.scheduler.simulate.elision import reads_progress
 from schedbed.scheduler.simulate.setup import Setup
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def _why_not_asked(policy: Policy, *, contention: bool) -> str | None:
 
     What the policy proposes may still be impossible in the loop, which then gives up.
     """
-    if not is_quiet(policy):
-        return "the policy may act on each heartbeat"
+    if reads_progress(policy):
+        return "the policy may read the progress of attempts"
     if contention and splits(policy):
         return "the policy splits tasks, and attempts contend"
     if contention and not counts_slots(policy):

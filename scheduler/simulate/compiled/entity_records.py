@@ -321,6 +321,10 @@ class StepEntry(Record):
     t: f8
     number: i4
     step: i1
+    cpu: f8  # The use of resources that a heartbeat reports, if all are simulated.
+    disk: f8
+    net: f8
+    memory: i8
 
 
 class HeartbeatEntry(Record):

@@ -169,6 +169,8 @@ def _happen(state: State, kind: int, number: int, now_s: float) -> None:
         set_off(state, number, now_s)
         core_steps.note(state, number, now_s)
         timer_chains.changed(state, now_s)
+        if state.num.always:
+            timer_chains.served(state, number, now_s)
     elif kind == DUE_EVENT:
         if state.sec.due <= now_s:
             want_any(state, now_s)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from schedbed.cluster.virtual.fluid.max_min import Solved
-from schedbed.cluster.virtual.node_model import AttemptPlan, TaskCost
 from schedbed.cluster.virtual.plan_arithmetic import block_lengths
+from schedbed.scheduler.assignment import aside
 from schedbed.scheduler.guard.guarded_calls import HeartbeatRead
 from schedbed.scheduler.row_thread import RowThread
 from schedbed.scheduler.simulate.compiled import columns, covers
@@ -85,7 +85,6 @@ class _CompiledRun:
         self._slack = len(state.decision_rows) - ROWS
         self._attempts = self._jobs = 0
         self._shares_attempts = are_shared(simulation.noted.target, int(state.num.tasks))
-        self._plans: dict[int, AttemptPlan] = {}
 
     def run(self, on_progress: OnProgress | None) -> None:
         """Run the simulation to its end. Raises Stuck if jobs wait and no event is left.
@@ -152,7 +151,7 @@ class _CompiledRun:
         Without contention, `thread` does this, since the loop does not depend on it.
         """
         state, simulation = self._state, self._simulation
-        storage, nodes = simulation.storage, simulation.nodes
+        storage, nodes, blocks = simulation.storage, simulation.nodes, simulation.setup.cluster.blocks
         steps = state.file_rows[: int(state.num.n_files)]
         state.num.n_files = 0
         if not simulation.setup.contention:
@@ -164,15 +163,13 @@ class _CompiledRun:
             if step == names.JOB_OVER:
                 storage.job_ended(at_s, simulation.jobs[number].job)
                 continue
-            plan = self._plan(number)
-            node = nodes[int(state.tasks["node"][number])].spec.node
+            job, attempt, index, output = self._output_of(number)
             if step == names.WRITTEN:
-                lengths = block_lengths(plan.cost.output_bytes, plan.block_bytes)
-                assert plan.output is not None
-                storage.written(at_s, node, plan.output, lengths)
+                task = state.tasks[number]
+                lengths = block_lengths(int(state.costs["output"][task.cost]), blocks.size_bytes)
+                storage.written(at_s, nodes[task.node].spec.node, output, lengths)
             else:
-                storage.commit(at_s, plan.job, plan.attempt, plan.index)
-                del self._plans[number]
+                storage.commit(at_s, job, attempt, index)
         storage.names.take_replica_changes()
 
     def _write_files(self, steps: Values) -> None:
@@ -216,50 +213,27 @@ class _CompiledRun:
         """
         state, simulation = self._state, self._simulation
         work = state.work[int(state.num.wants) - 1]
-        plan = self._plan(int(work.task))
-        assert plan.output is not None
+        *_, output = self._output_of(int(work.task))
         now_s, length = float(state.sec.agenda_s), int(state.num.wants_bytes)
-        writer = simulation.nodes[work.node].spec.node
-        found = simulation.storage.allocate(now_s, writer, plan.output, plan.replication, length)
+        writer, count = simulation.nodes[work.node].spec.node, simulation.setup.cluster.blocks.replication
+        found = simulation.storage.allocate(now_s, writer, output, count, length)
         if not found:
             # All nodes are up, so waiting is useless.
-            raise Stuck(f"at {now_s:.3f} s no node takes a block of {plan.output}")
+            raise Stuck(f"at {now_s:.3f} s no node takes a block of {output}")
         state.num.targets = len(found)
         state.targets[: len(found)] = [simulation.node_by_name[name].index for name in found]
 
-    def _plan(self, number: int) -> AttemptPlan:
-        """Return a plan of the task's attempt, with only the fields that are needed to write the output file.
+    def _output_of(self, number: int) -> tuple[str, str, int, str]:
+        """Return the job, the attempt, the index and the path of the output of the task with this number.
 
-        `number` is the number of the task. The plan is stored until the output is committed.
+        With contention, each task has one attempt.
         """
-        if number not in self._plans:
-            self._plans[number] = self._make_plan(number)
-        return self._plans[number]
-
-    def _make_plan(self, number: int) -> AttemptPlan:
-        state, simulation = self._state, self._simulation
-        task = state.tasks[number]
-        spec, entry = simulation.jobs[task.job], state.jobs[task.job]
-        index = int(number - entry.first)
-        kind = TaskKind.MAP if task.is_map else TaskKind.REDUCE
-        if not task.is_map:
-            index -= spec.maps
-        name = task_id(spec.job, kind, index)
-        blocks = simulation.setup.cluster.blocks
-        return AttemptPlan(
-            attempt=f"{name}_0",
-            task=name,
-            job=spec.job,
-            kind=kind,
-            index=index,
-            maps=spec.maps,
-            reduces=spec.reduces,
-            cost=TaskCost(output_bytes=int(state.costs[task.cost].output)),
-            memory_bytes=0,
-            output=f"/out/{spec.job}/_temporary/{name}_0",
-            replication=blocks.replication,
-            block_bytes=blocks.size_bytes,
-        )
+        task = self._state.tasks[number]
+        spec, first = self._simulation.jobs[task.job], int(self._state.jobs["first"][task.job])
+        kind, index = (TaskKind.MAP, 0) if task.is_map else (TaskKind.REDUCE, -spec.maps)
+        index += number - first
+        attempt = f"{task_id(spec.job, kind, index)}_0"
+        return spec.job, attempt, index, aside(spec.job, attempt)
 
     def _hand_on(self, thread: RowThread, *, every: bool, has_time: bool = False) -> None:
         """Let the thread write new rows of decisions, heartbeats, attempts and jobs to the output tables.

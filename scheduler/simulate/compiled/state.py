@@ -89,8 +89,9 @@ class Numbers(Record):
     n_files: i8
     waiting_chains: i8
     asks: i8  # Address of the function that answers for a policy in Python; 0 for a compiled policy.
+    always: i8  # 1 if such a policy reads each heartbeat of each node, which are then all simulated.
     acts_on_ticks: i8  # 1 if such a policy acts on the JobTracker's ticks, which are then all simulated.
-    hears_heartbeats: i8  # 1 if such a policy has a hook for heartbeats.
+    hears_heartbeats: i8  # 1 if another such policy has a hook for heartbeats.
     ignores_slots: i8  # 1 if tasks of such a policy occupy no slots.
     may_rest: i8  # 1 if such a policy says which nodes rest.
     resting: i8  # Entries of `State.resting`.

@@ -38,7 +38,7 @@ from schedbed.scheduler.simulate.compiled.state import (
     Seconds,
     State,
 )
-from schedbed.scheduler.simulate.elision import acts_on_ticks, resting_of
+from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet, resting_of
 from schedbed.scheduler.simulate.loading.task_tables import TaskTables, task_tables
 from schedbed.scheduler.simulate.setup import NotCovered
 from schedbed.tasks.specs import JobSpec
@@ -322,9 +322,11 @@ def _fill_numbers(simulation: Simulation, state: State) -> None:
     if simulation.jobs:
         entries.append((max(float(sec.due), 0.0), DUE_EVENT << SHIFT))
     if not is_compiled(policy):
-        num.hears_heartbeats, num.acts_on_ticks = hasattr(policy, "beat"), acts_on_ticks(policy)
+        num.always = not is_quiet(policy)
+        num.hears_heartbeats = not num.always and hasattr(policy, "beat")
+        num.acts_on_ticks = num.always or acts_on_ticks(policy)
         num.ignores_slots = not counts_slots(policy)
-        num.may_rest = resting_of(policy) is not None
+        num.may_rest = not num.always and resting_of(policy) is not None
         if num.acts_on_ticks:
             sec.tick = sec.interval
             entries.append((float(sec.tick), TICK_EVENT << SHIFT))

@@ -128,6 +128,9 @@ def served(state: State, node: int, now_s: float) -> None:
     Also schedules the node's next timer if a task is ready for a free slot. Mirrors `TimerSchedule.served`.
     """
     num = state.num
+    if num.always:
+        want(state, node, now_s)
+        return
     maps_ready, reduces_ready = num.ready[0] > 0, num.ready[1] > 0
     if maps_ready != (num.saw[0] > 0) or reduces_ready != (num.saw[1] > 0):
         changed(state, now_s)

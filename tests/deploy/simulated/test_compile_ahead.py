@@ -84,7 +84,7 @@ def test_a_policy_in_python_uses_the_loop_too(started: list[str], policy: str) -
     [
         (COMPILED_TASKS - 1, {}),
         (COMPILED_TASKS, {"simulate": {"engine": "objects"}}),
-        (COMPILED_TASKS, {"policies": ["csla"]}),
+        (COMPILED_TASKS, {"policies": ["pd:remaining=progress"]}),
         (COMPILED_TASKS, {"policies": ["ras"]}),
         (COMPILED_TASKS, {"framework": "hadoop1"}),
         (COMPILED_TASKS, {"faults": [{"at": "9s", "slow": "n1", "cpu": 0.2}]}),

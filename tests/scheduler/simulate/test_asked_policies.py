@@ -316,7 +316,7 @@ def test_nodes_with_more_tasks_than_there_is_room_for_are_left_to_the_objects(
 
 @pytest.mark.parametrize(
     ("policy", "why"),
-    [("lsap", "each heartbeat"), ("csla", "each heartbeat"), ("dtss", None), ("ras", None)],
+    [("pd:remaining=progress", "the progress"), ("csla", None), ("dtss", None), ("ras", None)],
 )
 def test_what_a_policy_may_do_is_known_before(policy: str, why: str | None) -> None:
     found = why_not_policy(build_policy(policy), contention=False)

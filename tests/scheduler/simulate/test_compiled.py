@@ -86,6 +86,9 @@ ASKED = (
     "easy",
     "ras",
     "fgcs",
+    "csla",
+    "lsap",
+    "lsap-fair",
     "order=fair,admission=gang",
     "order=capacity,admission=containers",
     "order=pd,locality=delay:node_wait=1s",
@@ -341,7 +344,7 @@ def test_what_is_compiled_makes_them_too() -> None:
         ({"faults": [PlannedFault(at_s=1.0, kind="kill", nodes=("n0",))]}, "faults"),
         ({"process_all_heartbeats": True}, "process_all_heartbeats"),
         ({"latencies": Latencies(launch_later_s=(0.0, 0.1))}, "launches take"),
-        ({"policy": lambda: build_policy("csla")}, "each heartbeat"),
+        ({"policy": lambda: build_policy("pd:remaining=progress")}, "the progress"),
         ({"policy": lambda: build_policy("dtss"), "contention": True}, "splits tasks"),
         ({"policy": lambda: build_policy("ras"), "contention": True}, "count slots"),
     ],
@@ -410,7 +413,7 @@ def test_tables_made_for_several_policies_beforehand_change_nothing(number: int)
     "policies, changes",
     [
         (("fifo",), {}),
-        (("fifo", "csla"), {}),
+        (("fifo", "pd:remaining=progress"), {}),
         (("fifo", "fair"), {"faults": [PlannedFault(at_s=1.0, kind="kill", nodes=("n0",))]}),
     ],
 )

@@ -60,6 +60,7 @@ class BlockStory:
         self._budget = luck.choice((0.1, 0.3, 0.5, 1.0))
         self._fetches = luck.choice((5, 20))  # Weight of fetches among the steps.
         self._settled_s: float | None = 0.0
+        self._restarted = False
         self._kept = KeptRule()
         self._known = KnownReplicas(self._kept)
         self._sizes = luck.choice((range(1, 41), (10,), (10, 20)))  # Equal sizes fill budgets exactly.
@@ -80,8 +81,9 @@ class BlockStory:
             copy_timeout_s=TIMEOUT_S,
             settle_s=SETTLE_S,
         )
-        self._restarted = self._known.has_blocks()
-        self._settled_s = None if self._restarted else 0.0
+        has_blocks = self._known.has_blocks()
+        self._restarted = self._restarted or has_blocks
+        self._settled_s = None if has_blocks else 0.0
         self._kept.start_over()
         self._known.start_over(self.names)
         self._copies.watch(self.names)

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from schedbed.cluster.messages import AttemptReport, KillAttempt, Launch
+from schedbed.cluster.messages import AttemptReport, KillAttempt, Launch, Usage
 from schedbed.cluster.virtual.exact.phase_costs import partly
 from schedbed.cluster.virtual.exact.uncontended import share_done
 from schedbed.cluster.virtual.node_model import TaskCost
@@ -99,6 +99,7 @@ class AskedPolicy:
         answered: Any = state.answered
         is_started: Any = state.is_started
         self._steps = _columns(state.steps, "t", "number", "step")
+        self._used = _columns(state.steps, "cpu", "disk", "net", "memory") if state.num.always else ()
         self._count, self._is_started = memoryview(answered), memoryview(is_started)
         self._columns = _columns(state.tasks, *_COUNTED)
         self._cost_columns: list[Any] = _columns(state.costs, *COST_COLUMNS)
@@ -315,7 +316,10 @@ class AskedPolicy:
             elif step == HEARTBEAT:
                 ledger.now_s = now_s
                 ledger.beats += 1
-                self._beat(ledger, self._nodes[number])
+                node = self._nodes[number]
+                if self._used:
+                    node.usage = Usage(*[column[place] for column in self._used])
+                self._beat(ledger, node)
             elif step == PASSED:
                 ledger.now_s = now_s
                 self._awaits.pass_heartbeat(ledger, self._nodes[number])
