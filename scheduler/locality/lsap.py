@@ -7,7 +7,7 @@ assignment problem, with the staging times as a matrix of slots x maps.
 Deviations from the paper: maps assigned to other nodes are held until the next heartbeats of these nodes,
 because a node receives launches only in the reply to its own heartbeat. The assignment is computed again when
 a new slot or map appears, and after about two heartbeats of every node. Nodes that have been silent for
-longer receive no maps. Only the first unstarted maps, in the order of the jobs, are candidates.
+longer receive no maps. Candidates are the first unstarted maps that any idle slot may run, by order of jobs.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ SLOTS_AT_ONCE = 200
 """The maximum number of idle slots in one assignment, which bounds the cost on a large idle cluster."""
 SLOTS_ASKED = 30
 """The maximum number of idle slots if the admission must be asked about each job on each node."""
-
-
 GroupOf = Callable[[View, NodeView], str]
 
 
@@ -246,13 +244,17 @@ class Lsap:
             if free > 0 and admission.room(each, MAP):
                 slots += [each] * free if typed else [each]
         slots = slots[:most]
-        tasks = self._gather(jobs, max(self._candidates, len(slots)))
-        made.slots, made.maps_in_all = len(slots), len(tasks)
-        if not slots or not tasks:
+        jobs, many, told = list(jobs), max(self._candidates, len(slots)), set[str]()
+        while slots and (tasks := self._gather(jobs, many)):
+            staging = cost_matrix(slots, tasks, self._off_rack)
+            refused = self._forbid(view, slots, tasks, staging, admission, told)
+            if not refused or len(tasks) < many:
+                break
+            jobs = [job for job in jobs if job.job not in refused]  # Their maps hide those of later jobs.
+        else:
             admission.room(node, MAP)
             return made
-        staging = cost_matrix(slots, tasks, self._off_rack)
-        self._forbid(view, slots, tasks, staging, admission)
+        made.slots, made.maps_in_all = len(slots), len(tasks)
         costs = self._costs(view, tasks, staging)
         if staging.max() >= FORBIDDEN:
             costs[staging >= FORBIDDEN] = FORBIDDEN
@@ -279,30 +281,32 @@ class Lsap:
         tasks: Sequence[TaskView],
         staging: Any,
         admission: Admission,
-    ) -> None:
+        told: set[str],
+    ) -> set[str]:
         """Set the entry in the matrix `staging` to FORBIDDEN for each slot on which a map may not start.
 
-        A map may not start on a node that its job avoids, or for which the admission refuses its job.
+        A map may not start on a node that its job avoids, or for which the admission refuses its job. Return
+        the jobs whose maps may start on no slot. `told`: the jobs that were recorded as skipped.
         """
         columns: dict[str, list[int]] = {}
         asks = not _says_yes(admission)
         for column, task in enumerate(tasks):
-            job = task.job
-            if asks or job.excluded:
-                columns.setdefault(job.job, []).append(column)
+            if asks or task.job.excluded:
+                columns.setdefault(task.job.job, []).append(column)
         if not columns:
-            return
-        for row, node in reversed(
-            list(enumerate(slots))
-        ):  # The offered node comes last, because admissions store the last node.
+            return set()
+        # The offered node comes last, because admissions store the last node.
+        for row, node in reversed(list(enumerate(slots))):
             admission.room(node, MAP)
             for held in columns.values():
                 job = tasks[held[0]].job
                 refusal = _refusal(view, node, job, admission)
                 if refusal is not None:
                     staging[row, held] = FORBIDDEN
-                    if row == 0 and refusal:
+                    if row == 0 and refusal and job.job not in told:
+                        told.add(job.job)
                         view.skip(node, job, MAP, refusal)
+        return {name for name, held in columns.items() if staging[:, held[0]].min() >= FORBIDDEN}
 
     def _costs(self, view: View, tasks: Sequence[TaskView], staging: Any) -> Any:
         """Return the matrix of costs (slots x maps); the assignment with the least sum is chosen.
@@ -356,10 +360,7 @@ def _refusal(view: View, node: NodeView, job: JobView, admission: Admission) -> 
 
 
 def _free(node: NodeView, admission: Admission) -> int:
-    """Return the node's number of free map slots.
-
-    If the admission checks memory and vcores instead of slots, return 1 if some of both are free, else 0.
-    """
+    """Return the number of free map slots; where slots do not count, 1 if some memory and vcores are free."""
     if admission.limits.slots:
         return node.free_slots(MAP)
     return 1 if node.free_memory_bytes > 0 and node.free_vcores > 0 else 0

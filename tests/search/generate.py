@@ -43,6 +43,9 @@ FURTHER = (
 )
 CALM_S = 90.0
 """Seconds after which no fault begins or ends."""
+WAITS = ("delay", "split", "dtss")
+"""Words in the names of policies with delay scheduling. A job's wait grows only until the next heartbeat of any node,
+so that it may take hours if only one node has map slots."""
 
 
 def seeds_of_all_kinds(count: int) -> list[int]:
@@ -134,7 +137,10 @@ def _shared(story: Story, luck: Random) -> Story:
         for job in story.jobs
     )
     scheme = luck.choice(("dare", "scarlett", "scarlett", "cdrm"))
-    return replace(story, jobs=jobs, shared=True, scheme=scheme)
+    nodes = story.nodes
+    if any(word in str(story.policy) for word in WAITS):
+        nodes = tuple(replace(node, map_slots=max(1, node.map_slots)) for node in nodes)
+    return replace(story, nodes=nodes, jobs=jobs, shared=True, scheme=scheme)
 
 
 def _speculation(luck: Random) -> Any:

@@ -274,8 +274,8 @@ class ReduceRun(RunningAttempt):
         now_s, latest = self.world.agenda.now_s, self.host.board(self.plan.job).latest
         for index in [index for index, at_s in self.retry.items() if at_s <= now_s]:
             del self.retry[index]
-            output = latest[index]
-            if not output.lost:
+            output = latest.get(index)  # None if the node has been told to forget the job.
+            if output is not None and not output.lost:
                 self.pending.setdefault(output.node, []).append(output)
         if self.retry:
             self.world.agenda.at(min(self.retry.values()), self.timer)
