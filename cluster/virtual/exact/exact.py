@@ -291,7 +291,7 @@ class ExactEmulation:
         counters, partitions = run.counters or Counters(), ()
         if reason:
             counters = partly(run.counters, run.done(at_s), plan.memory_bytes)
-        elif plan.kind is TaskKind.MAP:
+        elif plan.kind is TaskKind.MAP and plan.reduces:
             partitions = self._sizes.of(plan)
             node.outputs.setdefault(plan.job, []).append(plan.attempt)
             self._outputs.setdefault(plan.job, {})[plan.attempt] = None
