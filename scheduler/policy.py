@@ -268,8 +268,9 @@ class Admission(Protocol):
     """Axis 3 of a composed policy: the check that a node has room for another task of a job.
 
     `limits` are the limits that the core enforces. An admission with a true attribute `takes_any` never
-    refuses a job. If an admission has the method `is_still(view)`, the method is called once per offer, before
-    the order is asked for jobs; if it returns true, no job is asked.
+    refuses a job. One with a true attribute `keeps_slots` offers the slot of a killed attempt to no other job.
+    If an admission has the method `is_still(view)`, the method is called once per offer, before the order is
+    asked for jobs; if it returns true, no job is asked.
     """
 
     limits: Limits

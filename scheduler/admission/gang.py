@@ -26,6 +26,7 @@ class Gang(StartsGangs):
     """
 
     limits = Limits(slots=True)
+    keeps_slots = True  # They stay with the gang when an attempt is killed.
     elidable = True  # Heartbeats that report no change do not affect its answers.
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 
 from schedbed.scheduler.order.pool_order import PoolOrder
 from schedbed.scheduler.order.pools import Pool, PoolSettings
-from schedbed.scheduler.order.preemption import slots_of, take_back
+from schedbed.scheduler.order.preemption import frees_slots, slots_of, take_back
 from schedbed.scheduler.order.shares import Claim, fair_shares
 from schedbed.scheduler.policy import Admission, Kill, Locality
 from schedbed.scheduler.registry.declarations import Axis, Named
@@ -195,8 +195,8 @@ class DynamicPriority(PoolOrder):
 
 
 def _check(order: DynamicPriority, locality: Locality, admission: Admission) -> None:
-    # Killing counts slots: with containers shares grow and shrink as tasks end.
-    order.preempts = order.preempts and admission.limits.slots
+    # Without kills, shares grow and shrink as tasks end.
+    order.preempts = order.preempts and frees_slots(admission)
 
 
 AXIS = Axis(

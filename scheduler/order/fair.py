@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from schedbed.scheduler.order.pool_order import PoolOrder
 from schedbed.scheduler.order.pools import Pool, PoolSettings
-from schedbed.scheduler.order.preemption import Preemption
+from schedbed.scheduler.order.preemption import Preemption, frees_slots
 from schedbed.scheduler.policy import Admission, Kill, Locality
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import PolicyParameter, by_name, choice, duration, positive
@@ -107,8 +107,8 @@ def _inside(raw: object) -> str:
 
 
 def _check(order: Fair, locality: Locality, admission: Admission) -> None:
-    if order.preempts and not admission.limits.slots:
-        raise ValueError("pre-emption counts slots, so it needs admission=slots")
+    if order.preempts and not frees_slots(admission):
+        raise ValueError("pre-emption frees single slots, so it needs admission=slots")
 
 
 AXIS = Axis(

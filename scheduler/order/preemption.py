@@ -7,11 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from schedbed.scheduler.order.pools import Pool
 from schedbed.scheduler.order.shares import Claim, fair_shares
-from schedbed.scheduler.policy import Kill
+from schedbed.scheduler.policy import Admission, Kill
 from schedbed.scheduler.view import AttemptView, View
 from schedbed.tasks.specs import TaskKind
 
 _SLACK = 1e-9  # shares are sums of fractions
+
+
+def frees_slots(admission: Admission) -> bool:
+    """Return whether a killed attempt frees a slot for other jobs, without which preemption is useless."""
+    return admission.limits.slots and not getattr(admission, "keeps_slots", False)
 
 
 class Preemption:

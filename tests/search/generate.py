@@ -43,7 +43,7 @@ FURTHER = (
 )
 CALM_S = 90.0
 """Seconds after which no fault begins or ends."""
-WAITS = ("delay", "split", "dtss")
+WAITS = ("delay", "split", "dtss", "PoorestFirst")
 """Words in the names of policies with delay scheduling. A job's wait grows only until the next heartbeat of any node,
 so that it may take hours if only one node has map slots."""
 
