@@ -44,12 +44,16 @@ class LateRule:
         self._late, self._asked = late, late.asked
         self._ended: dict[tuple[str, TaskKind], list[float]] = {}
         self._copied: set[str] = set()
+        # Copied tasks of which no copy has ended since. The policy may copy the same tasks.
+        self._own: dict[str, TaskKind] = {}
         self._speeds: dict[str, float] = {}
         self._due: dict[TaskKind, list[Any]] = {kind: [] for kind in TaskKind}
         self._slow_nodes: set[str] = set()
 
     def ended(self, attempt: Any) -> None:
         """Add a successful attempt's rate to its stage, and to its node's moving average with weight 0.3."""
+        if attempt.speculative:
+            self._own.pop(attempt.task.task, None)
         if attempt.state != "succeeded" or attempt.started_s is None or not attempt.task.job.active:
             return
         rates = self._ended.setdefault((attempt.task.job.job, attempt.task.kind), [])
@@ -102,8 +106,9 @@ class LateRule:
             return
         held = [attempt for other in view.nodes.values() for attempt in other.attempts.values()]
         held += [task.winner for task in view.committing.values()]
-        own = [each for each in held if each.speculative and each.task.task in self._copied]
-        copies = sum(attempt.task.kind is kind for attempt in own)
+        copied = {each.task.task for each in held if each.speculative}
+        hold(self._own.keys() <= copied, CHECK, f"{self._own} are counted, {copied} have copies")
+        copies = sum(each is kind for each in self._own.values())
         wanted = None
         if node.node not in self._slow_nodes and copies < max(1, int(self._asked.cap * view.slots(kind))):
             wanted = next((each for each in self._due[kind] if self._fits(view, node, each)), None)
@@ -111,6 +116,7 @@ class LateRule:
         hold((None if answer is None else answer.task) is (wanted and wanted.task), CHECK, seen)
         if wanted is not None:
             self._copied.add(wanted.task.task)
+            self._own[wanted.task.task] = kind
             self._due[kind].remove(wanted)
 
     def _fits(self, view: Any, node: Any, attempt: Any) -> bool:
