@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from itertools import chain, tee
 from typing import Any
 
 from schedbed.scheduler.models.staging_costs import FORBIDDEN, cost_matrix, solve, staging_s
@@ -137,10 +137,7 @@ class Lsap:
         self._heard[node.node] = view.beats
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality.pick`: propose the job's unstarted map with the nearest input.
-
-        This method computes no assignment for several nodes; `next_map` does.
-        """
+        """Implement `Locality.pick`: propose the job's unstarted map with the nearest input, unlike `next_map`."""
         task = job.local_map(node.node) or job.rack_map(node.rack) or job.any_map()
         if task is None:
             return "no unstarted map"
@@ -244,13 +241,15 @@ class Lsap:
             if free > 0 and admission.room(each, MAP):
                 slots += [each] * free if typed else [each]
         slots = slots[:most]
-        jobs, many, told = list(jobs), max(self._candidates, len(slots)), set[str]()
-        while slots and (tasks := self._gather(jobs, many)):
+        many, refused, told = max(self._candidates, len(slots)), set[str](), set[str]()
+        jobs, again = tee(jobs)
+        while slots and (tasks := self._gather((job for job in jobs if job.job not in refused), many)):
             staging = cost_matrix(slots, tasks, self._off_rack)
-            refused = self._forbid(view, slots, tasks, staging, admission, told)
-            if not refused or len(tasks) < many:
+            hiding = self._forbid(view, slots, tasks, staging, admission, told)
+            if not hiding or len(tasks) < many:
                 break
-            jobs = [job for job in jobs if job.job not in refused]  # Their maps hide those of later jobs.
+            refused |= hiding  # Their maps hide those of later jobs.
+            jobs, again = tee(again)
         else:
             admission.room(node, MAP)
             return made
