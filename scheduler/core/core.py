@@ -49,8 +49,7 @@ class Core:
         self._most_maps, self._most_reduces = config.maps_per_heartbeat, config.reduces_per_heartbeat
         self._heard_s = 0.0  # No live node's last heartbeat was earlier.
         self._on_heartbeat = getattr(policy, "beat", None)
-        # A call of the hooks `changed` before a tick without effect would differ from simulations, which skip it.
-        self._on_tick = getattr(policy, "tick", None) if getattr(policy, "acts_on_ticks", True) else None
+        self._on_tick = getattr(policy, "tick", None)
         self._preempt = getattr(policy, "preempt", None)
         self._speculation: Speculation | None = getattr(policy, "speculation", None)
         self._ledger = Ledger(config, policy, sink, seed)

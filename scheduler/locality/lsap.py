@@ -137,7 +137,7 @@ class Lsap:
         self._heard[node.node] = view.beats
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality.pick`: propose the job's unstarted map with the nearest input, unlike `next_map`."""
+        """Implement `Locality.pick`: propose the job's nearest unstarted map, without the assignment of `next_map`."""
         task = job.local_map(node.node) or job.rack_map(node.rack) or job.any_map()
         if task is None:
             return "no unstarted map"

@@ -147,6 +147,13 @@ class Capacity:
             if not job.active and not stage.running:
                 self._running.pop(key, None)
 
+    def stage_ready(self, job: JobView, kind: TaskKind) -> None:
+        """Implement `Resting.stage_ready`: end the reservations of a job that had no task to start before.
+
+        The hook `changed` may not tell of that time, since one call reports several changes.
+        """
+        self._kept.pop((job.job, kind), None)
+
     def new_queue(self, name: str) -> Queue:
         """Return an empty queue with the settings for the queue `name`."""
         settings = self._settings.get(name, self._defaults)

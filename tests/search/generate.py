@@ -10,9 +10,10 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from schedbed.scheduler.locality.delay import Delay
 from schedbed.tasks.chance import chance
 from tests.search.alone.parts import PARTS
-from tests.search.policies import QUEUES, USERS, draw_later_policy, draw_policy, with_rare_settings
+from tests.search.policies import QUEUES, USERS, draw_later_policy, draw_policy, made, with_rare_settings
 from tests.search.story import Story, StoryFault, StoryJob, StoryNode
 
 NEWER = 1000
@@ -43,9 +44,6 @@ FURTHER = (
 )
 CALM_S = 90.0
 """Seconds after which no fault begins or ends."""
-WAITS = ("delay", "split", "dtss", "PoorestFirst")
-"""Words in the names of policies with delay scheduling. A job's wait grows only until the next heartbeat of any node,
-so that it may take hours if only one node has map slots."""
 
 
 def seeds_of_all_kinds(count: int) -> list[int]:
@@ -138,7 +136,9 @@ def _shared(story: Story, luck: Random) -> Story:
     )
     scheme = luck.choice(("dare", "scarlett", "scarlett", "cdrm"))
     nodes = story.nodes
-    if any(word in str(story.policy) for word in WAITS):
+    policy = made(story.policy)
+    if isinstance(getattr(getattr(policy, "own", policy), "locality", None), Delay):
+        # A job's wait grows only until the next heartbeat of any node, for hours if only one has map slots.
         nodes = tuple(replace(node, map_slots=max(1, node.map_slots)) for node in nodes)
     return replace(story, nodes=nodes, jobs=jobs, shared=True, scheme=scheme)
 

@@ -205,10 +205,9 @@ class KeptNodes:
         self._asked = asked
         self._kept: dict[tuple[str, TaskKind], set[str]] = {}
 
-    def changed(self, job: Any, kind: TaskKind) -> None:
-        """Release the nodes reserved for a job that has no task to start."""
-        if not (job.active and job.stage(kind).ready):
-            self._kept.pop((job.job, kind), None)
+    def ready(self, job: Any, kind: TaskKind) -> None:
+        """Release the nodes reserved for a job that had no task to start before."""
+        self._kept.pop((job.job, kind), None)
 
     def first(self, view: Any, node: Any, kind: TaskKind, jobs: Iterable[Any]) -> Iterator[Any]:
         """Yield the jobs whose tasks fit, up to a job for which the node is reserved."""

@@ -141,13 +141,13 @@ def _watch_order(policy: Any, reference: Reference, kept: KeptNodes | None, off_
 
     policy._jobs = jobs
     if kept is not None:
-        changed = policy.changed
+        stage_ready = policy.stage_ready
 
-        def told(view: Any, job: Any, kind: TaskKind) -> None:
-            changed(view, job, kind)
-            kept.changed(job, kind)
+        def told(job: Any, kind: TaskKind) -> None:
+            stage_ready(job, kind)
+            kept.ready(job, kind)
 
-        policy.changed = told
+        policy.stage_ready = told
 
 
 def _differ(view: Any, policy: Any, kind: TaskKind, found: str, wanted: Any) -> None:
