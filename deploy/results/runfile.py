@@ -96,7 +96,7 @@ class RunFile:
         """Write the content to `out_dir`/run.json, one key per line. The file is replaced atomically."""
         path = Path(out_dir) / NAME
         tmp = path.with_name(f".{NAME}.tmp")
-        if self._begin is None or self._begin.scenario is not self.scenario:
+        if self._begin is None or self._begin.scenario != self.scenario:
             self._begin = _Begin.of(self.scenario, json.dumps(self.scenario, default=str))
         rest = self._rest().encode()
         seal = self._begin.digest.copy()
@@ -172,21 +172,22 @@ class RunFile:
 class _Begin:
     """The first part of run.json, up to the end of the scenario, which is large and the same at each save.
 
-    `digest` is the checksum of `content` so far.
+    `digest` is the checksum of `content` so far. `scenario` is a shallow copy, since a caller may set another
+    name or seed between two saves. Comparing takes no time: values that are the same objects are not looked into.
     """
 
-    scenario: Any
+    scenario: Mapping[str, Any]
     content: bytes
     digest: Any
 
     @staticmethod
-    def of(scenario: Any, text: str) -> _Begin:
+    def of(scenario: Mapping[str, Any], text: str) -> _Begin:
         """Return the part for a scenario and its text as JSON."""
         content = f'{{\n"{SCENARIO}": {text}'.encode()
-        return _Begin(scenario, content, hashlib.sha256(content))
+        return _Begin(dict(scenario), content, hashlib.sha256(content))
 
     @staticmethod
-    def read(scenario: Any, content: bytes) -> _Begin | None:
+    def read(scenario: Mapping[str, Any], content: bytes) -> _Begin | None:
         """Return the part for a scenario that was read from `content`, the text of run.json.
 
         Return None if the text has other lines than those that `RunFile.save` writes.
@@ -196,7 +197,7 @@ class _Begin:
         if not content.startswith(start) or not content.startswith(end, line - 1):
             return None
         found = content[: line - 1]
-        return _Begin(scenario, found, hashlib.sha256(found))
+        return _Begin(dict(scenario), found, hashlib.sha256(found))
 
 
 _KEYS = tuple(each.name for each in fields(RunFile) if each.init)

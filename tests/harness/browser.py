@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
+
+from tests.harness.needed import skip_unless_ci
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 HIGH = 900
@@ -58,10 +59,10 @@ OVERLAPS = """
 
 
 def chromium() -> str:
-    """Return the path of a Chromium; skip the test if there is none."""
+    """Return the path of a Chromium; skip the test if there is none, or fail it in CI."""
     found = next((path for path in map(shutil.which, NAMES) if path), None)
     if found is None:
-        pytest.skip(f"needs a browser to look at a page: one of {', '.join(NAMES)}")
+        skip_unless_ci(f"needs a browser to look at a page: one of {', '.join(NAMES)}")
     return found
 
 

@@ -1,6 +1,6 @@
 """Access to a Docker engine for tests.
 
-A missing base image is built. Without an engine, tests are skipped with the reason.
+A missing base image is built. Without an engine, tests are skipped with the reason, except in CI, where they fail.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from schedbed.cluster.machines.docker.engine import connect
 from schedbed.cluster.machines.docker.image import BASE
 from schedbed.cluster.machines.host_abilities import docker_why
+from tests.harness.needed import skip_unless_ci
 
 BUILD_S = 900
 BUILD = Path(__file__).parents[2] / "deploy" / "image" / "build"
@@ -36,9 +35,9 @@ def why_not() -> str:
 
 
 def engine_or_skip() -> None:
-    """Skip the test with the reason if there is no engine."""
+    """Skip the test with the reason if there is no engine, or fail it in CI."""
     if why := why_not():
-        pytest.skip(why)
+        skip_unless_ci(why)
 
 
 def left_of(run_part: str) -> list[str]:

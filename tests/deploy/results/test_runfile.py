@@ -77,6 +77,14 @@ def test_what_is_loaded_is_saved_as_it_was(tmp_path: Path) -> None:
     assert RunFile.load(tmp_path).scenario == {"name": "another"}
 
 
+def test_a_scenario_that_was_changed_after_loading_is_saved_as_changed(tmp_path: Path) -> None:
+    a_run().save(tmp_path)
+    again = RunFile.load(tmp_path)
+    again.scenario["name"] = "another"
+    again.save(tmp_path)
+    assert RunFile.load(tmp_path).scenario == {**a_run().scenario, "name": "another"}
+
+
 def test_a_file_with_other_lines_is_saved_in_its_own(tmp_path: Path) -> None:
     """The lines of a scenario are kept as they were read only if they are those that `save` writes."""
     run = a_run()
