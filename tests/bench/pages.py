@@ -2,7 +2,6 @@
 
     python -m tests.bench.pages                    # writes all of them
     python -m tests.bench.pages --claims DIR       # first keeps the claims of `schedbed reproduce --out DIR`
-    python -m tests.bench.pages --posterior DIR    # first keeps the draws of `... --posterior PAPER --out DIR`
 
 Figures are kept by `tests/bench/run --out docs/results/figures`, limits by `schedbed doctor quickstart --hostile
 --machines KIND --save docs/results/limits/KIND.json`, clients by `python -m tests.bench.client_suites`, when a
@@ -23,7 +22,6 @@ from tests.bench import (
     client_table,
     jobtracker_tables,
     limit_tables,
-    posterior_tables,
     when_pays,
     whole_arena,
 )
@@ -56,12 +54,6 @@ def reproduce(results: Path = RESULTS) -> str:
     """Return the text of docs/reproduce.md."""
     tables = claims.tables(results / "reproduce")
     return fill((results / "reproduce.template.md").read_text(encoding="utf-8"), tables)
-
-
-def posterior(results: Path = RESULTS) -> str:
-    """Return the text of docs/posterior.md."""
-    tables = posterior_tables.tables(results / "reproduce" / posterior_tables.FOLDER)
-    return fill((results / "posterior.template.md").read_text(encoding="utf-8"), tables)
 
 
 def limits(results: Path = RESULTS) -> str:
@@ -151,7 +143,6 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/performance.md": performance,
     "docs/jobtracker-scale.md": jobtracker_scale,
     "docs/reproduce.md": reproduce,
-    "docs/posterior.md": posterior,
     "docs/limits.md": limits,
     "docs/arena.md": arena,
     "docs/clients.md": clients,
@@ -160,17 +151,12 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def main() -> None:
-    """Keep new claims and draws if the options ask for it, then write all pages."""
+    """Keep new claims if the options ask for it, then write all pages."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--claims", type=Path, help="folder that `schedbed reproduce` wrote")
-    options.add_argument("--posterior", type=Path, help="folder that `schedbed reproduce --posterior` wrote")
     asked = options.parse_args()
     if asked.claims:
         claims.keep(asked.claims, RESULTS / "reproduce")
-    drawn = RESULTS / "reproduce" / posterior_tables.FOLDER
-    if asked.posterior:
-        posterior_tables.keep(asked.posterior, drawn)
-    posterior_tables.draw(posterior_tables.load(drawn), ROOT / "docs" / posterior_tables.FOLDER)
     for name, render in PAGES.items():
         (ROOT / name).write_text(render(), encoding="utf-8")
         print(name)
