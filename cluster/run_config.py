@@ -25,7 +25,6 @@ from schedbed.cluster.spec import (
 )
 from schedbed.cluster.wire.port_range import PortRange
 from schedbed.cluster.wire.tls import Tls
-from schedbed.tasks.stretch_file import StretchFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,20 +54,11 @@ class RunConfig:
     host_speed: float = 1.0  # the speed of a core of the host; a core of the slowest host has 1
     ports: PortRange | None = None  # the range of all listening TCP ports, None for any port
     tls: Tls | None = None  # the keys of agents' servers, None for clear text
-    adaptive: bool = False  # whether the stretch may change during the run; `cluster.stretch` is the first
     listen: str = LOOPBACK  # the address on which agents serve: the host's address if there are several hosts
 
     def clock(self) -> RunClock:
         """Return a new clock of emulated seconds since the run's start."""
-        return RunClock(self.epoch_s, self.cluster.stretch, self.changes)
-
-    @property
-    def changes(self) -> Path | None:
-        """Return the path of the file with the run's current stretch, or None if the stretch stays the same.
-
-        The stretch is the number of real seconds per emulated second, and the file a `StretchFile`.
-        """
-        return self.work / "nodes" / ".stretch" if self.adaptive else None
+        return RunClock(self.epoch_s, self.cluster.stretch)
 
     def node_root(self, node: str) -> Path:
         """Return the folder in which the node's agent keeps its files."""
@@ -86,12 +76,9 @@ class RunConfig:
     def make_work(self) -> None:
         """Create the folder of this host's nodes, and the files in it that nodes need when they start.
 
-        The files are the `StretchFile` if the stretch (real seconds per emulated second) may change, and
-        those that limit the rates of rack links and shared disks.
+        The files limit the rates of rack links and shared disks.
         """
         (self.work / "nodes").mkdir(parents=True, exist_ok=True)
-        if self.changes is not None:
-            StretchFile.create(self.changes, RunClock.host_time_s(), self.cluster.stretch)
         if self.links is not None:
             make_links(self.links, self.cluster.nodes, self.cluster.links, self.cluster.stretch)
 

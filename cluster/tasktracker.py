@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -48,9 +48,9 @@ class TaskTracker:
 
     `make_machine(epoch_s)` returns a machine in the node's folder. While the run's start `epoch_s` (a Unix
     time) is 0, the node only stores blocks; `introduce` sets the start later. `scale` converts the host's
-    times and CPU seconds to those of the run. `stretch` is the number of real seconds per emulated second. If
-    it may change, `changes` is the path of the `StretchFile`. `open_session` returns an HTTP client for
-    agents. `seed` determines which messages a fault loses. If the agent hangs, no heartbeats are sent.
+    times and CPU seconds to those of the run. `stretch` is the number of real seconds per emulated second.
+    `open_session` returns an HTTP client for agents. `seed` determines which messages a fault loses. If the
+    agent hangs, no heartbeats are sent.
     """
 
     def __init__(
@@ -63,14 +63,13 @@ class TaskTracker:
         open_session: Callable[[], aiohttp.ClientSession],
         seed: int = 0,
         stretch: float = 1.0,
-        changes: Path | None = None,
         scale: HostScale | None = None,
     ) -> None:
         self.node = node
         self._scale = scale or HostScale()
         self._make_machine = make_machine
         self._masters = masters
-        self._clock = RunClock(epoch_s, stretch, changes)
+        self._clock = RunClock(epoch_s, stretch)
         self._open_session = open_session
         self._machine: Machine | None = None
         self._socket: aiohttp.ClientWebSocketResponse | None = None
@@ -164,16 +163,9 @@ class TaskTracker:
 
     async def _order(self, kind: str, arguments: dict[str, Any]) -> None:
         """Send the agent a message that changes the node's state. Apply rates to the machine as well."""
-        if kind == "rates":
-            arguments = {name: factor * self._clock.kept for name, factor in arguments.items()}
         await self._send({"type": kind, **arguments})
         if kind == "rates" and self._machine is not None:
             await self._machine.set_rates(**arguments)
-
-    async def follow_stretch(self) -> None:
-        """Send rates and message delays to the agent again, because the stretch has changed."""
-        for kind in ("rates", "network"):
-            await self._order(kind, self._orders.get(kind) or dict(UNTOUCHED[kind]))
 
     async def _kill_attempt(self, target: str, luck: float) -> str:
         """Kill a running attempt that matches `target`, chosen by `luck` (0 to 1). Return its name or ""."""
@@ -202,8 +194,6 @@ class TaskTracker:
             await self._introduce()
         for kind, arguments in self._orders.items():
             await self._order(kind, arguments)
-        if self._clock.kept != 1:
-            await self.follow_stretch()
         await self._register(first["blocks"])
 
     async def _register(self, blocks: list[dict[str, Any]]) -> None:
@@ -306,7 +296,7 @@ class TaskTracker:
         """Return usage by kernel counters without `launch_cpu_s`, or else by the agent's report `said`."""
         if self._machine is None:
             return said
-        return self._usage.read(self._clock.steady_s(), self._machine.totals(), launch_cpu_s, said)
+        return self._usage.read(time.monotonic(), self._machine.totals(), launch_cpu_s, said)
 
     def _on_ended(self, raw: dict[str, Any]) -> None:
         counters = Counters(**raw.pop("counters"))

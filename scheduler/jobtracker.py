@@ -105,8 +105,7 @@ class JobTracker:
     """The JobTracker of one live run.
 
     `make_policy` returns a new policy each time, because a replay needs one. `epoch_s` is the time of the
-    run's start as Unix time, and `journal` the path of the journal file. If the run's stretch (real seconds
-    per emulated second) may change, `changes` is the path of the file with the changes.
+    run's start as Unix time, and `journal` the path of the journal file.
     """
 
     def __init__(
@@ -119,10 +118,9 @@ class JobTracker:
         seed: int,
         journal: Path,
         sizes: Sizes = TRUE_SIZES,
-        changes: Path | None = None,
     ) -> None:
         self._cluster = cluster
-        self._clock = RunClock(epoch_s, cluster.stretch, changes)
+        self._clock = RunClock(epoch_s, cluster.stretch)
         self._name_node = name_node
         self._seed = seed
         self._recorder = Recorder()

@@ -18,7 +18,6 @@ from schedbed.tasks.node_client.node import AttemptNode, HttpNode
 from schedbed.tasks.pacing import WITHHELD, Budget, CpuPacer, cpu_debt_s, own_cpu_s, withheld_reader
 from schedbed.tasks.reducer import ReduceTask
 from schedbed.tasks.specs import AttemptSpec, TaskKind
-from schedbed.tasks.stretch_file import SteadyTime, StretchFile
 
 REASON_CHARS = 300
 
@@ -32,15 +31,12 @@ def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextMa
     """
     client = HttpNode(spec, node)
     scratch = node.root / "attempts" / spec.attempt
-    changes = None if node.changes is None else StretchFile(node.changes)
     if client.budget is not None and node.pace_cpu:
         limited = _paced(limited, client, client.budget, node.core_speed, scratch)
     elif client.budget is not None:
-        limited = _paid_in_full(limited, node.core_speed, SteadyTime(node.stretch, changes))
+        limited = _paid_in_full(limited, node.core_speed)
     declared_speed = node.core_speed * node.stretch
-    code = run_on(
-        spec, client, node.root, node.epoch_s, declared_speed, limited, stretch=node.stretch, changes=changes
-    )
+    code = run_on(spec, client, node.root, node.epoch_s, declared_speed, limited, stretch=node.stretch)
     client.ended(succeeded=code == 0)
     return code
 
@@ -66,29 +62,27 @@ def _paced(
 
 
 @contextmanager
-def _paid_in_full(
-    limited: AbstractContextManager[None], core_speed: float, steady: SteadyTime
-) -> Iterator[None]:
+def _paid_in_full(limited: AbstractContextManager[None], core_speed: float) -> Iterator[None]:
     """Limit the code of the `with` block by `limited`, a CPU quota, and sleep at the end if the code ran too
     fast.
 
     The kernel lets a process exceed its quota briefly, and delays the process in later periods. An attempt
     that ends before this delay has run too fast. The sleep makes it last as long as on one emulated core,
-    whose speed is `core_speed` host cores. `steady` is the clock.
+    whose speed is `core_speed` host cores.
     """
-    began_s, used_s = steady.now_s(), 0.0
+    began_s, used_s = time.monotonic(), 0.0
     try:
         with limited:
-            began_s, began_cpu_s = steady.now_s(), own_cpu_s()
+            began_s, began_cpu_s = time.monotonic(), own_cpu_s()
             try:
                 yield
             finally:
                 used_s = own_cpu_s() - began_cpu_s
     finally:
         # The limit has ended here, so the report does not wait for the quota's next period.
-        owed_s = cpu_debt_s(used_s, core_speed, steady.now_s() - began_s)
+        owed_s = cpu_debt_s(used_s, core_speed, time.monotonic() - began_s)
         if owed_s > 0:
-            steady.sleep(owed_s)
+            time.sleep(owed_s)
 
 
 def run_on(
@@ -99,21 +93,19 @@ def run_on(
     core_speed: float,
     limited: AbstractContextManager[None] | None = None,
     stretch: float = 1.0,
-    changes: StretchFile | None = None,
 ) -> int:
     """Run an attempt with any implementation of `AttemptNode`. Return 0 if it succeeded and 1 if it failed.
 
     Write the status and the report in a folder below `root`/attempts, and a traceback to stderr. `epoch_s` is
-    the time of day of the run's start. `stretch` is the number of real seconds per emulated second, and
-    `changes` the file with later changes of this number, if any. `core_speed` is the number of host
-    core-seconds per emulated core-second. The context manager `limited`, if given, limits the CPU use of the
-    attempt.
+    the time of day of the run's start. `stretch` is the number of real seconds per emulated second.
+    `core_speed` is the number of host core-seconds per emulated core-second. The context manager `limited`,
+    if given, limits the CPU use of the attempt.
     """
     scratch = root / "attempts" / spec.attempt
     scratch.mkdir(parents=True, exist_ok=True)
     state, reason, partitions = "succeeded", "", []
     with limited or nullcontext():
-        progress = StatusFile(scratch / "status", epoch_s, time.time, stretch, changes)
+        progress = StatusFile(scratch / "status", epoch_s, time.time, stretch)
         progress.report("map" if spec.kind is TaskKind.MAP else "shuffle", 0.0)
         try:
             partitions = _run(spec, node, root, progress, core_speed)

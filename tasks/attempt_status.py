@@ -15,7 +15,6 @@ from typing import Any
 
 from schedbed.tasks.pacing import own_cpu_s
 from schedbed.tasks.specs import Counters
-from schedbed.tasks.stretch_file import StretchFile
 
 STATUS_EVERY_S = 0.2
 OWN, CHILDREN = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
@@ -32,8 +31,8 @@ class StatusFile:
     """The file `status` of an attempt with its progress (0 to 1) and phase, rewritten at most every 0.2 s.
 
     Times are emulated seconds since the run's start, whose time of day is `epoch_s`. `stretch` is the number
-    of real seconds per emulated second, unless the run changes it in the file `changes`. `setup_cpu_s` is the
-    CPU time that the process had used when the object was created, before the application's code ran.
+    of real seconds per emulated second. `setup_cpu_s` is the CPU time that the process had used when the
+    object was created, before the application's code ran.
     """
 
     def __init__(
@@ -42,13 +41,11 @@ class StatusFile:
         epoch_s: float,
         clock: Callable[[], float] = time.time,
         stretch: float = 1.0,
-        changes: StretchFile | None = None,
     ) -> None:
         self._path = path
         self._epoch_s = epoch_s
         self._clock = clock
-        self._stretch = stretch
-        self._changes = changes
+        self.stretch = stretch
         self.setup_cpu_s = own_cpu_s()
         self.started_s = self.now_s()
         self._next_s = self.started_s
@@ -56,15 +53,7 @@ class StatusFile:
 
     def now_s(self) -> float:
         """Return the current time in emulated seconds since the run's start."""
-        if self._changes is None:
-            return (self._clock() - self._epoch_s) / self._stretch
-        emulated = self._changes.time
-        return emulated.emulated_s(self._clock()) - emulated.emulated_s(self._epoch_s)
-
-    @property
-    def stretch(self) -> float:
-        """Return the current number of real seconds per emulated second."""
-        return self._stretch if self._changes is None else self._changes.time.stretch_at(self._clock())
+        return (self._clock() - self._epoch_s) / self.stretch
 
     def report(self, phase: str, progress: float) -> None:
         """Write the phase and the progress (0 to 1) to the file, at most every 0.2 s.

@@ -34,8 +34,7 @@ class NodeContext:
     racks: Mapping[NodeId, str]
     epoch_s: float  # Time of day at the run's start.
     core_speed: float  # Speed of an emulated core in host cores.
-    stretch: float = 1.0  # Real seconds per emulated second, at the start.
-    changes: Path | None = None  # The run's `StretchFile` if the stretch may change.
+    stretch: float = 1.0  # Real seconds per emulated second.
     budget: Path | None = None
     shared_disk: Path | None = None  # Budget of a disk shared with other nodes.
     pace_cpu: bool = True

@@ -15,6 +15,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -64,7 +65,7 @@ class Agent:
         self._config = config
         self._where = where
         self._link = link
-        self._clock = RunClock(config.epoch_s, config.stretch, config.changes)
+        self._clock = RunClock(config.epoch_s, config.stretch)
         self._limits = NodeLimits(config, where)
         self._peers = Peers(config.node.node)
         self._sender = Sender(config.token, self._peers, self._limits, config.node, config.tls)
@@ -158,14 +159,13 @@ class Agent:
         A late report does not delay the later ones. No report is sent while no TaskTracker is connected or
         while earlier messages are unsent.
         """
-        clock, stretch = self._clock, self._config.stretch
-        due_s = clock.steady_s()
+        due_s = time.monotonic()
         while True:
-            due_s = max(due_s + self._config.heartbeat_s, clock.steady_s())
-            await clock.sleep((due_s - clock.steady_s()) / stretch)
-            self._attempts.end_silent(clock.steady_s() / stretch)
+            due_s = max(due_s + self._config.heartbeat_s, time.monotonic())
+            await asyncio.sleep(due_s - time.monotonic())
+            self._attempts.end_silent(time.monotonic() / self._config.stretch)
             if self._control.ready:
-                usage = self._usage.read(clock.steady_s(), self._attempts.cpu_s(), self._attempts.pids())
+                usage = self._usage.read(time.monotonic(), self._attempts.cpu_s(), self._attempts.pids())
                 launch_cpu_s = self._attempts.launch_cpu_s()
                 heartbeat = {
                     "running": self._attempts.statuses(),
@@ -197,13 +197,12 @@ class Agent:
             epoch_s=self._clock.epoch_s,
             core_speed=config.node.core_speed,
             stretch=config.stretch,
-            changes=config.changes,
             budget=self._where.budget if self._limits.budget is not None else None,
             shared_disk=self._limits.shared_disk,
             pace_cpu=self._limits.pace_cpu,
         )
         raw = asdict(context) | {"root": str(context.root)}
-        for name in ("budget", "shared_disk", "changes"):
+        for name in ("budget", "shared_disk"):
             raw[name] = None if raw[name] is None else str(raw[name])
         return {
             "context": raw,

@@ -19,7 +19,7 @@ LOOPBACK = "127.0.0.1"
 RUNNER = "schedbed.tasks.attempt:run_attempt"
 
 
-PATHS = ("root", "links", "quick", "groups", "changes")
+PATHS = ("root", "links", "quick", "groups")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +28,8 @@ class AgentConfig:
 
     `root` is the agent's folder, and `quick` a folder in memory for files that must not wait for the node's
     disk (by default `root`). `limits` is auto, cgroup, software or off. `epoch_s` is the run's start as Unix
-    time, and `stretch` the number of real seconds per emulated second. If the stretch may change, `stretch`
-    is the initial value and `changes` the path of the run's `StretchFile`. `runner` is the function that runs
-    an attempt, as "module:name".
+    time, and `stretch` the number of real seconds per emulated second. `runner` is the function that runs an
+    attempt, as "module:name".
 
     The agent listens at the address `listen` and `port`; a port of 0 means any free port, or any in `ports`
     if set. Other nodes reach the agent at `url`, if this differs from the address. `tls` contains the keys to
@@ -50,7 +49,6 @@ class AgentConfig:
     limits: str  # one of LIMIT_MODES
     run_id: str
     stretch: float = 1.0
-    changes: Path | None = None
     runner: str = RUNNER
     listen: str = LOOPBACK
     port: int = 0

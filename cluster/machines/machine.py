@@ -10,10 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from schedbed.cluster.agent.config import AgentConfig
 
-HOST_PID = "host.pid"
-"""The file in a node's folder with the pid of a machine's first process, if that is no descendant of this
-program."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedMachine:

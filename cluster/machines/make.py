@@ -52,7 +52,6 @@ def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str 
         epoch_s=epoch_s,
         heartbeat_s=config.cluster.heartbeat_s * stretch,
         stretch=stretch,
-        changes=config.changes,
         limits=config.cluster.limits,
         run_id=config.run_id,
         runner=runner or RUNNER,

@@ -323,11 +323,6 @@ def reproduce(
         bool, typer.Option("--quick", help="A headline of each paper live, and simulated beside it.")
     ] = False,
     full: Annotated[bool, typer.Option("--full", help="At the paper's own size: hours.")] = False,
-    posterior: Annotated[
-        bool,
-        typer.Option("--posterior", help="Draw clusters that fit what PAPER prints, and judge its claims."),
-    ] = False,
-    draws: Annotated[int | None, typer.Option(min=1, help="Clusters to draw instead of PAPER's own.")] = None,
     machines: Machines = "process",
     repeats: Annotated[int | None, typer.Option(min=1, help="Instead of each experiment's own.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Where all chance comes from.")] = 1,
@@ -346,9 +341,7 @@ def reproduce(
     check_machines_name(machines)
     reproduce_papers(
         target,
-        ReproduceOptions(
-            machines, all_, quick, full, posterior, draws, repeats, seed, jobs_at_once(jobs), out
-        ),
+        ReproduceOptions(machines, all_, quick, full, repeats, seed, jobs_at_once(jobs), out),
     )
 
 

@@ -48,16 +48,13 @@ def on_this_host(scenario: ResolvedScenario) -> ResolvedScenario:
 def settled(scenario: ResolvedScenario, address: str | None = None) -> ResolvedScenario:
     """Return the scenario with a number as the value of its key `stretch` (real seconds per emulated second).
 
-    The values `auto` and `adaptive` are replaced by the least stretch that is possible on this host. Raises
-    BadInput for these values if `address`, a Ray cluster, is given, since only this host can be measured.
+    The value `auto` is replaced by the least stretch that is possible on this host. Raises BadInput for this
+    value if `address`, a Ray cluster, is given, since only this host can be measured.
     """
     if not scenario.auto_stretch:
         return scenario
     if address is not None:
-        asked = "adaptive" if scenario.adaptive_stretch else "auto"
-        raise BadInput(
-            f"stretch: {asked} measures this host only, expected a number with --address {address}"
-        )
+        raise BadInput(f"stretch: auto measures this host only, expected a number with --address {address}")
     probe = probe_host(Path(tempfile.gettempdir()))
     stretch = round(least_stretch(scenario.cluster, probe.cores, probe.disk_write_bps), 1)
     return replace(scenario, cluster=replace(scenario.cluster, stretch=stretch), auto_stretch=False)

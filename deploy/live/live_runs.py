@@ -138,7 +138,6 @@ class LiveRuns:
             machines=self._options.machines,
             ports=self._options.ports,
             tls=self._tls,
-            adaptive=self._scenario.adaptive_stretch and self._scenario.cluster.limits != "off",
         )
 
     def _run_one(self, cluster: RayCluster, config: RunConfig, repeat: int, on_status: Any) -> None:
@@ -175,7 +174,6 @@ class LiveRuns:
                     record.hosts = host_loads(cluster.hosts.values(), session.watch.samples, session.clock)
                 record.limits, record.counted = session.limits, session.counted
                 record.findings = session.findings
-                record.stretches = session.stretches
                 self._record.save(self._folder)
                 if self._watch is not None:
                     self._watch.finish(record.state, record.note)

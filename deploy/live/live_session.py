@@ -17,7 +17,6 @@ from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.run_config import RunConfig
 from schedbed.deploy.failures import RunFailed, port_told
 from schedbed.deploy.hostwatch import HostWatch
-from schedbed.deploy.live.adaptive.stretch_watch import StretchWatch
 from schedbed.deploy.live.fault_injector import FaultInjector, injecting
 from schedbed.deploy.live.job_loading import JobLoader
 from schedbed.deploy.live.job_outputs import Outputs
@@ -84,8 +83,6 @@ class Session:
         self.limits: dict[str, str] = {}  # How limits are enforced, by resource.
         self.counted: dict[str, str] = {}  # Who counts the use, by resource.
         self.watch = HostWatch(self.clock)
-        self._stretch: StretchWatch | None = None
-        self.stretches: dict[str, Any] = {}  # The result of `StretchWatch.end`.
         self.last_status: dict[str, Any] = {"jobs": [], "nodes": [], "recent": []}
         self.findings: dict[str, Any] = {}  # The policy's report at the end.
 
@@ -108,8 +105,6 @@ class Session:
         with its start time. Raises RunFailed if a node cannot be started.
         """
         self._cluster.announce(self._config)
-        if self._config.adaptive:
-            self._stretch = StretchWatch(self._config)
         self._cluster.begin_name_node()
         try:
             hellos = self._cluster.begin_nodes()
@@ -138,11 +133,9 @@ class Session:
 
     def _begin_clock(self) -> None:
         """Set the run's start to the current time, and send this time to all processes of the run."""
-        self.clock = RunClock.start(self._config.cluster.stretch, self._config.changes)
+        self.clock = RunClock.start(self._config.cluster.stretch)
         self._config = replace(self._config, epoch_s=self.clock.epoch_s)
         self._cluster.announce(self._config)
-        if self._stretch is not None:
-            self._stretch.begin(self.clock.epoch_s)
         asyncio.run(self._names.begin_clock(self.clock.epoch_s))
         self.watch = HostWatch(self.clock)
 
@@ -341,8 +334,6 @@ class Session:
     def stop(self) -> None:
         """Fetch the last rows, and stop the nodes and masters. Errors of actors that are down are ignored."""
         self._loader.close()
-        if self._stretch is not None:
-            self.stretches = self._stretch.end()
         if not self._is_killed:
             with contextlib.suppress(MasterGone, RunFailed, TimeoutError):
                 self._poll(lambda _: None, LAST_POLL_S)  # A policy may block the JobTracker.

@@ -10,7 +10,6 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from schedbed.deploy.papers.criterion import Criterion, Number, PaperPart, Text
-from schedbed.deploy.papers.posterior.prior import Posterior
 
 Shown = Number | list[Number] | str | None
 
@@ -102,7 +101,6 @@ class Paper(PaperPart):
     authors: str
     published: str
     experiments: dict[str, About]
-    posterior: Posterior | None = None
 
 
 def parse(text: str, file: str) -> Paper:

@@ -52,8 +52,7 @@ class Reproduction:
             "versions": self.versions,
             "host": self.host,
             "papers": {
-                each.entry.paper: each.entry.said.model_dump(exclude={"experiments", "posterior"})
-                for each in self.results
+                each.entry.paper: each.entry.said.model_dump(exclude={"experiments"}) for each in self.results
             },
             "experiments": [result.to_json() for result in self.results],
         }

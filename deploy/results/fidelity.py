@@ -77,22 +77,6 @@ def assess(
     }
 
 
-def doubt_stretch(judged: dict[str, Any], stretches: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fidelity `judged`, marked as not trusted if other programs used too much CPU.
-
-    The entry `stretches` of a run describes its stretch (real seconds per emulated second). The run is not
-    trusted if even the largest stretch was too small for a larger share of the time than is allowed.
-    """
-    short = float(stretches.get("short_share", 0.0))
-    if short <= SATURATED_TIME_MAX:
-        return judged
-    why = (
-        f"For {short:.0%} of the time others took so much of the host's CPU that not even a stretch of "
-        f"{stretches['largest']:g} made up for it; more than {SATURATED_TIME_MAX:.0%} is not trusted."
-    )
-    return judged | {"trusted": False, "why": [*judged["why"], why]}
-
-
 def doubt_unfinished(
     judged: dict[str, Any], planned: Sequence[str], ended: Collection[str], *, interrupted: bool = False
 ) -> dict[str, Any]:

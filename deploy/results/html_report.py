@@ -9,7 +9,6 @@ from typing import Any
 from schedbed.deploy.private_files import stay_private
 from schedbed.deploy.results import plots, stats, summary
 from schedbed.deploy.results.fidelity import doubts
-from schedbed.deploy.results.measures.changed_stretch import stretch_facts
 from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.waits import SIZES
 from schedbed.deploy.results.page import report_data, report_tables, templates, why
@@ -123,7 +122,8 @@ def _facts(run: RunFile) -> list[str]:
         f"{len(run.nodes)} emulated nodes in {racks}, {run.machines} machines",
         f"scale {run.scenario.get('scale', 1):g}, seed {run.seed}, {_count(run.repeats, 'repeat')}",
     ]
-    facts += stretch_facts(run)
+    if run.stretch != 1:
+        facts.append(f"an emulated second lasted {run.stretch:g} s")
     if host:
         memory = f", {host['memory_bytes'] / 2**30:.0f} GiB" if host.get("memory_bytes") else ""
         facts.append(f"host: {host.get('cores', '?')} cores{memory}, {host.get('system', '')}")

@@ -43,9 +43,6 @@ class RunRecord:
         default_factory=dict
     )  # By host, in a run on several: samples as above, and lost_s if the host was lost.
     findings: dict[str, Any] = field(default_factory=dict)  # Reports of the policy, by topic.
-    # For `stretch: adaptive`: the changes as [t, stretch, host cores that others used], the largest and the mean
-    # stretch, and the share of the time for which the largest stretch was not enough.
-    stretches: dict[str, Any] = field(default_factory=dict)
     # For a simulation with approximate rates: the number of times that rates were computed (`times`), and the
     # number of times that distant flows kept their old rates (`cut_short`).
     rates: dict[str, int] = field(default_factory=dict)

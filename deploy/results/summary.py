@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.deploy.results import comparison, metrics, stats
-from schedbed.deploy.results.fidelity import assess, doubt_stretch, doubt_unfinished
+from schedbed.deploy.results.fidelity import assess, doubt_unfinished
 from schedbed.deploy.results.host_fidelity import assess_hosts, combine_hosts
 from schedbed.deploy.results.measures.approximate_rates import approximate_rates
-from schedbed.deploy.results.measures.changed_stretch import changed_stretch
 from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.results.runfile import RunFile, RunRecord
@@ -56,7 +55,6 @@ def build(run: RunFile, of_records: Iterable[Measures]) -> dict[str, Any]:
         "scenario": run.scenario.get("name", ""),
         "machines": run.machines,
         **({"stretch": run.stretch} if run.stretch != 1 else {}),
-        **changed_stretch(run),
         **approximate_rates(run),
         **_measured(run),
         "fidelity": combine_hosts(list(fidelity.values())),
@@ -114,7 +112,7 @@ def fidelity_of(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dic
 
     `record` is the entry of this repeat in run.json, and `mine` contains its tables.
     """
-    judged = doubt_stretch(_judged(run, record, mine), record.stretches)
+    judged = _judged(run, record, mine)
     ended = set(texts_of(mine.jobs["job"]))
     return doubt_unfinished(judged, run.jobs, ended, interrupted=record.state == "interrupted")
 

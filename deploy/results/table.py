@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from schedbed.deploy.results.comparison import Policies, best, differs_from_first, verdicts
 from schedbed.deploy.results.fidelity import doubts
 from schedbed.deploy.results.measures.approximate_rates import rate_notes
-from schedbed.deploy.results.measures.changed_stretch import stretch_notes
 from schedbed.deploy.results.measures.window import sentence
 from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of
 
@@ -154,13 +153,19 @@ def notes(summary: Mapping[str, Any]) -> list[str]:
     starred = any(differs_from_first(policies, name, figure) for name in policies for figure in FIGURES)
     skewed = any(leaf is not None and "covers" in leaf for leaf in leaves)
     return [
-        *stretch_notes(summary),
+        *_stretch_notes(summary.get("stretch", 1)),
         *rate_notes(summary),
         *([sentence(summary["measure"])] if "measure" in summary else []),
         *([STAR] if starred else []),
         *verdicts(summary),
         *([SKEWED] if skewed else []),
     ]
+
+
+def _stretch_notes(stretch: float) -> list[str]:
+    if stretch == 1:
+        return []
+    return [f"An emulated second lasted {stretch:g} s of this host: all times are emulated."]
 
 
 def _doubts(summary: Mapping[str, Any]) -> list[str]:

@@ -385,6 +385,6 @@ class Scenario(Section):
         Stretch,
         says(
             "real seconds that an emulated one lasts live: rates and timers slow down together; auto takes the "
-            "least at which this host gives what the nodes declare, adaptive also follows what others use of the host"
+            "least at which this host gives what the nodes declare"
         ),
     ] = 1.0

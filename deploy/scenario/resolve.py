@@ -137,8 +137,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         scale=scenario.scale,
         repeats=scenario.repeats,
         cluster=cluster if isinstance(scenario.stretch, str) else replace(cluster, stretch=scenario.stretch),
-        auto_stretch=scenario.stretch in AUTO,
-        adaptive_stretch=scenario.stretch == "adaptive",
+        auto_stretch=scenario.stretch == AUTO,
         jobs=jobs,
         # Programs come last, so that they do not change the placement of the jobs' inputs.
         inputs=tuple(sorted(inputs.files.values(), key=lambda file: file.is_program)),

@@ -108,7 +108,6 @@ class ResolvedScenario:
     framework: Framework = NONE  # used in simulated runs only
     measure: Mapping[str, float | None] | None = None  # from_s and until_s of the jobs that count
     auto_stretch: bool = False  # `cluster.stretch` is computed for this host
-    adaptive_stretch: bool = False  # the stretch rises while other work takes the host's CPU
     warnings: tuple[str, ...] = ()  # missing data of a trace, and assumptions
     given: Mapping[str, Any] = field(default_factory=dict)  # the scenario file's values, overrides applied
     base: str = "."  # the folder of relative paths in `given`

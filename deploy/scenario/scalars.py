@@ -13,8 +13,8 @@ from pydantic.fields import FieldInfo
 from schedbed.tasks.units import parse_duration, parse_rate, parse_size
 
 STRETCH_MAX = 1000
-AUTO = ("auto", "adaptive")
-"""Values of `stretch` that let this host decide."""
+AUTO = "auto"
+"""The value of `stretch` that lets this host decide."""
 
 
 def _in_units(unit: str, *examples: str) -> WithJsonSchema:
@@ -49,20 +49,18 @@ def _real_number(value: object) -> object:
 
 
 def _stretch(value: object) -> object:
-    if value in AUTO:
+    if value == AUTO:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool) and 1 <= value <= STRETCH_MAX:
         return float(value)
-    raise ValueError(f"{value!r} is not auto, adaptive or a number from 1 to {STRETCH_MAX}")
+    raise ValueError(f"{value!r} is not auto or a number from 1 to {STRETCH_MAX}")
 
 
 Number = BeforeValidator(_real_number)
 Stretch = Annotated[
-    float | Literal["auto", "adaptive"],
+    float | Literal["auto"],
     BeforeValidator(_stretch),
-    WithJsonSchema(
-        {"anyOf": [{"type": "number", "minimum": 1, "maximum": STRETCH_MAX}, {"enum": list(AUTO)}]}
-    ),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 1, "maximum": STRETCH_MAX}, {"enum": [AUTO]}]}),
 ]
 Factor = Annotated[float, Number, Field(ge=1e-4, le=1)]
 Heartbeat = Annotated[Duration, Field(le=86_400)]

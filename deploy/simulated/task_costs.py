@@ -23,8 +23,7 @@ class MovingCosts:
     """The CPU time that live tasks use to move data and to start, in core-seconds of the host.
 
     The values were measured with synthetic tasks that compute nothing, on emulated cores with 0.1 host cores
-    each (`tests/bench/handling.py`). The CPU time that a synthetic task declares already includes these
-    costs.
+    each. The CPU time that a synthetic task declares already includes these costs.
     """
 
     attempt_s: float = 0.0033  # from the fork to the first line of code

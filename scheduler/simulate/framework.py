@@ -102,4 +102,4 @@ YARN = Framework(
     fetch_poll_s=1.0,
 )
 PROFILES: Mapping[str, Framework] = {each.name: each for each in (NONE, HADOOP1, YARN)}
-"""The frameworks by name. `python -m tests.bench.recorded_traces` measures the values of hadoop1 from traces."""
+"""The frameworks by name. The values of hadoop1 were measured from traces."""

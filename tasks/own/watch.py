@@ -38,7 +38,7 @@ class Idle:
 
     @property
     def every_s(self) -> float:
-        """Return the current length of a tick in real seconds."""
+        """Return the length of a tick in real seconds."""
         return self.tick_s * self._progress.stretch
 
     def note(self, moved: bool) -> bool:
@@ -73,7 +73,6 @@ class Watch:
         self._mark = mark
         self._also = also
         self._last: object = None
-        self._every_s = 0.0  # Interval of the timer; 0 when it is off.
         self.limit_s = idle.limit_s
         self.busy = False  # True while the code runs, False while it waits for input.
 
@@ -81,21 +80,14 @@ class Watch:
     def watching(self) -> Iterator[None]:
         """Raise Hung in the code of the `with` block if it hangs. Must be called from the main thread."""
         before = signal.signal(signal.SIGALRM, self._tick)
-        self._wind()
+        signal.setitimer(signal.ITIMER_REAL, self._idle.every_s, self._idle.every_s)
         try:
             yield
         finally:
-            self._every_s = 0.0
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
 
-    def _wind(self) -> None:
-        self._every_s = self._idle.every_s
-        signal.setitimer(signal.ITIMER_REAL, self._every_s, self._every_s)
-
     def _tick(self, _signal: int, _frame: FrameType | None) -> None:
-        if self._every_s and self._every_s != self._idle.every_s:
-            self._wind()
         self._also()
         mark = self._mark()
         moved = not self.busy or mark != self._last

@@ -31,8 +31,7 @@ from schedbed.scheduler.core.records import NoSink
 from schedbed.scheduler.models.job_profile import JobProfile, Times
 from schedbed.scheduler.registry.registry import POLICIES, build_policy
 from schedbed.tasks.chance import chance
-from schedbed.tasks.specs import Counters, JobSpec, Split, TaskKind
-from tests.bench.core_throughput import make_job, make_node
+from schedbed.tasks.specs import Counters, Demand, JobSpec, Priority, Split, TaskKind
 from tests.bench.figures import PIVOT, Figure, parser, publish, say
 from tests.harness.declared_costs import TABLE_2
 
@@ -59,6 +58,41 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
 """What policies need to have work to do here; the others run with their defaults."""
 NEWER = ("hod", "dp", "lsps", "coshh", "pd", "balancedpool", "mrcp", "mimp", "lsap", "lsap-fair", "easy")
 OLDER_US, NEWER_US, FIRST_ROUND_MS, FLAT = 200, 1000, 1000, 1.5
+
+
+def make_node(name: str, rack: str) -> NodeSpec:
+    """Return a node with four map slots and two reduce slots."""
+    return NodeSpec(
+        node=name,
+        rack=rack,
+        cores=8,
+        core_speed=1.0,
+        memory_bytes=8 * 2**30,
+        disk_bps=1e8,
+        network_bps=1e8,
+        map_slots=4,
+        reduce_slots=2,
+    )
+
+
+def make_job(number: int, splits: tuple[Split, ...]) -> JobSpec:
+    """Return job `number` with a map for each split and five reduces.
+
+    Twenty users and all priorities take turns.
+    """
+    demand = Demand(memory_bytes=2**30)
+    return JobSpec(
+        job=f"job_{number:04d}",
+        name="bench",
+        app="synthetic",
+        user=f"u{number % 20}",
+        priority=list(Priority)[number % 5],
+        submit_s=float(number),
+        splits=splits,
+        reduces=5,
+        map_demand=demand,
+        reduce_demand=demand,
+    )
 
 
 @dataclass(slots=True)

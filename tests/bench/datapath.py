@@ -33,7 +33,7 @@ from tests.bench.proctree import SCHEDBED, adopt_orphans, run_watched
 
 INPUTS = {"wordcount": "text", "sort": "records"}
 TARGET = 0.35
-SPARK = (sys.executable, str(Path(__file__).with_name("spark_job.py")))
+SPARK = (sys.executable, str(Path(__file__).parents[1] / "harness" / "spark_job.py"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,10 @@
 
     python -m tests.bench.pages                    # writes all of them
     python -m tests.bench.pages --claims DIR       # first keeps the claims of `schedbed reproduce --out DIR`
-    python -m tests.bench.pages --posterior DIR    # first keeps the draws of `... --posterior PAPER --out DIR`
 
 Figures are kept by `tests/bench/run --out docs/results/figures`, limits by `schedbed doctor quickstart --hostile
---machines KIND --save docs/results/limits/KIND.json`, clients by `python -m tests.bench.client_suites`, when a
-policy pays by `python -m tests.bench.when_pays`. The text around the tables stands in docs/results/PAGE.template.md; a
-line `{{NAME}}` there becomes a table.
+--machines KIND --save docs/results/limits/KIND.json`, when a policy pays by `python -m tests.pages.when_pays`. The text
+around the tables stands in docs/results/PAGE.template.md; a line `{{NAME}}` there becomes a table.
 """
 
 from __future__ import annotations
@@ -18,21 +16,11 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.bench import (
-    claims,
-    client_table,
-    jobtracker_tables,
-    limit_tables,
-    posterior_tables,
-    when_pays,
-    whole_arena,
-)
 from tests.bench.figures import PIVOT, ROOT, Figure, ResultFile, pivoted, show
+from tests.pages import claims, limit_tables, when_pays, whole_arena
 
 RESULTS = ROOT / "docs" / "results"
 PLACE = re.compile(r"^\{\{([\w/-]+)\}\}$", re.MULTILINE)
-SCALE = "jobtracker_"
-"""The result files whose names begin with this are shown in docs/jobtracker-scale.md."""
 DO_NOT_EDIT = (
     "<!-- Written by `python -m tests.bench.pages` from docs/results. Edit there: a test compares. -->\n"
 )
@@ -41,15 +29,9 @@ DO_NOT_EDIT = (
 def performance(results: Path = RESULTS) -> str:
     """Return the text of docs/performance.md."""
     files = sorted((results / "figures").glob("*.json"))
-    tables = {path.stem: table(ResultFile.load(path)) for path in files if not path.stem.startswith(SCALE)}
+    tables = {path.stem: table(ResultFile.load(path)) for path in files}
     tables["limits"] = limit_tables.short_table(limit_tables.load_all(results / "limits"))
     return fill((results / "performance.template.md").read_text(encoding="utf-8"), tables)
-
-
-def jobtracker_scale(results: Path = RESULTS) -> str:
-    """Return the text of docs/jobtracker-scale.md."""
-    tables = jobtracker_tables.tables(results / "figures")
-    return fill((results / "jobtracker-scale.template.md").read_text(encoding="utf-8"), tables)
 
 
 def reproduce(results: Path = RESULTS) -> str:
@@ -58,23 +40,11 @@ def reproduce(results: Path = RESULTS) -> str:
     return fill((results / "reproduce.template.md").read_text(encoding="utf-8"), tables)
 
 
-def posterior(results: Path = RESULTS) -> str:
-    """Return the text of docs/posterior.md."""
-    tables = posterior_tables.tables(results / "reproduce" / posterior_tables.FOLDER)
-    return fill((results / "posterior.template.md").read_text(encoding="utf-8"), tables)
-
-
 def limits(results: Path = RESULTS) -> str:
     """Return the text of docs/limits.md."""
     files = limit_tables.load_all(results / "limits")
     tables = {name: limit_tables.table(kept) for name, kept in files.items()}
     return fill((results / "limits.template.md").read_text(encoding="utf-8"), tables)
-
-
-def clients(results: Path = RESULTS) -> str:
-    """Return the text of docs/clients.md."""
-    kept = client_table.table(client_table.ClientFile.load(results / "clients.json"))
-    return fill((results / "clients.template.md").read_text(encoding="utf-8"), {"clients": kept})
 
 
 def arena(results: Path = RESULTS) -> str:
@@ -149,28 +119,20 @@ def _cell(figure: Figure) -> str:
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "docs/performance.md": performance,
-    "docs/jobtracker-scale.md": jobtracker_scale,
     "docs/reproduce.md": reproduce,
-    "docs/posterior.md": posterior,
     "docs/limits.md": limits,
     "docs/arena.md": arena,
-    "docs/clients.md": clients,
     "docs/policies.md": policies,
 }
 
 
 def main() -> None:
-    """Keep new claims and draws if the options ask for it, then write all pages."""
+    """Keep new claims if the options ask for it, then write all pages."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--claims", type=Path, help="folder that `schedbed reproduce` wrote")
-    options.add_argument("--posterior", type=Path, help="folder that `schedbed reproduce --posterior` wrote")
     asked = options.parse_args()
     if asked.claims:
         claims.keep(asked.claims, RESULTS / "reproduce")
-    drawn = RESULTS / "reproduce" / posterior_tables.FOLDER
-    if asked.posterior:
-        posterior_tables.keep(asked.posterior, drawn)
-    posterior_tables.draw(posterior_tables.load(drawn), ROOT / "docs" / posterior_tables.FOLDER)
     for name, render in PAGES.items():
         (ROOT / name).write_text(render(), encoding="utf-8")
         print(name)

@@ -3,7 +3,7 @@
     python -m tests.bench.policy_rates [--repeats 3] [--nodes 1000] [--tasks 30000] [--policy P]... [--out FOLDER]
 
 The policies are those of the registry and two of a user: the README's, and examples/policies/earliest_deadline.py.
-Jobs and nodes are those of `sim_load`, without contention. For each policy, the table shows tasks per second of CPU
+Jobs and nodes are those of `sim_speed`, without contention. For each policy, the table shows tasks per second of CPU
 time in the loop of events, compiled where the policy allows that; the same with objects; the same with faults and
 stragglers, for which there are only objects; and tasks per second of elapsed time of the whole command
 `schedbed run`, from the command line to the written files. Each run has its own process. A bare heapq loop runs
@@ -35,8 +35,7 @@ from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.chance import chance
 from tests.bench.figures import PIVOT, ROOT, Figure, parser, publish, say
 from tests.bench.sim_day import take
-from tests.bench.sim_load import LOAD, MAP_SLOTS, MAPS, REDUCES, Columns, make_setup
-from tests.bench.sim_speed import bare_loop
+from tests.bench.sim_speed import LOAD, MAP_SLOTS, MAPS, REDUCES, Columns, bare_loop, make_setup
 
 EXAMPLE = ROOT / "examples" / "policies" / "earliest_deadline.py"
 WANTED = 15_000
@@ -90,7 +89,7 @@ def alone(policy: str, nodes: int, tasks: int, column: str) -> float:
 
 
 def scenario(folder: Path, nodes: int, tasks: int) -> Path:
-    """Write a scenario file with about the load of `sim_load`, and return its path."""
+    """Write a scenario file with about the load of `sim_speed`, and return its path."""
     gap_s = MAPS * TASK_S / (nodes * MAP_SLOTS * LOAD)
     task = {"cpu": f"{TASK_S}s", "read": "64MiB"}
     burn = {

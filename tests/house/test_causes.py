@@ -14,8 +14,8 @@ import yaml
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN, Row, judge_kept
-from tests.bench import causes, claims
 from tests.bench.pages import RESULTS
+from tests.pages import causes, claims
 
 CLAIM = "polo2011/fig3/gain_four"  # the paper's 5%, within a quarter
 OTHER = "polo2011/fig3/gain_least"

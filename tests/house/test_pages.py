@@ -16,8 +16,9 @@ from schedbed.deploy.papers.catalogue import PAPERS, entries
 from schedbed.deploy.papers.claim_counts import agree
 from schedbed.deploy.papers.experiment import SIM_REPEATS
 from schedbed.deploy.papers.verdict import FAILS
-from tests.bench import causes, claims, limit_tables, pages
+from tests.bench import pages
 from tests.bench.figures import ROOT, Figure, ResultFile
+from tests.pages import causes, claims, limit_tables
 
 KEPT = pages.RESULTS / "reproduce"
 

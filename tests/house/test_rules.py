@@ -186,8 +186,6 @@ def test_functions_are_small() -> None:
     )
 
 
-VERBS = frozenset((ROOT / "tests/house/docstring_verbs.txt").read_text().split())
-"""The first words of functions' docstrings: verbs in the imperative. Add one if a new docstring needs it."""
 OPENINGS = (
     "Who",
     "Whose",
@@ -221,27 +219,19 @@ TURNS += ("as it were", "one's own", "nothing but", "anyhow", "for good", "is to
 """Turns that readers take for old or foreign: style.md, section 5."""
 
 
-def test_docstrings_of_functions_begin_with_a_verb() -> None:
-    begun = [
-        (place, text.split()[0].rstrip(".,:;")) for place, is_function, text in _docstrings() if is_function
-    ]
-    assert _lists(f"{place}: {word}" for place, word in begun if word not in VERBS) == []
-    assert VERBS - {word for _, word in begun} == set()
-
-
 def test_docstrings_begin_with_no_pronoun_or_question() -> None:
-    found = ((place, text) for place, _, text in _docstrings() if text.split()[0].rstrip(".,:;") in OPENINGS)
+    found = ((place, text) for place, text in _docstrings() if text.split()[0].rstrip(".,:;") in OPENINGS)
     assert _lists(f"{place}: {text.splitlines()[0]}" for place, text in found) == []
 
 
 def test_docstrings_have_no_old_turns() -> None:
     old = re.compile(rf"\b({'|'.join(TURNS)})\b", re.IGNORECASE)
-    found = ((place, old.search(" ".join(text.split()))) for place, _, text in _docstrings())
+    found = ((place, old.search(" ".join(text.split()))) for place, text in _docstrings())
     assert _lists(f"{place}: {match[0]}" for place, match in found if match) == []
 
 
-def _docstrings() -> Iterator[tuple[str, bool, str]]:
-    """Yield each docstring as its place, whether it is a function's, and its text.
+def _docstrings() -> Iterator[tuple[str, str]]:
+    """Yield each docstring as its place and its text.
 
     The docstrings are those of the product, the test harness and the examples of CONTRIBUTING.md.
     """
@@ -259,11 +249,7 @@ def _docstrings() -> Iterator[tuple[str, bool, str]]:
                 text = ast.get_docstring(node)
                 if text:
                     name = "the module" if isinstance(node, ast.Module) else node.name
-                    yield (
-                        f"{where}: {name}",
-                        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef),
-                        text,
-                    )
+                    yield f"{where}: {name}", text
 
 
 def _lists(found: Iterable[str]) -> list[str]:

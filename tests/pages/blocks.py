@@ -30,7 +30,7 @@ NOT_RUN = {
     r"^schedbed run .*--(web|metrics) ": "a live run that serves a port; tests/live/test_pages_live.py does",
     r"^schedbed (up|submit|status|fault|down|kill)\b": "a live cluster; tests/live/test_pages_live.py runs them",
     r"^(schedbed users lab|export SCHEDBED)\b": "a live cluster with users; tests/live/test_up.py has a class",
-    r"^(auth=|curl |export HADOOP|pyspark )": "needs a live cluster; tests/bench/client_suites.py runs such clients",
+    r"^(auth=|curl |export HADOOP|pyspark )": "needs a live cluster and a client of Hadoop",
     r"^schedbed doctor\b": "measures the host; tests/live/test_hostile.py, tests/deploy/doctor",
     r"^schedbed (reproduce|arena)\b": "minutes of simulations; tests/deploy/papers, tests/deploy/arena run small ones",
     r"^schedbed validate\b": "minutes of live runs; tests/deploy/simulated runs it on records",
@@ -40,7 +40,7 @@ NOT_RUN = {
 FRAGMENTS = {
     "def state(self)": "methods of a class that the page does not show",
     "def measure(bench": "an outline of the two functions that the text explains",
-    "webhdfs://127.0.0.1": "needs a live cluster; tests/bench/client_checks.py does the same",
+    "webhdfs://127.0.0.1": "needs a live cluster",
     'lab = schedbed.connect("lab")': "a live cluster; tests/live/test_pages_live.py runs it",
 }
 """Python blocks that are compiled but not run, by what they contain, with the reason."""

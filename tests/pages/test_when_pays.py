@@ -8,7 +8,7 @@ import pytest
 
 from schedbed.scheduler.registry.registry import POLICIES
 from tests.bench.figures import Figure, ResultFile
-from tests.bench.when_pays import CASES, KEPT, simulate, table
+from tests.pages.when_pays import CASES, KEPT, simulate, table
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -23,7 +23,7 @@ def test_the_first_repeat_is_as_kept(name: str) -> None:
         pytest.skip(f"{', '.join(missing)}: not listed without OR-Tools")
     kept = {figure.name: figure.values[0] for figure in ResultFile.load(KEPT / f"{name}.json").figures}
     found = {figure.name: figure.values[0] for figure in simulate(replace(case, repeats=1))}
-    assert found == pytest.approx(kept), "python -m tests.bench.when_pays"
+    assert found == pytest.approx(kept), "python -m tests.pages.when_pays"
 
 
 def test_a_table_has_a_column_for_each_policy_and_intervals_only_where_repeats_differ() -> None:

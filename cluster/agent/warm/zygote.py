@@ -44,7 +44,7 @@ FDS_MAX = 64  # maximum number of descriptors per read
 
 def context_from_json(raw: Message) -> NodeContext:
     """Return the NodeContext (the description of a node for attempts) in the JSON object `raw`."""
-    paths = {name: Path(raw[name]) if raw[name] else None for name in ("budget", "shared_disk", "changes")}
+    paths = {name: Path(raw[name]) if raw[name] else None for name in ("budget", "shared_disk")}
     return NodeContext(**{**raw, **paths, "root": Path(raw["root"])})
 
 

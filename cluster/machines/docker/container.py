@@ -43,7 +43,7 @@ from schedbed.cluster.machines.docker.engine import (
 from schedbed.cluster.machines.docker.host_limits import HostLimits
 from schedbed.cluster.machines.docker.image import node_image
 from schedbed.cluster.machines.docker.streams import Streams
-from schedbed.cluster.machines.machine import HOST_PID, KernelTotals, MachineFailed, StartedMachine
+from schedbed.cluster.machines.machine import KernelTotals, MachineFailed, StartedMachine
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.wire.tls import scheme_of
 from schedbed.tasks.errors import BadInput
@@ -63,7 +63,6 @@ DATA = Path("/data")
 QUICK = Path("/run/schedbed")
 GROUPS = Path("/groups")
 LINKS = Path("/links")
-CHANGES = Path("/stretch")
 PORT = 8480  # The port of a published agent inside its container.
 LOG_TAIL = 4
 CGROUP_V2 = Path("/sys/fs/cgroup/cgroup.controllers")
@@ -82,7 +81,6 @@ class DockerMachine:
         self._published = "" if agent.listen == LOOPBACK else agent.listen
         self._kernel = agent.limits in ("auto", "cgroup")
         self._links = agent.links
-        self._changes = agent.changes
         self._config = replace(
             agent,
             root=DATA,
@@ -91,7 +89,6 @@ class DockerMachine:
             port=PORT if self._published else 0,
             ports=None,
             links=None if agent.links is None else LINKS,
-            changes=None if agent.changes is None else CHANGES,
         )
         self._image = ""
         self._labels = labels(agent.run_id, owner)
@@ -286,8 +283,6 @@ class DockerMachine:
             for link in self._links.iterdir():
                 link.chmod(0o666)
             mounts.append(Mount(str(LINKS), str(self._links), type="bind"))
-        if self._changes is not None:
-            mounts.append(Mount(str(CHANGES), str(self._changes), type="bind", read_only=True))
         if self._limits.groups is not None:
             mounts.append(Mount(str(GROUPS), str(self._limits.groups), type="bind"))
         kernel: dict[str, Any] = {}
@@ -328,7 +323,6 @@ class DockerMachine:
         impossible.
         """
         held = self._limits.hold(api, self._image)
-        (self._root / HOST_PID).write_text(str(self._limits.pid))
         if self._kernel and self._limits.groups is None:
             held["memory"] = f"docker cgroup v{2 if CGROUP_V2.exists() else 1}"
         return held

@@ -105,11 +105,6 @@ class HostLimits:
             self._refuse("NIC", str(error))
         return held
 
-    @property
-    def pid(self) -> int:
-        """Return the pid, on this host, of the container's first process. The result is 0 before `hold`."""
-        return self._pid
-
     def set_rates(self, disk: float, network: float) -> None:
         """Inject a fault: set the rates of disk and NIC to the declared rates times these factors.
 

@@ -48,7 +48,6 @@ class JobTrackerActor(MasterActor):
             seed=config.seed,
             journal=config.work / "jobtracker.sqlite",
             sizes=make_sizes(config.sizes),
-            changes=config.changes,
         )
         door: DriverDoor = tracker
         return MasterService(make_table(DriverDoor, door), tracker.stop)

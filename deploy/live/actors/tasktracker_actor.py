@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -20,8 +19,6 @@ from schedbed.deploy.live.actors.actor_base import RunActor
 from schedbed.tasks.specs import NodeId
 
 SPARE_THREADS = 8
-FOLLOW_S = 0.05
-"""Real seconds between two checks whether the stretch has changed."""
 
 
 class TaskTrackerActor(RunActor):
@@ -38,7 +35,7 @@ class TaskTrackerActor(RunActor):
         self._far = far
         self._run_id = ""
         self._track = ClockTrack()
-        self._following: list[asyncio.Task[None]] = []  # Background tasks of the current run.
+        self._following: asyncio.Task[None] | None = None  # It measures the clock difference.
         self._trackers: dict[NodeId, TaskTracker | None] = dict.fromkeys(nodes)  # None before the start.
 
     async def ready(self) -> int:
@@ -72,7 +69,6 @@ class TaskTrackerActor(RunActor):
             open_session=partial(agent_session, config.token, config.tls),
             seed=config.seed,
             stretch=config.cluster.stretch,
-            changes=config.changes,
             scale=HostScale(self._track, config.host_speed),
         )
         hello = await tracker.start()
@@ -97,10 +93,8 @@ class TaskTrackerActor(RunActor):
         return {node: None if tracker is None else tracker.url for node, tracker in self._trackers.items()}
 
     def _follow(self, config: RunConfig) -> None:
-        """Start the background tasks of the run `config`, unless they have already been started.
-
-        One task measures the clock difference to the masters' host. The other tells the nodes when the
-        stretch (the number of real seconds per emulated second) changes.
+        """Start measuring the clock difference to the masters' host, unless the run `config` is followed
+        already.
         """
         if config.run_id == self._run_id:
             return
@@ -109,31 +103,12 @@ class TaskTrackerActor(RunActor):
         if self._far:
             ask = self._masters.name_node.time_of_day
             read = partial(read_clock, ask, RunClock.host_time_s)
-            self._following.append(asyncio.create_task(follow_clock(self._track, read)))
-        if config.adaptive:
-            self._following.append(asyncio.create_task(self._follow_stretch(config.clock())))
-
-    async def _follow_stretch(self, clock: RunClock) -> None:
-        """Tell the nodes about each change of the stretch, until this task is cancelled.
-
-        The stretch is the number of real seconds per emulated second. It is read from `clock`.
-        """
-        told = clock.kept
-        while True:
-            await asyncio.sleep(FOLLOW_S)
-            if (kept := clock.kept) != told:
-                told = kept
-                begun = [tracker for tracker in self._trackers.values() if tracker is not None]
-                for error in await asyncio.gather(
-                    *(each.follow_stretch() for each in begun), return_exceptions=True
-                ):
-                    if error is not None:
-                        logging.getLogger(__name__).warning("stretch: %r", error)
+            self._following = asyncio.create_task(follow_clock(self._track, read))
 
     def _stop_following(self) -> None:
-        for task in self._following:
-            task.cancel()
-        self._following, self._run_id = [], ""
+        if self._following is not None:
+            self._following.cancel()
+        self._following, self._run_id = None, ""
 
     async def clock_readings(self) -> list[ClockReading]:
         """Return the measured differences, in seconds, of this host's clock from the masters' clock during

@@ -5,7 +5,6 @@ They are in the order of the paper.
 
 from schedbed.deploy.papers.lakshmi2019 import (
     csla_live,
-    csla_mini,
     fours,
     load_causes,
     pairs,
@@ -21,5 +20,3 @@ EXPERIMENTS = (
     load_causes.EXPERIMENT,
     csla_live.EXPERIMENT,
 )
-
-MINI = csla_mini.MINI

@@ -5,7 +5,6 @@ The experiments are in the order of the paper.
 
 from schedbed.deploy.papers.liu2015 import (
     fgcs_live,
-    fgcs_mini,
     fig2_teragen,
     gain_causes,
     mixes,
@@ -19,5 +18,3 @@ EXPERIMENTS = (
     gain_causes.EXPERIMENT,
     fgcs_live.EXPERIMENT,
 )
-
-MINI = fgcs_mini.MINI

@@ -12,7 +12,6 @@ from schedbed.deploy.papers.polo2011 import (
     fig6_goals,
     hardware_map,
     ras_live,
-    ras_mini,
     table1_alone,
 )
 
@@ -27,5 +26,3 @@ EXPERIMENTS = (
     hardware_map.EXPERIMENT,
     ras_live.EXPERIMENT,
 )
-
-MINI = ras_mini.MINI

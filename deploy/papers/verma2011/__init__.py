@@ -3,7 +3,6 @@
 from schedbed.deploy.papers.verma2011 import (
     alone,
     aria_live,
-    aria_mini,
     fig3_prediction,
     fig4_allocations,
     fig5_bounds,
@@ -34,5 +33,3 @@ EXPERIMENTS = (
     phase_causes.EXPERIMENT,
     aria_live.EXPERIMENT,
 )
-
-MINI = aria_mini.MINI

@@ -3,7 +3,7 @@
 They are followed by experiments for the thesis's future work.
 """
 
-from schedbed.deploy.papers.xu2015 import analysis, beyond, dtss_live, dtss_mini, fig12, fig13, fig14, fig15
+from schedbed.deploy.papers.xu2015 import analysis, beyond, dtss_live, fig12, fig13, fig14, fig15
 
 EXPERIMENTS = (
     analysis.EXPERIMENT,
@@ -14,5 +14,3 @@ EXPERIMENTS = (
     beyond.EXPERIMENT,
     dtss_live.EXPERIMENT,
 )
-
-MINI = dtss_mini.MINI

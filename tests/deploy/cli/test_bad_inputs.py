@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.bad_inputs import SIM, BadInputs, trouble, troubles
+from tests.harness.bad_inputs import SIM, BadInputs, trouble, troubles
 
 
 def test_a_good_input_succeeds_and_what_goes_wrong_is_seen(tmp_path: Path) -> None:

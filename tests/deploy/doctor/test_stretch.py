@@ -78,7 +78,7 @@ def test_an_agent_is_told_rates_in_real_seconds(tmp_path: Path) -> None:
 def test_a_scenario_says_a_number_or_auto() -> None:
     assert scenario().cluster.stretch == 1.0 and not scenario().auto_stretch
     assert scenario(stretch=4).cluster.stretch == 4.0
-    assert scenario(stretch="auto").auto_stretch and not scenario(stretch="auto").adaptive_stretch
+    assert scenario(stretch="auto").auto_stretch
     kept = scenario(stretch=2.5)
     assert ResolvedScenario.from_json(json.loads(json.dumps(kept.to_json()))).cluster.stretch == 2.5
 
@@ -87,6 +87,11 @@ def test_a_scenario_says_a_number_or_auto() -> None:
 def test_other_values_are_bad_input(value: object) -> None:
     with pytest.raises(BadInput, match="stretch"):
         scenario(stretch=value)
+
+
+def test_a_stretch_that_follows_the_load_of_the_host_is_refused() -> None:
+    with pytest.raises(BadInput, match="stretch: 'adaptive' is not auto or a number from 1 to 1000"):
+        scenario(stretch="adaptive")
 
 
 @given(
@@ -124,16 +129,6 @@ def test_auto_becomes_a_number_on_this_host_only(monkeypatch: pytest.MonkeyPatch
         settled(asked, "x:1")
 
 
-def test_adaptive_begins_as_auto_and_stays_adaptive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stretches, "least_stretch", lambda *_: 3.7)
-    asked = scenario(stretch="adaptive")
-    made = settled(asked)
-    assert made.cluster.stretch == 3.7 and made.adaptive_stretch
-    assert ResolvedScenario.from_json(json.loads(json.dumps(made.to_json()))).adaptive_stretch
-    with pytest.raises(BadInput, match=r"adaptive.*--address x:1"):
-        settled(asked, "x:1")
-
-
 def test_doctor_judges_what_the_host_must_hold() -> None:
     held = on_this_host(scenario(stretch=4)).cluster
     plain = scenario().cluster
@@ -147,7 +142,7 @@ def test_a_simulated_run_is_not_stretched(tmp_path: Path) -> None:
     from schedbed.deploy.whole_run import run_scenario
 
     tables = []
-    for stretch in (1, 8, "auto", "adaptive"):
+    for stretch in (1, 8, "auto"):
         out = tmp_path / str(stretch)
         run_scenario(scenario(stretch=stretch, policies=["fifo"]), RunOptions(out=out, machines="sim"))
         assert RunFile.load(out).stretch == 1.0

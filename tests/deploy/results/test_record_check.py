@@ -10,7 +10,7 @@ from schedbed.deploy.results.record_check import failures, merge_parts, open_rec
 from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.scheduler.history import COLUMNS, History
 from schedbed.tasks.errors import BadInput
-from tests.bench import record
+from tests.harness import damaged_runs
 
 
 def job_row(job: str, state: str) -> tuple[object, ...]:
@@ -82,7 +82,7 @@ def test_rows_that_were_lost_are_told_by_all_that_read(
 
 @pytest.mark.long  # seconds
 def test_no_command_takes_a_damaged_folder(tmp_path: Path) -> None:
-    good = record.make_run(tmp_path, "4s")
+    good = damaged_runs.make_run(tmp_path, "4s")
     for name in ("explain", "whatif"):
-        assert record.call(*record.commands(good, tmp_path)[name])[0] == 0
-    assert not record.silent_successes(tmp_path, len(record.DAMAGES), seed=3)
+        assert damaged_runs.call(*damaged_runs.commands(good, tmp_path)[name])[0] == 0
+    assert not damaged_runs.silent_successes(tmp_path, len(damaged_runs.DAMAGES), seed=3)

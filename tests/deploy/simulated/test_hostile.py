@@ -1,9 +1,10 @@
-"""Tests some hostile policies of `python -m tests.bench.hostile`: each fails with one line or changes
+"""Tests some hostile policies of `tests.harness.hostile_policies`: each fails with one line or changes
 nothing.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,8 +21,23 @@ from schedbed.scheduler.guard.time_bound import TIME_BOUND
 from schedbed.scheduler.history import read_table
 from schedbed.scheduler.part_merge import merge
 from schedbed.tasks.errors import BadInput
-from tests.bench.hostile.attacks import Attack, attacks
-from tests.bench.hostile.trial import NAMES_LINE, SCENARIO, TABLES
+from tests.harness.hostile_policies import Attack, attacks
+
+NAMES_LINE = re.compile(r"mine\.py, line \d+")
+SCENARIO = """
+name: hostile
+seed: 1
+cluster: {nodes: 2, racks: 1, heartbeat: 50ms, node: {cores: 2, core_speed: 0.2, memory: 512MiB, disk: 40MB/s,
+  network: 100Mbit/s, map_slots: 2, reduce_slots: 1}}
+blocks: {size: 1MiB, replication: 1}
+profiles: {store: none}
+speculation: none
+workload:
+  jobs:
+    - {app: synthetic, maps: 6, map: {cpu: 300ms, read: 1MiB, write: 1MiB}, reduces: 1, reduce: {cpu: 100ms}}
+    - {app: synthetic, maps: 3, map: {cpu: 200ms, write: 1MiB}, reduces: 0, submit: 500ms, user: bo}
+"""
+TABLES = ("jobs", "attempts", "heartbeats")
 
 ALL = {attack.name: attack for attack in attacks()}
 IN_RUN = [

@@ -1,19 +1,11 @@
-"""Damage copies of a run's folder, and count the commands that do not report it: `python -m
-tests.bench.record`.
-
-The damage is drawn from a seed. `--live` instead runs a long live check: of 3,000 jobs one fails, so that the
-run must exit with 1 and have the outputs of 2,999 jobs checked.
-"""
+"""Damaged copies of a run's folder, and the commands that do not report the damage, which is drawn from a seed."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import os
 import shutil
-import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -29,15 +21,6 @@ workload:
     - {name: a, app: synthetic, maps: 4, reduces: 1, map: {cpu: SECONDS}, reduce: {cpu: 1s}}
     - {name: b, app: synthetic, maps: 3, map: {cpu: 3s}, submit: 2s}
 policies: [fifo, fair]
-"""
-LIVE = """
-name: many
-cluster: {nodes: 6, node: {map_slots: 4, reduce_slots: 2}, heartbeat: 250ms}
-workload:
-  jobs:
-    - {name: bad, app: streaming, input: {generate: text, size: 1kB}, params: {mapper: "exit 3"}}
-    - {name: good, app: wordcount, input: {generate: text, size: 1kB}, reduces: 1, count: 2999}
-policies: [fifo]
 """
 Damage = Callable[[Path, Path, Random], None]
 
@@ -221,40 +204,3 @@ def silent_successes(work: Path, count: int, seed: int, *, only: Sequence[str] =
                 shutil.rmtree(work / made, ignore_errors=True)
         shutil.rmtree(folder)
     return found
-
-
-def run_live(work: Path) -> bool:
-    """Run 3,000 live jobs of which the first fails.
-
-    Return whether the exit code, states and outputs are as expected.
-    """
-    from schedbed.scheduler.history import read_table
-
-    file = work / "many.yaml"
-    file.write_text(LIVE)
-    code, said = call("run", file, "--no-live", "--keep-outputs", "--out", work / "many")
-    states = read_table(work / "many", "jobs")["state"].value_counts().to_dict()
-    kept = len(list((work / "many" / "outputs" / "fifo" / "0").iterdir()))
-    print(f"3,000 live jobs: exit {code}, states {states}, outputs of {kept} jobs kept and checked")
-    print(said.strip().splitlines()[-1])
-    return code == 1 and states == {"succeeded": 2999, "failed": 1} and kept == 2999
-
-
-def main() -> int:
-    """Print each command that failed to report damage. Return 1 if there is one."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--live", action="store_true")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as work:
-        if options.live:
-            return 0 if run_live(Path(work)) else 1
-        found = silent_successes(Path(work), options.count, options.seed)
-    print("\n".join(found))
-    print(f"{options.count} damaged folders, {len(found)} silent successes or tracebacks")
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
 """Run `schedbed arena`, time it, and keep its page and figures for docs/arena.md.
 
-    python -m tests.bench.whole_arena FOLDER [--keep docs/results/arena] [-- ARENA'S OPTIONS]
-    python -m tests.bench.whole_arena FOLDER --keep docs/results/arena --live SEEDS
+    python -m tests.pages.whole_arena FOLDER [--keep docs/results/arena] [-- ARENA'S OPTIONS]
+    python -m tests.pages.whole_arena FOLDER --keep docs/results/arena --live SEEDS
 
 The arena's own results stay in FOLDER. After Ctrl-C, the same command continues, and the times of both add
 up: elapsed seconds, and CPU seconds of all processes of the arena, which depend less on other work of the

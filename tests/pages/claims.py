@@ -21,8 +21,8 @@ from schedbed.deploy.papers.claim_counts import VERDICTS, counted, marks, withou
 from schedbed.deploy.papers.paper_file import KINDS
 from schedbed.deploy.papers.reproduce import RESULTS
 from schedbed.deploy.papers.verdict import FAILS, Row, judge_kept
-from tests.bench import causes
 from tests.bench.figures import rounded
+from tests.pages import causes
 
 NOTES = "notes.yaml"
 CARRIED = "carried"

@@ -1,19 +1,15 @@
-"""Give bad inputs, drawn from a seed, to all commands: `python -m tests.bench.bad_inputs --count 10000`.
+"""Bad inputs for all commands, drawn from a seed.
 
-The benchmark reports tracebacks, inputs that take longer than `LIMIT_S`, and exits with 0 where an error was
+What counts as wrong: tracebacks, inputs that take longer than `LIMIT_S`, and exits with 0 where an error was
 expected.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import os
 import signal
-import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -290,22 +286,3 @@ def _clear(out: Path) -> None:
     import shutil
 
     shutil.rmtree(out, ignore_errors=True)
-
-
-def main() -> int:
-    """Print a line for each input that the commands handled wrongly. Return 1 if there was one."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    began_s, found = time.monotonic(), 0
-    with tempfile.TemporaryDirectory() as work:
-        for line in troubles(Path(work), options.count, options.seed):
-            found += 1
-            print(line, flush=True)
-    print(f"{options.count} bad inputs in {time.monotonic() - began_s:.0f} s: {found} went wrong")
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

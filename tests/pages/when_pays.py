@@ -1,6 +1,6 @@
 """Simulate the scenarios of docs/policies.md that show when a policy or a replication scheme pays.
 
-    python -m tests.bench.when_pays [CASE ...] [--out docs/results/when]
+    python -m tests.pages.when_pays [CASE ...] [--out docs/results/when]
 
 Then `python -m tests.bench.pages` writes the tables. All runs are simulated, so that any host gives the same figures.
 """

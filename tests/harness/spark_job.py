@@ -1,6 +1,6 @@
 """PySpark's side of `datapath.py`: wordcount or sort with RDDs on `local-cluster[2,1,1024]`.
 
-    python tests/bench/spark_job.py wordcount|sort INPUT OUTPUT_FOLDER
+    python tests/harness/spark_job.py wordcount|sort INPUT OUTPUT_FOLDER
 
 The script prints the seconds of the action alone. The output has the format of schedbed's, with one file for
 each partition.

@@ -1,1 +1,0 @@
-"""Adaptive stretch: a live run is slowed down while other programs use the host's CPU."""
