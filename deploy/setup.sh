@@ -1,6 +1,7 @@
 # Sourced by deploy/quickstart and tests/run: makes .venv with the project installed in place, and activates it.
 # Usage: source deploy/setup.sh EXTRA, which may be "" (without a word of its own it would see the script's). Runs pip only
-# when pyproject.toml or deploy/constraints*.txt changed since the last time. What only tests need comes with an EXTRA.
+# when pyproject.toml or deploy/constraints*.txt changed since the last time. What only tests need comes with an EXTRA;
+# what the extra `fast` has (numba) is always there.
 extra="$1"
 python="${PYTHON:-python3}"
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
@@ -31,7 +32,7 @@ if [ ! -f "$stamp" ] || [ -n "$(find pyproject.toml "${locked[@]}" -newer "$stam
         "${pip[@]}" install --no-deps --no-build-isolation --editable .
     else
         echo "deploy/constraints.txt is for Python 3.11: installing the newest versions that pyproject.toml allows" >&2
-        install --editable ".${extra:+[$extra]}"
+        install --editable ".[fast${extra:+,$extra}]"
     fi
     touch "$stamp"
 fi

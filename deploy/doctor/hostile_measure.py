@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from schedbed.cluster.machines.machine import MachineFailed
@@ -23,8 +24,7 @@ from schedbed.deploy.doctor.trials import TRIALS, WANTED_BYTES, HostileTrial, Li
 from schedbed.deploy.doctor.witness import CounterReader, highest_rate, highest_value
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolved import ResolvedScenario
-from schedbed.tasks.hostile.fork_bomb import PROCESSES
-from schedbed.tasks.hostile.hostile_runner import HOSTILE_APP, HOSTILE_RUNNER
+from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import AttemptSpec, Cost
 
 HOSTILE_NODES = 3
@@ -44,7 +44,16 @@ TIMES = {
     "disk": 1.5,
 }  # Factors on the duration: no rate is needed for the first two, and disk traffic is uneven.
 
+PROGRAMS_PACKAGE = "schedbed.tasks.hostile"
 Say = Callable[[str], None]
+
+
+def check_programs() -> None:
+    """Raise BadInput if the hostile programs are not there, as in an installation from a wheel."""
+    if find_spec(PROGRAMS_PACKAGE) is None:
+        raise BadInput(
+            "--hostile: this installation lacks the hostile programs, run it in a clone of the repository"
+        )
 
 
 def measure_hostile(
@@ -71,6 +80,8 @@ def measure_hostile(
 async def _measure(
     config: RunConfig, say: Say, seconds: float, trials: Sequence[HostileTrial]
 ) -> list[LimitRow]:
+    from schedbed.tasks.hostile.hostile_runner import HOSTILE_RUNNER
+
     specs = config.cluster.nodes
     machines = [make_machine(config, spec, config.epoch_s, HOSTILE_RUNNER) for spec in specs]
     rows: list[LimitRow] = []
@@ -114,6 +125,8 @@ class _Run:
 
     async def row(self) -> LimitRow:
         """Run the trial and return a row with the result and its verdict."""
+        from schedbed.tasks.hostile.fork_bomb import PROCESSES
+
         names = [attempt.spec.attempt for attempt in self._tried]
         witness = CounterReader(self._node.machine, names, self._trial.counter)
         pause_s = CPU_LOOK_S if self._trial.resource == "cpu" else LOOK_S
@@ -136,6 +149,8 @@ class _Run:
         )
 
     def _attempt(self, node: LoadedNode, program: str, number: int) -> _Attempt:
+        from schedbed.tasks.hostile.hostile_runner import HOSTILE_APP
+
         rate = node.spec.disk_bps * DISK_TIMES * self._seconds
         sizes = {"memory": WANTED_BYTES, "disk": min(DISK_MOST_BYTES, int(rate))}
         orders = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from schedbed.deploy.doctor.achieved import SECONDS, measure
-from schedbed.deploy.doctor.hostile_measure import HOSTILE_S, measure_hostile
+from schedbed.deploy.doctor.hostile_measure import HOSTILE_S, check_programs, measure_hostile
 from schedbed.deploy.doctor.limit_rows import LimitsFile, cooperating_rows, show_hostile
 from schedbed.deploy.doctor.trials import TRIALS, HostileTrial
 from schedbed.deploy.doctor.verdicts import show
@@ -31,8 +31,11 @@ def measure_limits(
 
     With `hostile`, also run `trials`, attempts that try to exceed each limit. Each load takes about
     `seconds`, each hostile trial about `hostile_s`. Raises RunFailed if a limit does not hold, BadInput if
-    machines of the kind `machines` do not work on this host or the file cannot be written.
+    machines of the kind `machines` do not work on this host, the file cannot be written, or the hostile programs
+    are not installed.
     """
+    if hostile:
+        check_programs()
     nodes, problems = scenario.cluster.nodes, list[str]()
     console.print(f"Measuring {len(nodes)} nodes, one to two minutes ...")
     found = measure(scenario, machines, seconds)

@@ -10,7 +10,7 @@ from schedbed.deploy.scenario.cluster import topology_hosts
 from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.jobs import REQUESTED, TASKS_MAX, check_fits, demand
 from schedbed.deploy.scenario.models import Phase, Workload
-from schedbed.scheduler.simulate.compiled.code_cache import is_cached
+from schedbed.scheduler.engines import ready_engine
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost, NodeId
 from schedbed.tasks.traces.detect import read_trace
@@ -21,8 +21,8 @@ from schedbed.tasks.workloads.from_trace import DEALT, Assume, SyntheticJob, sel
 from schedbed.tasks.workloads.planned import PlannedJob, cut
 
 MANY_JOBS = 50_000
-"""The number of jobs from which users are drawn by compiled code, if it need not be compiled. Below, to load
-the compiler would take longer."""
+"""The number of jobs from which users are drawn by the fast engine, if it is ready. Below, to load the engine
+would take longer."""
 
 Planned = tuple[tuple[PlannedJob, ...], tuple[str, ...]]
 
@@ -66,13 +66,9 @@ def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
 
 def _dealt(count: int, assume: Assume) -> Sequence[int]:
     """Return the random numbers of the users of `count` jobs, or none if these are not drawn together."""
-    if count < MANY_JOBS or not is_cached():
+    if count < MANY_JOBS:
         return ()
-    from schedbed.scheduler.simulate.loading.many_draws import TOO_MANY, numbers_below
-
-    if assume.user_count >= TOO_MANY:
-        return ()
-    return numbers_below(assume.user_count, assume.seed, DEALT, count)
+    return ready_engine().numbers_below(assume.user_count, assume.seed, DEALT, count)
 
 
 def assumptions(workload: Workload, inputs: JobInputs) -> Assume:

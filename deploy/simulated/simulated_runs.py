@@ -17,16 +17,17 @@ from schedbed.deploy.options import RunOptions, no_interrupts, run_order
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.side_by_side import SideWork, all_cores, side_by_side
-from schedbed.deploy.simulated.compile_ahead import Effort, LoopChoice, choose_loop, effort_of
+from schedbed.deploy.simulated.engine_choice import choose_engine, effort_of
 from schedbed.deploy.simulated.one_run import HistoryRows, OneRun, RowTarget, SentRows, SimulationEnd
 from schedbed.deploy.simulated.shared_inputs import SharedInputs
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.worker_fork import Send
+from schedbed.scheduler.engines import Chosen, Effort, fast_engine
 from schedbed.scheduler.guard.untouched import check_untouched
 from schedbed.scheduler.policy import PolicyFailed
-from schedbed.scheduler.simulate.loading.placed_inputs import PlacedInputs, place_inputs
 from schedbed.scheduler.simulate.setup import CostModel, CpuFactors, Setup, Stragglers, Stuck, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.scheduler.simulate.storage import PlacedInputs, place_inputs
 from schedbed.scheduler.sizes import make_sizes
 from schedbed.tasks.chance import chance
 from schedbed.tasks.errors import BadInput
@@ -94,20 +95,14 @@ def _where(error: Exception) -> str:
 
 
 def _with_tables(placed: PlacedInputs, setups: Sequence[Setup]) -> PlacedInputs:
-    """Return the placed inputs with the tables of the compiled loop, if it may run several of the `setups`.
+    """Return the placed inputs with the tables of the fast engine, if it may run several of the `setups`.
 
     The setups differ only in the policy and in the times of heartbeats.
     """
-    from schedbed.scheduler.simulate.compiled.covers import why_not_policy, why_not_setup
-    from schedbed.scheduler.simulate.loading.task_tables import task_tables
-
-    whys = [
-        why_not_setup(setup) or why_not_policy(setup.policy(), contention=setup.contention)
-        for setup in setups
-    ]
-    if whys.count(None) < 2:
+    fast = fast_engine()
+    if [fast.why_not(setup, setup.policy()) for setup in setups].count(None) < 2:
         return placed
-    return placed._replace(tables=task_tables(setups[0], placed.storage, placed.jobs))
+    return placed._replace(tables=fast.shared_tables(setups[0], placed.storage, placed.jobs))
 
 
 class SimRuns:
@@ -138,7 +133,7 @@ class SimRuns:
             cpu_factors=cpu_factors or {},
             as_live=as_live,
         )
-        self._loop = LoopChoice(False)
+        self._chosen = Chosen()
         self._placed: PlacedInputs | None = None  # If several processes, which are forked later, need it.
 
     def run_all(self, folder: Path, record: RunFile, watch: object = None) -> None:
@@ -178,19 +173,19 @@ class SimRuns:
         """Simulate one run in a separate process.
 
         `at_once` is the number of runs of the command that are simulated at a time, on all hosts. If other
-        runs would be slow too, the compiled loop is compiled first.
+        runs would be slow too, the fast engine is prepared first.
         """
-        self._loop = choose_loop(self._inputs.scenario, at_once)
+        self._chosen = choose_engine(self._inputs.scenario, at_once)
         self._run_apart([run], 1)
 
     def _run_in_turn(self, runs: Sequence[OneRun]) -> None:
-        self._loop = choose_loop(self._inputs.scenario, 1)
+        self._chosen = choose_engine(self._inputs.scenario, 1)
         for run in runs:
             if run.is_of_file:
                 self._run_apart([run], 1)
             else:
                 self._simulate_here(run)
-        self._loop.end()
+        self._chosen.end()
 
     def _run_at_once(
         self, runs: Sequence[OneRun], efforts: Mapping[str, Effort], at_once: int, needs_bytes: int
@@ -208,16 +203,16 @@ class SimRuns:
             return
         import fastparquet  # noqa: F401  # once, here, instead of in each process
 
-        self._loop = choose_loop(self._inputs.scenario, at_once)
+        self._chosen = choose_engine(self._inputs.scenario, at_once)
         self._place_once(runs, efforts)
         self._run_apart(runs, at_once, needs_bytes)
         self._placed = None
-        self._loop.end()
+        self._chosen.end()
 
     def _place_once(self, runs: Sequence[OneRun], efforts: Mapping[str, Effort]) -> None:
         """Place the input files before the processes of the runs are forked, if all runs have the same seed.
 
-        If several runs may use the compiled loop, by the `efforts` of their policies, also make its tables. If
+        If several runs may use the fast engine, by the `efforts` of their policies, also make its tables. If
         either fails, each run does it and reports the error.
         """
         setups = [self._setup_of(run) for run in runs]
@@ -225,7 +220,7 @@ class SimRuns:
             return
         with no_collections(), suppress(Exception):
             self._placed = place_inputs(setups[0])
-            if self._loop.tries:
+            if self._chosen.engines:
                 known = zip(runs, setups, strict=True)
                 short = [setup for run, setup in known if efforts[run.choice.spec] < Effort.LONG]
                 self._placed = _with_tables(self._placed, short)
@@ -328,7 +323,7 @@ class SimRuns:
                         ended.rates = solved._asdict()
 
     def _run(self, simulation: Simulation, show_counts: Show) -> None:
-        """Run the simulation in compiled code if it is large and supported there, else with Python objects.
+        """Run the simulation with the fast engine if it is large and supported there, else with Python objects.
 
         Both produce the same rows. `show_counts` is called with the virtual time and the number of ended
         attempts.
@@ -337,12 +332,7 @@ class SimRuns:
         def show(current: Simulation) -> None:
             show_counts(current.now_s, current.statistics.ends)
 
-        if self._loop.tries:
-            from schedbed.scheduler.simulate.compiled.run_compiled import run
-
-            if run(simulation, show) is None:
-                return
-        simulation.run(show)
+        self._chosen.run(simulation, show)
 
 
 def _sort_records(record: RunFile, runs: Sequence[OneRun]) -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 from schedbed.cluster.blocks.namespace import block_id
+from schedbed.scheduler.engines import Values
 from schedbed.tasks.specs import BlockRange, NodeId, Split
-
-if TYPE_CHECKING:
-    from schedbed.scheduler.simulate.compiled.arrays import Values
 
 
 @dataclass(slots=True, kw_only=True)

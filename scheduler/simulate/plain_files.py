@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, groupby, pairwise, repeat
 from operator import add
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,15 +19,12 @@ from schedbed.cluster.blocks.block_errors import NoNodes
 from schedbed.cluster.blocks.namenode import NameNode
 from schedbed.cluster.blocks.namespace import block_id
 from schedbed.cluster.blocks.placement import place_file, place_new
+from schedbed.scheduler.engines import Engine, Placer, Values
 from schedbed.scheduler.simulate.placed_files import PlacedFile
 from schedbed.scheduler.simulate.replica_rows import ROWS_AT_ONCE
 from schedbed.scheduler.simulate.row_frames import Column, Text
 from schedbed.tasks.chance import chance, reseed
 from schedbed.tasks.specs import NodeId
-
-if TYPE_CHECKING:
-    from schedbed.scheduler.simulate.compiled.arrays import Values
-    from schedbed.scheduler.simulate.loading.input_placer import InputPlacer
 
 CAUSES = ("input", "write", "pipeline")
 """The causes of replicas of plain files, as recorded in the blocks table."""
@@ -118,7 +115,7 @@ class PlainFiles:
         self._first = 0  # Number of the first block.
         self._nodes: list[NodeId] = []  # By number: all nodes that ever held a replica.
         self._number_of: dict[NodeId, int] = {}
-        self._placer: InputPlacer | None = None  # It has the loads of the nodes, if it is there.
+        self._placer: Placer | None = None  # It has the loads of the nodes, if it is there.
         self._placed_numbers = np.zeros(0, np.int32)  # By the placer's number of a node.
 
     def __len__(self) -> int:
@@ -149,7 +146,7 @@ class PlainFiles:
         return made
 
     def _add_alone(self, path: str, lengths: Sequence[int], replication: int) -> PlacedFile:
-        """Add an input file whose nodes are chosen without compiled code."""
+        """Add an input file whose nodes are chosen without the fast engine."""
         number = self._next_block()
         if lengths:
             self._drop_placer()
@@ -175,7 +172,7 @@ class PlainFiles:
         inputs: Sequence[tuple[str, Sequence[int]]],
         sizes: Values,
         replication: int,
-        placer: InputPlacer,
+        placer: Placer,
     ) -> list[PlacedFile]:
         """Add input files with blocks on nodes that `placer` chooses. `sizes` are those of all their blocks."""
         counts = [len(lengths) for _, lengths in inputs]
@@ -270,12 +267,10 @@ class PlainFiles:
         holders: Values = self._placed_numbers[chosen.ravel()]
         self._add(paths, made_s, numbers, lengths, replication, copies, holders, is_input=False)
 
-    def place_many(self) -> None:
-        """Choose nodes with compiled code from now on, until the next `tell`. This pays for many blocks."""
-        from schedbed.scheduler.simulate.loading.input_placer import InputPlacer
-
-        if self._placer is None:
-            self._placer = InputPlacer(self._names.loads, self._seed)
+    def place_many(self, engine: Engine) -> None:
+        """Let `engine` choose nodes from now on, until the next `tell`, if it does. This pays for many blocks."""
+        if self._placer is None and (placer := engine.placer(self._names.loads, self._seed)) is not None:
+            self._placer = placer
             self._placed_numbers = np.array(self._numbers([self._placer.names]), np.int32)
 
     def _drop_placer(self) -> None:

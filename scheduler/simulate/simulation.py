@@ -22,10 +22,10 @@ from schedbed.scheduler.simulate.framework_steps import CleanedRows, FrameworkSt
 from schedbed.scheduler.simulate.heartbeats import HeartbeatSchedule
 from schedbed.scheduler.simulate.kept_copies import Copies
 from schedbed.scheduler.simulate.launch_plans import Plans
-from schedbed.scheduler.simulate.loading.placed_inputs import PlacedInputs, place_inputs
 from schedbed.scheduler.simulate.noted_rows import NotedRows, RestOfRows
 from schedbed.scheduler.simulate.replication_upkeep import Upkeep
 from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics, Stuck
+from schedbed.scheduler.simulate.storage import PlacedInputs, place_inputs
 from schedbed.scheduler.simulate.timers import TimerSchedule
 from schedbed.scheduler.simulate.tracked_nodes import SimNode
 from schedbed.scheduler.simulate.virtual_faults import Faults

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.blocks.memory_journal import MemoryJournal
@@ -19,16 +19,14 @@ from schedbed.cluster.blocks.namenode import NameNode
 from schedbed.cluster.blocks.namespace import block_number
 from schedbed.cluster.spec import ClusterSpec
 from schedbed.scheduler.assignment import aside
-from schedbed.scheduler.simulate.compiled.code_cache import is_cached
+from schedbed.scheduler.engines import Values, fast_engine, ready_engine
 from schedbed.scheduler.simulate.placed_files import PlacedFile, PlacedSplits
 from schedbed.scheduler.simulate.plain_files import PlainFiles, WrittenFiles
 from schedbed.scheduler.simulate.replica_rows import columns_of_lives
 from schedbed.scheduler.simulate.row_frames import put_columns, put_ranges
-from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split
+from schedbed.scheduler.simulate.setup import Setup
+from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split, id_key
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob, build_job, suits
-
-if TYPE_CHECKING:
-    from schedbed.scheduler.simulate.compiled.arrays import Values
 
 Json = dict[str, Any]
 ROWS_AT_ONCE = 10_000
@@ -36,8 +34,8 @@ MANY_BLOCKS = 100_000
 """The number of blocks of inputs from which splits are made only when they are needed. All splits take 0.4 kB
 a block, but to make a split several times takes longer."""
 COMPILED_BLOCKS = 200_000
-"""The number of blocks of inputs from which nodes are chosen by compiled code, if it need not be compiled.
-Below, to load the compiler would take longer."""
+"""The number of blocks of inputs from which nodes are chosen by the fast engine, if it is ready. Below, to
+load the engine would take longer."""
 COMPILED_FILES = 50_000
 """The same number for input files, each of which needs a random generator of its own."""
 
@@ -97,8 +95,8 @@ class Storage:
         settings = self._cluster.blocks
         blocks = sum(len(file.blocks) for file in files)
         are_many = blocks >= COMPILED_BLOCKS or len(files) >= COMPILED_FILES
-        if not self._restarts and are_many and is_cached():
-            self._plain.place_many()
+        if not self._restarts and are_many:
+            self._plain.place_many(ready_engine())
         by_rule = settings.placement == "hdfs" and not self._restarts
         for is_plain, group in groupby(files, key=lambda file: by_rule and file.preferred is None):
             if is_plain:
@@ -223,7 +221,7 @@ class Storage:
         at `made_s[i]` on the node `writers[i]`. `attempts`: job id, attempt id and task index of each.
         `counts`: the number of blocks of each output. `lengths`: sizes of all blocks in bytes.
         """
-        self._plain.place_many()
+        self._plain.place_many(fast_engine())
         paths = [f"/out/{job}/part-{index:05d}" for job, _, index in attempts]
         placed_as = [aside(job, name) for job, name, _ in attempts]
         outputs = WrittenFiles(made_s, paths, placed_as, writers, counts, lengths)
@@ -293,3 +291,25 @@ class Storage:
         files = list(self.names.files())
         for data in columns_of_lives(self._journal.take_living(), files):
             put_columns(rows, "blocks", data)
+
+
+class PlacedInputs(NamedTuple):
+    """A block store with the input files, and all jobs with the locations of their splits, by submit time.
+
+    `tables` is what the fast engine shares among runs (`Engine.shared_tables`), if it was made beforehand.
+    """
+
+    storage: Storage
+    jobs: list[JobSpec]
+    tables: Any = None
+
+
+def place_inputs(setup: Setup) -> PlacedInputs:
+    """Place the input files on the nodes. The result does not depend on the policy."""
+    restarts = any(fault.kind == "restart_namenode" for fault in setup.faults)
+    storage = Storage(setup.cluster, setup.seed, restarts=restarts)
+    for node in setup.cluster.nodes:
+        storage.register(0.0, node.node, node.rack, ())
+    storage.load(setup.files)
+    specs = storage.specs(setup.jobs)
+    return PlacedInputs(storage, sorted(specs, key=lambda job: (job.submit_s, *id_key(job.job))))

@@ -193,7 +193,7 @@ def test_the_column_is_in_the_table_whichever_loop_simulates(tree: Tree, compile
     )
     script = f"""
 import schedbed
-from schedbed.deploy.simulated import compile_ahead
+from schedbed.scheduler.simulate.compiled.ahead import compile_ahead
 from schedbed.scheduler.simulate.compiled import run_compiled
 compile_ahead.COMPILED_TASKS = 1 if {compiled} else 1000
 used, run = [], run_compiled.run

@@ -7,7 +7,8 @@ import os
 import platform
 import sys
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO
 
@@ -15,12 +16,15 @@ HERE = Path(__file__).parent
 NOT_COMPILED = (
     "asked_policy.py",
     "code_cache.py",
+    "compile_ahead.py",
+    "compile_once.py",
     "block_placer.py",
     "columns.py",
     "covers.py",
     "flow_arrays.py",
     "input_tables.py",
     "queue_tables.py",
+    "registration.py",
     "run_compiled.py",
     "tables.py",
 )
@@ -68,6 +72,14 @@ def lock_file() -> TextIO:
     return (folder / "lock").open("w")
 
 
+def numba_version() -> str | None:
+    """Return the version of numba, or None if it is not installed or cannot be imported."""
+    try:
+        return None if find_spec("numba") is None else version("numba")
+    except (ImportError, ValueError, PackageNotFoundError):
+        return None
+
+
 @cache
 def _mark() -> Path | None:
     """Return the file whose existence means that the cache is complete, or None without a cache.
@@ -75,5 +87,5 @@ def _mark() -> Path | None:
     Numba compiles for one processor, so hosts that share the folder have a file each.
     """
     folder = cache_folder()
-    made_by = f"{sys.implementation.cache_tag}-numba-{version('numba')}-{platform.node()}"
+    made_by = f"{sys.implementation.cache_tag}-numba-{numba_version()}-{platform.node()}"
     return None if folder is None else folder / f"complete-{made_by}"

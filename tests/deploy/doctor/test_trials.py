@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from schedbed.deploy.doctor import hostile_measure
 from schedbed.deploy.doctor.limit_rows import LimitsFile, amounts, cooperating_rows, show_hostile
 from schedbed.deploy.doctor.trials import (
     BREAKS,
@@ -171,3 +172,10 @@ def test_the_table_names_what_does_not_hold_and_the_file_gives_the_rows_back(tmp
     assert len(json.loads((tmp_path / "limits.json").read_text())["rows"]) == 3
     with pytest.raises(BadInput, match=r"--save .*expected a file"):
         kept.save(tmp_path / "no" / "limits.json")
+
+
+def test_an_installation_without_the_hostile_programs_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile_measure.check_programs()
+    monkeypatch.setattr(hostile_measure, "PROGRAMS_PACKAGE", "schedbed.tasks.not_in_the_wheel")
+    with pytest.raises(BadInput, match=r"^--hostile: this installation lacks the hostile programs"):
+        hostile_measure.check_programs()

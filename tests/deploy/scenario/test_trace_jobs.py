@@ -15,6 +15,7 @@ import pytest
 
 from schedbed.deploy.scenario import trace_jobs
 from schedbed.deploy.scenario.resolve import resolve
+from schedbed.scheduler.engines import OBJECTS, fast_engine
 from schedbed.tasks.chance import chance
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import BlockRange
@@ -187,7 +188,7 @@ def test_users_that_are_drawn_together_are_those_drawn_one_by_one(
     trace.write_text("".join(f"job{number}\t{number}\t0\t100\t0\t0\n" for number in range(200)))
     users = [job.user for job in of(trace, users=7).jobs]
     monkeypatch.setattr(trace_jobs, "MANY_JOBS", 200)
-    monkeypatch.setattr(trace_jobs, "is_cached", lambda: True)
+    monkeypatch.setattr(trace_jobs, "ready_engine", fast_engine)
     asked: list[int] = []
 
     def numbers_below(most: int, seed: int, name: str, count: int) -> list[int]:
@@ -199,7 +200,7 @@ def test_users_that_are_drawn_together_are_those_drawn_one_by_one(
     monkeypatch.setitem(sys.modules, "schedbed.scheduler.simulate.loading.many_draws", fake)
     assert [job.user for job in of(trace, users=7).jobs] == users and len(set(users)) == 7
     assert len({job.user for job in of(trace, users=8).jobs}) == 8 and asked == [200]
-    monkeypatch.setattr(trace_jobs, "is_cached", lambda: False)
+    monkeypatch.setattr(trace_jobs, "ready_engine", lambda: OBJECTS)
     assert [job.user for job in of(trace, users=7).jobs] == users and asked == [200]
 
 

@@ -34,8 +34,8 @@ from schedbed.deploy.studies.validate import LiveRepeats, compare
 from schedbed.deploy.studies.whatif import load_record, resized, whatif
 from schedbed.scheduler.history import COLUMNS, read_tables
 from schedbed.scheduler.simulate import simulation
-from schedbed.scheduler.simulate.loading.placed_inputs import PlacedInputs, place_inputs
 from schedbed.scheduler.simulate.setup import Setup
+from schedbed.scheduler.simulate.storage import PlacedInputs, place_inputs
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Split
 from schedbed.tasks.workloads.planned import build_job

@@ -22,6 +22,7 @@ from schedbed.cluster.blocks.memory_journal import MemoryJournal  # noqa: E402
 from schedbed.cluster.blocks.namenode import NameNode  # noqa: E402
 from schedbed.cluster.blocks.placement import place_file, place_new  # noqa: E402
 from schedbed.scheduler.coded_columns import plain_texts  # noqa: E402
+from schedbed.scheduler.engines import fast_engine  # noqa: E402
 from schedbed.scheduler.simulate.compiled.placing import block_placer  # noqa: E402
 from schedbed.scheduler.simulate.compiled.placing.block_nodes import EXACT, most_bytes_of  # noqa: E402
 from schedbed.scheduler.simulate.compiled.placing.block_placer import BlockPlacer  # noqa: E402
@@ -113,7 +114,7 @@ def drawn_files(seed: int, nodes: int, *, many: bool) -> PlainFiles:
     """Return files on `nodes` nodes, placed `many` at a time or one by one."""
     files = namenode_files(nodes, seed)
     if many:
-        files.place_many()
+        files.place_many(fast_engine())
     for number in range(6):
         files.add_input(f"/in/f{number}", [100 + number] * (number % 4), 2)
     counts = np.array([1 + number % 3 for number in range(9)])
@@ -212,7 +213,7 @@ def test_inputs_may_be_added_together(nodes: int, many: bool) -> None:
     inputs = [(f"/in/f{number}", (100 + number,) * (number % 7 and 1 + number % 2)) for number in range(60)]
     alone, together = namenode_files(nodes), namenode_files(nodes)
     if many:
-        together.place_many()
+        together.place_many(fast_engine())
     one = [alone.add_input(path, lengths, 3) for path, lengths in inputs]
     other = together.add_inputs(inputs, 3)
     assert [(file.path, file.ranges()) for file in one] == [(file.path, file.ranges()) for file in other]

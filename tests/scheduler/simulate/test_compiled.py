@@ -25,13 +25,14 @@ from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.deploy.simulated import simulated_runs
 from schedbed.deploy.simulated.simulated_runs import HistoryRows
 from schedbed.scheduler import row_thread
+from schedbed.scheduler.engines import fast_engine
 from schedbed.scheduler.history import History, places_of, read_tables
 from schedbed.scheduler.part_merge import merge
 from schedbed.scheduler.registry.registry import build_policy
-from schedbed.scheduler.simulate.loading.placed_inputs import place_inputs
 from schedbed.scheduler.simulate.row_frames import RowRanges, as_rows
 from schedbed.scheduler.simulate.setup import Setup, Stragglers, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.scheduler.simulate.storage import place_inputs
 from schedbed.tasks.chance import Coin, chance
 from schedbed.tasks.specs import Demand, JobSpec, Priority, Split
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
@@ -310,8 +311,10 @@ def test_inputs_that_compiled_code_places_are_on_the_same_nodes(monkeypatch: pyt
     known, used = simulate(setup).text(), list[bool]()
     place_many = storage.PlainFiles.place_many
     monkeypatch.setattr(storage, "COMPILED_BLOCKS", 1)
-    monkeypatch.setattr(storage, "is_cached", lambda: True)
-    monkeypatch.setattr(storage.PlainFiles, "place_many", lambda files: used.append(not place_many(files)))
+    monkeypatch.setattr(storage, "ready_engine", fast_engine)
+    monkeypatch.setattr(
+        storage.PlainFiles, "place_many", lambda files, engine: used.append(not place_many(files, engine))
+    )
     assert simulate(setup).text() == known and used
 
 

@@ -13,9 +13,10 @@ import pytest
 
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import ResolvedScenario
-from schedbed.deploy.simulated import compile_ahead
-from schedbed.deploy.simulated.compile_ahead import COMPILED_TASKS, CONTENDED_TASKS_PER_S, choose_loop
-from schedbed.scheduler.simulate.compiled import code_cache
+from schedbed.deploy.simulated.engine_choice import choose_engine
+from schedbed.scheduler.simulate.compiled import code_cache, registration
+from schedbed.scheduler.simulate.compiled.ahead import compile_ahead
+from schedbed.scheduler.simulate.compiled.ahead.compile_ahead import COMPILED_TASKS, CONTENDED_TASKS_PER_S
 
 MINE = Path(__file__).parents[3] / "examples" / "policies" / "earliest_deadline.py"
 
@@ -49,8 +50,8 @@ def scenario(maps: int, policies: tuple[str, ...] = ("fair",), **given: Any) -> 
 def test_large_runs_that_end_before_the_loop_is_compiled_do_without_it(
     started: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    choice = choose_loop(scenario(COMPILED_TASKS), 1)
-    assert not choice.tries and not started
+    choice = choose_engine(scenario(COMPILED_TASKS), 1)
+    assert not choice.engines and not started
     choice.end()
     assert started == ["after"]
     assert "compiled in the background, once" in capsys.readouterr().err
@@ -59,22 +60,36 @@ def test_large_runs_that_end_before_the_loop_is_compiled_do_without_it(
 def test_the_loop_is_compiled_first_where_runs_would_take_longer_without_it(
     started: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    choice = choose_loop(scenario(100 * CONTENDED_TASKS_PER_S), 1)
-    assert choice.tries and started == ["before"]
+    choice = choose_engine(scenario(100 * CONTENDED_TASKS_PER_S), 1)
+    assert choice.engines and started == ["before"]
     assert "compiling" in capsys.readouterr().err
     choice.end()
     assert started == ["before"]
 
 
 def test_parallel_runs_and_runs_without_contention_end_sooner(started: list[str]) -> None:
-    assert not choose_loop(scenario(100 * CONTENDED_TASKS_PER_S), 2).tries
-    assert not choose_loop(scenario(100 * CONTENDED_TASKS_PER_S, simulate={"contention": False}), 1).tries
+    assert not choose_engine(scenario(100 * CONTENDED_TASKS_PER_S), 2).engines
+    assert not choose_engine(scenario(100 * CONTENDED_TASKS_PER_S, simulate={"contention": False}), 1).engines
     assert not started
+
+
+def test_without_numba_one_line_says_what_to_install(
+    started: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(registration, "_is_installed", lambda: False)
+    registration._tell_absent.cache_clear()
+    code_cache.note_cached()
+    for maps in (COMPILED_TASKS - 1, COMPILED_TASKS, 100 * CONTENDED_TASKS_PER_S):
+        choice = choose_engine(scenario(maps), 1)
+        choice.end()
+        assert not choice.engines and not started
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1 and "pip install 'schedbed[fast]'" in told[0]
 
 
 @pytest.mark.parametrize("policy", ["aria", f"{MINE}:EarliestDeadline"])
 def test_a_policy_in_python_uses_the_loop_too(started: list[str], policy: str) -> None:
-    choice = choose_loop(scenario(COMPILED_TASKS, (policy,)), 1)
+    choice = choose_engine(scenario(COMPILED_TASKS, (policy,)), 1)
     choice.end()
     assert started == ["after"]
 
@@ -95,20 +110,20 @@ def test_a_policy_in_python_uses_the_loop_too(started: list[str], policy: str) -
 def test_runs_that_never_use_the_loop_compile_nothing(
     started: list[str], maps: int, given: dict[str, Any]
 ) -> None:
-    choice = choose_loop(scenario(maps, **given), 1)
+    choice = choose_engine(scenario(maps, **given), 1)
     choice.end()
-    assert not choice.tries and not started
+    assert not choice.engines and not started
 
 
 def test_a_compiled_loop_is_used(started: list[str]) -> None:
     code_cache.note_cached()
-    choice = choose_loop(scenario(COMPILED_TASKS), 1)
+    choice = choose_engine(scenario(COMPILED_TASKS), 1)
     choice.end()
-    assert choice.tries and not started
+    assert choice.engines and not started
 
 
 def test_nothing_is_started_beside_another_compilation(started: list[str], tmp_path: Path) -> None:
-    choice = choose_loop(scenario(COMPILED_TASKS), 1)
+    choice = choose_engine(scenario(COMPILED_TASKS), 1)
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         choice.end()
@@ -121,7 +136,7 @@ def test_nothing_is_started_where_memory_is_short(
     started: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compile_ahead, "memory_left_bytes", lambda: 3 << 30)
-    choose_loop(scenario(COMPILED_TASKS), 1).end()
+    choose_engine(scenario(COMPILED_TASKS), 1).end()
     assert not started
 
 
@@ -130,7 +145,7 @@ def test_compiling_simulates_one_task_and_marks_the_cache(tmp_path: Path) -> Non
     script = f"""
 import os, pathlib, types
 from schedbed.scheduler.simulate.compiled import code_cache, run_compiled
-from schedbed.deploy.simulated import compile_once
+from schedbed.scheduler.simulate.compiled.ahead import compile_once
 del os.environ["NUMBA_DISABLE_JIT"]
 mark = pathlib.Path({str(tmp_path / "complete")!r})
 code_cache._mark, code_cache.cache_folder = lambda: mark, lambda: mark.parent

@@ -1,0 +1,1 @@
+"""Compilation of the loop before it is needed."""

@@ -1,0 +1,109 @@
+"""Registers the compiled loop as an engine. No module outside of this package and its feeders names them.
+
+The loop needs numba, which the extra `fast` installs. This module loads numba only when the loop runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from schedbed.scheduler.engines import Chosen, Effort, Engine, Placer
+from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.simulate.compiled import code_cache, covers
+from schedbed.scheduler.simulate.setup import Setup
+from schedbed.tasks.specs import JobSpec
+
+
+@cache
+def _is_installed() -> bool:
+    """Return whether numba can be found. It is not loaded."""
+    return code_cache.numba_version() is not None
+
+
+class CompiledEngine(Engine):
+    """The event loop compiled by numba. It is 10 times as fast as the objects, for the setups of `covers`."""
+
+    name = "compiled"
+
+    @property
+    def least_tasks(self) -> int:
+        """Return `COMPILED_TASKS`."""
+        return _ahead().COMPILED_TASKS
+
+    def why_absent(self) -> str | None:
+        """Return that numba is not installed, or None if it is."""
+        return None if _is_installed() else "numba is not installed: pip install 'schedbed[fast]'"
+
+    def why_not(self, setup: Setup, policy: Policy) -> str | None:
+        """Implement `Engine.why_not`. Costs and inputs of tasks are only checked by `run`."""
+        why = self.why_absent() or covers.why_not_setup(setup)
+        return why or covers.why_not_policy(policy, contention=setup.contention)
+
+    def run(self, simulation: Any, on_progress: Callable[[Any], None] | None = None) -> str | None:
+        """Implement `Engine.run`."""
+        why = self.why_absent()
+        if why is not None:
+            return why
+        from schedbed.scheduler.simulate.compiled import run_compiled
+
+        return run_compiled.run(simulation, on_progress)
+
+    def is_ready(self) -> bool:
+        """Return whether numba is installed and the loop's machine code is cached."""
+        return _is_installed() and code_cache.is_cached()
+
+    def prepare(self, tasks: float, *, contention: bool) -> Chosen:
+        """Start to compile the loop now or after the simulations, if `compile_ahead.pays`.
+
+        Without numba, say once on the standard error that the simulations could have been faster.
+        """
+        why = self.why_absent()
+        if why is not None:
+            _tell_absent(why)
+            return Chosen()
+        ahead = _ahead()
+        if not ahead.pays(tasks, contention=contention):
+            return Chosen(later=ahead.compile_later if code_cache.cache_folder() is not None else None)
+        ahead.compile_now()
+        return Chosen((self,))
+
+    def effort(self, policy: Policy, *, contention: bool) -> Effort:
+        """Implement `Engine.effort`."""
+        if covers.why_not_policy(policy, contention=contention) is not None:
+            return Effort.LONG
+        if not covers.is_compiled(policy):
+            return Effort.ASKED
+        return Effort.SHORT if covers.compiled_axis(policy, "delay") is None else Effort.MEDIUM
+
+    def shared_tables(self, setup: Setup, storage: Any, jobs: Sequence[JobSpec]) -> Any:
+        """Return the loop's tables of tasks. Raises NotCovered if a task's cost or input is not supported."""
+        from schedbed.scheduler.simulate.loading.task_tables import task_tables
+
+        return task_tables(setup, storage, jobs)
+
+    def placer(self, loads: Any, seed: int) -> Placer | None:
+        """Return an `InputPlacer`."""
+        from schedbed.scheduler.simulate.loading.input_placer import InputPlacer
+
+        return InputPlacer(loads, seed)
+
+    def numbers_below(self, most: int, seed: int, name: str, count: int) -> Sequence[int]:
+        """Implement `Engine.numbers_below`, for `most` below `TOO_MANY`."""
+        from schedbed.scheduler.simulate.loading.many_draws import TOO_MANY, numbers_below
+
+        return numbers_below(most, seed, name, count) if most < TOO_MANY else ()
+
+
+@cache
+def _tell_absent(why: str) -> None:
+    _ahead().tell(f"simulations of {_ahead().COMPILED_TASKS:,} tasks or more would be faster, but {why}")
+
+
+def _ahead() -> Any:
+    return import_module("schedbed.scheduler.simulate.compiled.ahead.compile_ahead")
+
+
+ENGINE = CompiledEngine()
