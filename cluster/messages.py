@@ -8,8 +8,7 @@ must register again (Hadoop MRv1, JobTracker.heartbeat).
 from __future__ import annotations
 
 from schedbed.tasks.parts import Part
-from schedbed.tasks.specs import NO_COUNTERS, Counters, NodeId, TaskKind
-from schedbed.tasks.values import value
+from schedbed.tasks.specs import NO_COUNTERS, Counters, NodeId, TaskKind, value
 
 
 @value

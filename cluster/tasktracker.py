@@ -7,19 +7,18 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 import aiohttp
 
-from schedbed.cluster.attempt_calls import answer_attempt
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.conditions import UNTOUCHED
 from schedbed.cluster.faulty_link import FaultyLink
 from schedbed.cluster.host_clock import HostScale
-from schedbed.cluster.machines.machine import Machine
-from schedbed.cluster.masters import Answer, MasterGone, Masters
+from schedbed.cluster.machines.machine import KernelTotals, Machine
+from schedbed.cluster.masters import Answer, MasterGone, Masters, NameNodeDoor
 from schedbed.cluster.messages import (
     AttemptReport,
     AttemptStatus,
@@ -31,11 +30,10 @@ from schedbed.cluster.messages import (
     Reregister,
     Usage,
 )
-from schedbed.cluster.node_usage import NodeUsage, counted_by
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.tracker import Tracker
-from schedbed.tasks.errors import DISK_FULL
-from schedbed.tasks.specs import Counters
+from schedbed.tasks.errors import DISK_FULL, BadInput
+from schedbed.tasks.specs import Counters, NodeId
 
 log = logging.getLogger(__name__)
 
@@ -388,3 +386,136 @@ class TaskTracker:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+# A node's resource usage as fractions of its declared rates, from kernel counters or its agent's report.
+
+AGENT, KERNEL = "agent", "kernel"
+"""The source of a usage figure. The agent does not see I/O that attempts do without charging its budgets."""
+
+GAP_MIN_S = (
+    0.02  # Closer readings are too noisy, since a group's quota is handed out in periods of tens of ms.
+)
+
+
+def counted_by(totals: KernelTotals) -> dict[str, str]:
+    """Return a dictionary from cpu, memory, disk and network to the source of the usage: KERNEL or AGENT.
+
+    The source is the kernel if `totals` contains its counter for the resource.
+    """
+    seen = {
+        "cpu": totals.cpu_s,
+        "memory": totals.memory_bytes,
+        "disk": totals.disk_write_bytes,
+        "network": totals.sent_bytes,
+    }
+    return {resource: AGENT if value is None else KERNEL for resource, value in seen.items()}
+
+
+class NodeUsage:
+    """A meter that computes a node's usage from the differences between readings of the kernel's counters.
+
+    Each incarnation (each life of the node, from its start to its loss) has its own object.
+    """
+
+    def __init__(self, node: NodeSpec) -> None:
+        self._node = node
+        self._last: tuple[float, dict[str, float]] | None = None
+        self._usage = Usage()
+
+    def read(self, now_s: float, totals: KernelTotals, launch_cpu_s: float, said: Usage) -> Usage:
+        """Return the usage since the previous call, as fractions of the declared rates.
+
+        `totals` are the kernel's counters at time `now_s`. `said` is the agent's report, used for resources
+        that the kernel does not count. `launch_cpu_s` is the total CPU time that starting and ending attempts
+        has used so far; it is subtracted, because it is part of the emulation and not limited. A call less
+        than GAP_MIN_S seconds after the previous call returns the previous fractions.
+        """
+        running = _running_totals(totals, launch_cpu_s)
+        last_s, before = self._last or (now_s, running)
+        elapsed_s = now_s - last_s
+        if self._last is None or elapsed_s >= GAP_MIN_S:
+            self._last = now_s, running
+            self._usage = self._shares(running, before, max(elapsed_s, GAP_MIN_S), said)
+        memory = said.memory_bytes if totals.memory_bytes is None else totals.memory_bytes
+        return Usage(
+            cpu_util=self._usage.cpu_util,
+            disk_util=self._usage.disk_util,
+            net_util=self._usage.net_util,
+            memory_bytes=memory,
+        )
+
+    def _shares(
+        self, running: dict[str, float], before: dict[str, float], elapsed_s: float, said: Usage
+    ) -> Usage:
+        rate = {
+            name: max(0.0, value - before.get(name, value)) / elapsed_s for name, value in running.items()
+        }
+        node = self._node
+        return Usage(
+            cpu_util=_share(rate["cpu"], node.cpu_rate) if "cpu" in rate else said.cpu_util,
+            disk_util=_share(rate["disk"], node.disk_bps) if "disk" in rate else said.disk_util,
+            net_util=(
+                _share(max(rate["sent"], rate["received"]), node.network_bps)
+                if "sent" in rate
+                else said.net_util
+            ),
+        )
+
+
+def _running_totals(totals: KernelTotals, launch_cpu_s: float) -> dict[str, float]:
+    """Return a dictionary with the kernel's counters of cpu, disk, sent and received, as far as they exist.
+
+    The CPU time is in seconds, without the time `launch_cpu_s` for starting and ending attempts. The other
+    counters are in bytes, and `disk` is the sum of reads and writes.
+    """
+    found: dict[str, float] = {}
+    if totals.cpu_s is not None:
+        found["cpu"] = totals.cpu_s - launch_cpu_s
+    if totals.disk_write_bytes is not None:
+        found["disk"] = totals.disk_write_bytes + (totals.disk_read_bytes or 0)
+    if totals.sent_bytes is not None:
+        found["sent"] = totals.sent_bytes
+        found["received"] = totals.received_bytes or 0
+    return found
+
+
+def _share(rate: float, declared: float) -> float:
+    return rate / declared if declared else 0.0
+
+
+# Calls that task attempts may make to the NameNode.
+#
+# `ATTEMPT_CALLS` maps each method name, received over HTTP, to a function that makes the typed NameNode
+# call.
+
+Args = Mapping[str, Any]
+AttemptCall = Callable[[NameNodeDoor, NodeId, Args], Awaitable[Any]]
+
+ATTEMPT_CALLS: Mapping[str, AttemptCall] = {
+    "allocate": lambda names, node, args: names.allocate(
+        args["path"], node, args["replication"], args["length_hint"], args["exclude"]
+    ),
+    "complete": lambda names, _, args: names.complete(args["path"], args["blocks"]),
+    "keeps": lambda names, node, args: names.keeps(node, args["block"], args["budget"]),
+    "locate": lambda names, _, args: names.locate(args["path"], args["offset"], args["length"]),
+    "report_bad": lambda names, _, args: names.report_bad(args["block"], args["node"]),
+}
+"""Calls that need the attempt's node use the node that forwards the call; an attempt cannot name another."""
+
+
+async def answer_attempt(names: NameNodeDoor, node: NodeId, method: str, args: Args) -> Any:
+    """Call the method named `method` of the NameNode `names` for an attempt, and return the result.
+
+    `node` is the node on which the attempt runs, and `args` maps argument names to values. The result is {}
+    if the method returns nothing. Raises BadInput for an unknown method or a missing argument.
+    """
+    call = ATTEMPT_CALLS.get(method)
+    if call is None:
+        raise BadInput(f"{method!r}: attempts may call {', '.join(ATTEMPT_CALLS)}")
+    try:
+        answer = call(names, node, args)
+    except KeyError as error:
+        raise BadInput(f"{method}: {error} is missing") from None
+    result = await answer
+    return {} if result is None else result

@@ -26,9 +26,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from schedbed.deploy.failures import one_line
-from schedbed.scheduler.guard.bounded_output import TEXT_MAX
-from schedbed.scheduler.guard.call_record import CALL_RECORD, SIZE, read_mark
-from schedbed.scheduler.guard.refused_acts import refuse_harm
+from schedbed.scheduler.guard.call_record import CALL_RECORD, SIZE, TEXT_MAX, read_mark, refuse_harm
 from schedbed.scheduler.guard.time_bound import TIME_BOUND, limit_s, stuck_s
 from schedbed.tasks.errors import BadInput
 

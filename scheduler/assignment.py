@@ -13,8 +13,7 @@ from typing import Any
 from schedbed.cluster.messages import Launch
 from schedbed.cluster.spec import BlockSettings
 from schedbed.tasks.parts import Part
-from schedbed.tasks.specs import AttemptSpec, BlockRange, JobSpec, Split, TaskKind, task_of
-from schedbed.tasks.values import value
+from schedbed.tasks.specs import AttemptSpec, BlockRange, JobSpec, Split, TaskKind, task_of, value
 
 
 @value

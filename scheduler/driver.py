@@ -19,7 +19,7 @@ from schedbed.cluster.messages import Heartbeat, Launch, Reply
 from schedbed.scheduler.assignment import Assignment, assign
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.ledger import Ledger
-from schedbed.scheduler.core.records import Commit, Effect, JobEnded, NodeLost, Sink
+from schedbed.scheduler.core.rows import Commit, Effect, JobEnded, NodeLost, Sink
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.core.snapshots import freeze, thaw
 from schedbed.scheduler.event_log import ANSWERED, Event, EventLog, with_replies
@@ -35,7 +35,7 @@ class KeptAnswers(Protocol):
 
     The policy's method `keep_answers` returns this object. `difference` is a text about the first answer in a
     replay that differs from the recorded answer. It is empty if there is no difference.
-    `scheduler.guard.answers` implements the protocol.
+    `scheduler.guard.guarded_policy` implements the protocol.
     """
 
     difference: str

@@ -6,7 +6,7 @@ module names the package. Without the package, or without the library that it ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -43,13 +43,13 @@ class Effort(IntEnum):
 class Placer(Protocol):
     """The choice of nodes for many blocks at a time. The results equal those of `cluster.blocks.placement`."""
 
-    names: Sequence[NodeId]
+    names: list[NodeId]
 
-    def takes(self, count: int, added_bytes: int) -> bool:
-        """Return whether nodes can be chosen for `count` replicas of blocks of `added_bytes` bytes in all."""
+    def takes(self, count: int, size_bytes: int) -> bool:
+        """Return whether nodes can be chosen for `count` replicas of blocks of `size_bytes` bytes in all."""
         ...
 
-    def numbers_of(self, writers: Sequence[NodeId]) -> Values:
+    def numbers_of(self, nodes: Sequence[NodeId]) -> Values:
         """Return the places of the nodes in `names`."""
         ...
 
@@ -57,7 +57,7 @@ class Placer(Protocol):
         """Return the `count` nodes of each block of new input files, by their places in `names`."""
         ...
 
-    def place_outputs(self, names: Any, writers: Values, lengths: Values, count: int) -> Values:
+    def place_outputs(self, blocks: Iterable[str], writers: Values, lengths: Values, count: int) -> Values:
         """Return the `count` nodes of each block of new output files, by their places in `names`."""
         ...
 

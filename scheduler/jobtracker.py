@@ -25,13 +25,13 @@ from schedbed.scheduler.assignment import aside, attempt_spec
 from schedbed.scheduler.block_reads import reads_of
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.ledger import Ledger
-from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost
+from schedbed.scheduler.core.rows import Commit, Discard, Effect, JobEnded, NodeLost
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver, Plan
 from schedbed.scheduler.guard.call_record import CALL_RECORD, LAST_CALL, LAST_WORDS, kept_mark, no_short_life
 from schedbed.scheduler.guard.kept_open import KeptOpen
+from schedbed.scheduler.guard.read_only import check_untouched
 from schedbed.scheduler.guard.time_bound import TIME_BOUND, no_tick
-from schedbed.scheduler.guard.untouched import check_untouched
 from schedbed.scheduler.journal import Journal
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.policy import Policy, PolicyFailed

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from schedbed.scheduler import history
 from schedbed.scheduler.coded_columns import AlikeGroups, TableFile, checked_groups, coded_in
-from schedbed.scheduler.history import COLUMNS, PARTS, frame, typed
-from schedbed.scheduler.part_names import part_order
+from schedbed.scheduler.history import COLUMNS, PARTS, frame, part_order, typed
 
 if TYPE_CHECKING:
     import pandas as pd

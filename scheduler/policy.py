@@ -27,12 +27,11 @@ Example of a policy in a simulated run:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from schedbed.scheduler.hook_calls import together
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, TaskView, View
-from schedbed.tasks.specs import TaskKind
-from schedbed.tasks.values import value
+from schedbed.tasks.specs import TaskKind, value
 
 _MAP = TaskKind.MAP
 AVOIDED = "failures on this node"
@@ -398,3 +397,26 @@ class Composed:
             return self._pick(view, node, job)
         task = job.any_reduce()
         return Proposal(task, "reduce") if task is not None else None
+
+
+# Calls of the same hook of several parts of a policy.
+
+
+def together(hooks: Sequence[Callable[..., Any]], *, answers: bool) -> Callable[..., Any]:
+    """Return a function that calls all the given functions in order, with the same arguments.
+
+    If `answers` is true, each function must return a list, and the result is the concatenation of these
+    lists.
+    """
+    if len(hooks) == 1:
+        return hooks[0]
+    return partial(_collect if answers else _call, tuple(hooks))
+
+
+def _call(hooks: Sequence[Callable[..., Any]], *arguments: Any) -> None:
+    for hook in hooks:
+        hook(*arguments)
+
+
+def _collect(hooks: Sequence[Callable[..., Any]], *arguments: Any) -> list[Any]:
+    return [answer for hook in hooks for answer in hook(*arguments)]

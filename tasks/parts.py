@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedbed.tasks.specs import Cost, Split
-from schedbed.tasks.values import value
+from schedbed.tasks.specs import Cost, Split, value
 
 
 @value

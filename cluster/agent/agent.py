@@ -22,20 +22,24 @@ from typing import Any
 
 from aiohttp import web
 
-from schedbed.cluster.agent.attempts import Attempts
+from schedbed.cluster.agent.attempts import Attempts, UsageMeter
 from schedbed.cluster.agent.config import AgentConfig
-from schedbed.cluster.agent.control_socket import Control
 from schedbed.cluster.agent.datanode import DataNode
 from schedbed.cluster.agent.folder import AgentDir, BadRequest, RootInUse
-from schedbed.cluster.agent.http_server import LocalEndpoints, ShuffleServer, make_app, make_gate
+from schedbed.cluster.agent.http_server import (
+    Control,
+    LocalEndpoints,
+    OutputBoard,
+    ShuffleServer,
+    make_app,
+    make_gate,
+)
 from schedbed.cluster.agent.limits import NodeLimits
-from schedbed.cluster.agent.map_outputs import OutputBoard
+from schedbed.cluster.agent.link_budgets import Peers
 from schedbed.cluster.agent.node_groups import PROCESSES
-from schedbed.cluster.agent.peers import Peers
 from schedbed.cluster.agent.replica_keeper import Keeper
 from schedbed.cluster.agent.transfer import Sender
-from schedbed.cluster.agent.usage import UsageMeter
-from schedbed.cluster.agent.warm import privileges
+from schedbed.cluster.agent.warm import fork
 from schedbed.cluster.agent.warm.zygote_link import ZygoteDied, ZygoteLink
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.priority import raise_priority
@@ -277,10 +281,10 @@ def main(first_zygote: Callable[[int], ZygoteLink] = ZygoteLink.start) -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     raise_priority()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The process that holds this standard input handles Ctrl-C.
-    privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # Attempts of the same user must not trace this process.
+    fork.prctl(fork.PR_SET_DUMPABLE, 0)  # Attempts of the same user must not trace this process.
     try:
         config = AgentConfig.from_line(_read_line())
-        privileges.name_process(f"agent {config.node.node}")
+        fork.name_process(f"agent {config.node.node}")
         where = AgentDir(config.root, config.quick)
         lock = where.lock()
         where.prepare()

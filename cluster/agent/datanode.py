@@ -20,7 +20,7 @@ from aiohttp import web
 
 from schedbed.cluster.agent.folder import AgentDir, checked_id
 from schedbed.cluster.agent.limits import NodeLimits, NodeStream
-from schedbed.cluster.agent.peers import Peers
+from schedbed.cluster.agent.link_budgets import Peers
 from schedbed.cluster.agent.transfer import Relay, Sender, pieces_of
 from schedbed.tasks.blockfile import BlockWriter, CorruptBlock, Piece, crc_path, read_verified
 

@@ -6,24 +6,26 @@ The endpoints for blocks are in the module `datanode`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
-from collections.abc import Iterator
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from aiohttp import web
+from aiohttp import WSMsgType, web
 
-from schedbed.cluster.agent.control_socket import Control
 from schedbed.cluster.agent.datanode import DataNode
 from schedbed.cluster.agent.folder import AgentDir, BadRequest, checked_id, open_plain
-from schedbed.cluster.agent.map_outputs import OutputBoard
-from schedbed.cluster.agent.peers import Peers
+from schedbed.cluster.agent.link_budgets import Peers
 from schedbed.cluster.agent.replica_keeper import Keeper
-from schedbed.cluster.attempt_calls import ATTEMPT_CALLS
+from schedbed.cluster.tasktracker import ATTEMPT_CALLS
 from schedbed.cluster.wire.http_gate import HttpGate, Refusal
 
 if TYPE_CHECKING:
-    from aiohttp.typedefs import Handler  # missing in older versions
+    from aiohttp.typedefs import Handler
 
 Message = dict[str, Any]
 
@@ -220,3 +222,136 @@ async def _json_object(request: web.Request) -> Message:
     if not isinstance(value, dict):
         raise BadRequest("body: expected a JSON object")
     return value
+
+
+# The agent's end of the control connection to the TaskTracker, a websocket for JSON messages in order.
+#
+# Messages that are queued while no TaskTracker is connected are sent over the next connection.
+
+log = logging.getLogger(__name__)
+
+CLOSE_S = 1.0  # seconds to wait for a TaskTracker that no longer answers a close
+
+
+class Control:
+    """A websocket server for the TaskTracker, with a queue of outgoing messages.
+
+    The first message on each connection is the result of `hello()`. A new connection replaces the previous
+    one. Incoming messages are passed to `handle`, which raises an exception for a message that is invalid or
+    cannot be carried out. BadRequest, KeyError, TypeError, ValueError and OSError are logged.
+    """
+
+    def __init__(self, hello: Callable[[], Message], handle: Callable[[Message], None]) -> None:
+        self._hello = hello
+        self._handle = handle
+        self._unsent: deque[Message] = deque()
+        self._due = asyncio.Event()
+        self._socket: web.WebSocketResponse | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Return whether a TaskTracker is connected and the queue of outgoing messages is empty."""
+        return self._socket is not None and not self._socket.closed and not self._unsent
+
+    def say(self, message: Message) -> None:
+        """Send a message to the TaskTracker. Without a connection, the message is queued for the next one."""
+        self._unsent.append(message)
+        self._due.set()
+
+    async def serve(self, request: web.Request) -> web.WebSocketResponse:
+        """Serve `GET /control`: open a websocket, and exchange messages until the connection ends."""
+        socket = web.WebSocketResponse(timeout=CLOSE_S, max_msg_size=0, compress=False)
+        await socket.prepare(request)
+        before, self._socket = self._socket, socket
+        if before is not None:
+            await before.close()
+        await socket.send_str(json.dumps(self._hello()))
+        sending = asyncio.create_task(self._send(socket))
+        try:
+            async for message in socket:
+                if message.type is WSMsgType.TEXT:
+                    self._hear(message.data)
+        finally:
+            sending.cancel()
+            if self._socket is socket:
+                self._socket = None
+        return socket
+
+    async def close(self) -> None:
+        """Close the connection to the TaskTracker, if any."""
+        if self._socket is not None:
+            await self._socket.close()
+
+    async def _send(self, socket: web.WebSocketResponse) -> None:
+        with contextlib.suppress(ConnectionError):
+            while True:
+                while self._unsent:
+                    await socket.send_str(json.dumps(self._unsent[0]))
+                    self._unsent.popleft()
+                self._due.clear()
+                await self._due.wait()
+
+    def _hear(self, text: str) -> None:
+        try:
+            message = json.loads(text)
+            if not isinstance(message, dict):
+                raise BadRequest("expected an object")
+            self._handle(message)
+        except (BadRequest, KeyError, TypeError, ValueError, OSError) as error:
+            log.warning("message not understood: %s: %r", text[:200], error)
+
+
+# The locations of map outputs that the JobTracker has announced, as one list per job, which only grows.
+#
+# A reduce reads new entries repeatedly. Its cursor is the number of entries that it has read.
+
+
+@dataclass(slots=True)
+class _Job:
+    outputs: list[Message] = field(default_factory=list)
+    all_done: bool = False
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class OutputBoard:
+    """The locations of map outputs (fields of MapOutput) per job, which reduces read by long polls.
+
+    A later entry replaces earlier entries for the same map index.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, _Job] = {}
+
+    def add(self, job: str, outputs: list[Message], all_done: bool) -> None:
+        """Append locations of map outputs to the list of a job, and wake waiting readers.
+
+        `all_done` means that all maps of the job have finished.
+        """
+        known = self._jobs.setdefault(job, _Job())
+        known.outputs.extend(outputs)
+        known.all_done = all_done
+        known.news.set()
+        known.news = asyncio.Event()
+
+    def forget(self, job: str) -> None:
+        """Discard the list of a job that has ended, and wake waiting readers."""
+        if known := self._jobs.pop(job, None):
+            known.news.set()
+
+    async def read(self, job: str, cursor: int, patience_s: float) -> Message:
+        """Return {"cursor", "outputs", "all_done"}: the entries of the job's list after position `cursor`.
+
+        If there are no such entries, wait up to `patience_s` seconds for new ones. The next call must pass
+        the returned cursor.
+        """
+        known = self._jobs.setdefault(job, _Job())
+        if cursor >= len(known.outputs) and not known.all_done:
+            try:
+                await asyncio.wait_for(known.news.wait(), patience_s)
+            except TimeoutError:
+                pass
+        return {
+            "cursor": len(known.outputs),
+            "outputs": known.outputs[cursor:],
+            "all_done": known.all_done,
+        }

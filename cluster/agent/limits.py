@@ -12,15 +12,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from schedbed.cluster.agent.cgroup_find import CgroupError, find_hierarchies
-from schedbed.cluster.agent.cgroups import PathFiles
+from schedbed.cluster.agent.cgroups import (
+    NODE_GROUP,
+    CgroupError,
+    GroupFiles,
+    PathFiles,
+    Quota,
+    find_hierarchies,
+    receive_files,
+    slot_groups,
+)
 from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.agent.folder import AgentDir
-from schedbed.cluster.agent.group_files import NODE_GROUP, GroupFiles, Quota, receive_files, slot_groups
 from schedbed.cluster.agent.link_budgets import LinkBudgets, disk_of
 from schedbed.cluster.agent.node_groups import NodeGroups
-from schedbed.cluster.agent.software.stopped_groups import StoppedGroups
-from schedbed.cluster.agent.warm.privileges import PLACES, can_drop
+from schedbed.cluster.agent.stopped_groups import StoppedGroups
+from schedbed.cluster.agent.warm.fork import PLACES, can_drop
 from schedbed.cluster.spec import NodeSpec
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.pacing import NAMES, WITHHELD, Budget, Stream

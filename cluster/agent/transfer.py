@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 from schedbed.cluster.agent.limits import NodeLimits
-from schedbed.cluster.agent.peers import Peers
+from schedbed.cluster.agent.link_budgets import Peers
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.wire.agent_session import agent_session
 from schedbed.cluster.wire.tls import Tls

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from schedbed.cluster.blocks.keeper_replicas import CAUSE as DARE
 from schedbed.cluster.blocks.memory_journal import MemoryJournal
 from schedbed.cluster.blocks.namenode_journal import NamespaceJournal
 from schedbed.cluster.blocks.namespace import File, Namespace
 from schedbed.cluster.blocks.placement import hot_nodes
 from schedbed.cluster.blocks.replica_schemes import Epoch, NodeChoice, ReadFile
+from schedbed.cluster.blocks.replication import CAUSE as DARE
 from schedbed.cluster.blocks.replication import Replication
 from schedbed.cluster.spec import DynamicReplicas
 from schedbed.tasks.specs import NodeId

@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from schedbed.cluster.blocks.block_errors import BadPath, NoNodes
-from schedbed.cluster.blocks.block_status import check_blocks, pick_replica, status, summary
 from schedbed.cluster.blocks.blockmanager import BlockManager
 from schedbed.cluster.blocks.blockmap import BlockMap
-from schedbed.cluster.blocks.input_layout import lay_out
 from schedbed.cluster.blocks.live_nodes import NodeIndex
 from schedbed.cluster.blocks.memory_journal import MemoryJournal
 from schedbed.cluster.blocks.namenode_journal import NamespaceJournal
-from schedbed.cluster.blocks.namespace import Change, Directory, File, Namespace, block_id, clean
-from schedbed.cluster.blocks.placement import PLACEMENTS, hot_nodes, place_hdfs
+from schedbed.cluster.blocks.namespace import Change, Directory, Entry, File, Namespace, block_id, clean
+from schedbed.cluster.blocks.placement import (
+    PLACEMENTS,
+    hot_nodes,
+    place_even,
+    place_file,
+    place_hdfs,
+    place_preferred,
+)
 from schedbed.cluster.blocks.replication import Replication
 from schedbed.cluster.masters import Json, Rows
 from schedbed.cluster.spec import DynamicReplicas
@@ -387,3 +394,144 @@ class NameNode:
     def shutdown(self) -> None:
         """Close the journal. No method of the NameNode may be called afterwards."""
         self._journal.close()
+
+
+# Reports on the block store as JSON values: file status, directory totals, and the health of blocks.
+
+
+def status(entry: Entry) -> dict[str, Any]:
+    """Return the status of a file or directory as a JSON value.
+
+    The keys are `path`, `name` (last part of the path), `type` (file or directory), `length` (bytes),
+    `replication`, `block_bytes`, `modified_s`, `complete`, `children` (their number), and the fields of
+    `Attributes`.
+    """
+    common = {"path": entry.path, "name": entry.name, "modified_s": entry.modified_s}
+    common |= {**asdict(entry.attributes), "acl": list(entry.attributes.acl)}
+    if isinstance(entry, File):
+        sizes = {"length": entry.length, "replication": entry.replication, "block_bytes": entry.block_bytes}
+        return {**common, "type": "file", **sizes, "complete": entry.complete, "children": 0}
+    children = len(entry.children) if isinstance(entry, Directory) else 0
+    sizes = {"length": 0, "replication": 0, "block_bytes": 0}
+    return {**common, "type": "directory", **sizes, "complete": True, "children": children}
+
+
+def summary(names: Namespace, top: Entry) -> dict[str, int]:
+    """Return the total size and the numbers of files and directories in the subtree below `top`.
+
+    The dictionary contains `length` (the bytes of all files), `files`, `directories`, and `space` (the bytes
+    of all wanted replicas). The numbers include `top` itself. `names` is the tree that contains `top`.
+    """
+    files = list(names.files(top))
+    return {
+        "length": sum(file.length for file in files),
+        "files": len(files),
+        "directories": sum(isinstance(entry, Directory) for entry in names.entries(top)),
+        "space": sum(file.length * file.replication for file in files),
+    }
+
+
+def check_blocks(blocks: BlockMap) -> dict[str, Any]:
+    """Return a report on the replicas of the blocks that belong to complete files.
+
+    `blocks` is the number of these blocks. The other keys are lists of block ids: `under_replicated` (fewer
+    good replicas than wanted), `missing` (no good replica), `corrupt` (a replica is marked as corrupt) and
+    `over_replicated` (more good replicas than wanted).
+    """
+    wanted = {block: state for block, state in blocks.blocks.items() if state.target > 0}
+    good = {block: len(state.good()) for block, state in wanted.items()}
+    return {
+        "blocks": len(wanted),
+        "under_replicated": [b for b, state in wanted.items() if 0 < good[b] < state.target],
+        "missing": [b for b in wanted if good[b] == 0],
+        "corrupt": [b for b, s in wanted.items() if any(node in s.corrupt for node in s.replicas)],
+        "over_replicated": [b for b, state in wanted.items() if good[b] > state.target],
+    }
+
+
+def pick_replica(
+    names: Namespace,
+    blocks: BlockMap,
+    up: Sequence[NodeId],
+    target: str,
+    nodes: Sequence[NodeId],
+    luck: float,
+) -> tuple[str, NodeId] | None:
+    """Choose a replica into which a fault can be injected. Return the block and the node of the replica.
+
+    `target` is a block id or a file path. If `target` is empty, every block of a complete file qualifies that
+    has good replicas on at least two nodes in `up`. The replica's node must be in `up`. If `nodes` is not
+    empty, it must also be in `nodes`. `luck`, a number from 0 to 1, selects one of the replicas that qualify.
+    Return None if no replica qualifies.
+    """
+    entry = names.find(target) if target.startswith("/") else None
+    chosen = entry.blocks if isinstance(entry, File) else [target] if target else blocks.blocks
+    found: list[tuple[str, NodeId]] = []
+    for block in chosen:
+        state = blocks.blocks.get(block)
+        holders = [node for node in state.good() if node in up] if state is not None and state.target else []
+        if target or len(holders) > 1:
+            found += [(block, node) for node in holders if not nodes or node in nodes]
+    return found[int(luck * len(found))] if found else None
+
+
+# Choice of the nodes for the blocks of an input file, before the file is uploaded.
+
+
+def lay_out(
+    file: File, manager: BlockManager, seed: int, preferred: Sequence[Sequence[NodeId]] | None
+) -> Rows:
+    """Choose nodes for all blocks of an input file, and record them as future holders of the replicas.
+
+    The file's `placement` is the rule for the choice: hdfs, even or skewed. The placement skewed uses only a
+    share `skew` of the nodes. Random choices depend on `seed`. `preferred` may contain a list of nodes for
+    each block; live nodes in this list are chosen first. Return a row {"block", "offset", "length", "nodes"}
+    for each block.
+    """
+    if file.placement == "hdfs" and file.skew is None and not preferred:
+        return _lay_out_hdfs(file, manager, seed)
+    plan: Rows = []
+    offset = 0
+    file_blocks: dict[NodeId, int] = {}
+    for index, (block, length) in enumerate(file.blocks.items()):
+        wished = preferred[index] if preferred else ()
+        nodes = _place_input(file, block, manager, seed, file_blocks, wished)
+        manager.map.add_block(block)
+        for node in nodes:
+            manager.map.expect(block, node, "input", length)
+            file_blocks[node] = file_blocks.get(node, 0) + 1
+        plan.append({"block": block, "offset": offset, "length": length, "nodes": nodes})
+        offset += length
+    return plan
+
+
+def _lay_out_hdfs(file: File, manager: BlockManager, seed: int) -> Rows:
+    plan: Rows = []
+    offset = 0
+    blocks, lengths = list(file.blocks), list(file.blocks.values())
+    places = place_file(manager.map.field, file.replication, blocks, lengths, seed=seed)
+    for block, length, nodes in zip(blocks, lengths, places, strict=True):
+        manager.map.promise(block, nodes, "input", length)
+        plan.append({"block": block, "offset": offset, "length": length, "nodes": nodes})
+        offset += length
+    return plan
+
+
+def _place_input(
+    file: File,
+    block: str,
+    manager: BlockManager,
+    seed: int,
+    file_blocks: Mapping[NodeId, int],
+    preferred: Sequence[NodeId],
+) -> list[NodeId]:
+    field, count = manager.map.field, file.replication
+    if preferred:
+        return place_preferred(field, count, seed=seed, block=block, preferred=preferred)
+    if file.skew is not None:
+        hot = hot_nodes(manager.order, file.skew)
+        hot = [each for each in field.candidates() if each.node in hot]
+        field = NodeIndex(hot) if hot else field
+    if file.placement == "hdfs":
+        return place_hdfs(field, count, seed=seed, block=block)
+    return place_even(field.candidates(), count, seed=seed, block=block, file_blocks=file_blocks)

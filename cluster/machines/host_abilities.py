@@ -12,9 +12,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedbed.cluster.agent.cgroup_find import CgroupError, Hierarchies, find_hierarchies, memory_group
-from schedbed.cluster.agent.cgroups import PathFiles
-from schedbed.cluster.agent.group_files import slot_groups
+from schedbed.cluster.agent.cgroups import (
+    CgroupError,
+    Hierarchies,
+    PathFiles,
+    find_hierarchies,
+    memory_group,
+    slot_groups,
+)
 from schedbed.cluster.agent.node_groups import NodeGroups
 
 TRIAL_BYTES = 64 * 2**20

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, FetchFailure, MapOutputs, Usage
 from schedbed.cluster.spec import NodeSpec
-from schedbed.tasks.specs import NodeId, TaskKind
-from schedbed.tasks.values import value
+from schedbed.tasks.parts import Part
+from schedbed.tasks.specs import NodeId, TaskKind, value
 
 
 @value
@@ -193,3 +193,59 @@ class Emulation(Protocol):
         The use of memory is in bytes, and the other values are shares of the declared rates.
         """
         ...
+
+
+# The cost of a part of a map's input split, in proportion to the bytes of the part.
+
+
+def part_cost(whole: TaskCost, part: Part) -> TaskCost:
+    """Return the cost of processing a part of a split, where `whole` is the cost for the whole split.
+
+    The costs of all parts add up to the whole cost, except for memory: each part needs the whole memory.
+    """
+    share, partitions, duration_s = part.share, whole.partitions, whole.duration_s
+    return replace(
+        whole,
+        cpu_s=whole.cpu_s * share,
+        sort_cpu_s=whole.sort_cpu_s * share,
+        read_bytes=part.of(whole.read_bytes),
+        output_bytes=part.of(whole.output_bytes),
+        spill_bytes=part.of(whole.spill_bytes),
+        partitions=None if partitions is None else tuple(map(part.of, partitions)),
+        duration_s=None if duration_s is None else duration_s * share,
+        records_in=part.of(whole.records_in),
+        records_out=part.of(whole.records_out),
+    )
+
+
+# Network partitions, which prevent connections between groups of nodes.
+
+
+class Partition:
+    """A division of the nodes into groups by a network fault.
+
+    Nodes in no group form a group of their own. Without groups, all nodes reach each other.
+    """
+
+    __slots__ = ("_group",)
+
+    def __init__(self, groups: Sequence[Sequence[NodeId]] = ()) -> None:
+        self._group = {node: number for number, group in enumerate(groups, 1) for node in group}
+
+    def joins(self, one: NodeId, other: NodeId) -> bool:
+        """Return whether two nodes can open new connections to each other: they must be in the same group."""
+        group = self._group
+        return not group or group.get(one, 0) == group.get(other, 0)
+
+
+# Pauses and limits for repeated fetches by simulated attempts, equal to those of live attempts.
+
+LOCATE_WAITS_S = (0.3, 1.0, 2.0)  # Pauses before another search for a block's replicas.
+FAILURES_MAX = 30  # Failed fetches of one map's output before the reduce fails.
+_RETRY_S = 0.25
+_RETRY_MAX_S = 8.0
+
+
+def retry_after_s(failures: int) -> float:
+    """Return the pause in seconds before a map output is fetched again, after `failures` failed fetches."""
+    return min(_RETRY_MAX_S, _RETRY_S * 2 ** (failures - 1))

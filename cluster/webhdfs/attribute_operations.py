@@ -6,16 +6,17 @@ every client with the run's token may do everything.
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any, overload
 
 from aiohttp import web
 
 from schedbed.cluster.blocks.block_errors import BadPath
-from schedbed.cluster.webhdfs import acl_entries, hadoop_token
-from schedbed.cluster.webhdfs.acl_entries import Acl
-from schedbed.cluster.webhdfs.file_statuses import permission_of
-from schedbed.cluster.webhdfs.rest_call import USER, Operations, RestCall, bad_value, done
+from schedbed.cluster.clock import RunClock
+from schedbed.cluster.webhdfs import rest_call
+from schedbed.cluster.webhdfs.rest_call import USER, Json, Operations, RestCall, bad_value, done
 
 REPLICATION_MAX = 512
 """The largest number of replicas that HDFS accepts."""
@@ -96,7 +97,7 @@ async def get_acl_status(call: RestCall) -> web.StreamResponse:
     found = await call.names.stat(call.path)
     permission = permission_of(found)
     status = {
-        "entries": acl_entries.shown_entries(permission.zfill(3), tuple(found["acl"])),
+        "entries": shown_entries(permission.zfill(3), tuple(found["acl"])),
         "group": found["group"] or USER,
         "owner": found["owner"] or USER,
         "permission": permission,
@@ -108,25 +109,25 @@ async def get_acl_status(call: RestCall) -> web.StreamResponse:
 async def set_acl(call: RestCall) -> web.StreamResponse:
     """Answer SETACL: replace the access control list of a path."""
     permission, _ = await _acl_of(call)
-    return await _set_acl(call, *acl_entries.from_entries(permission, _spec(call)))
+    return await _set_acl(call, *from_entries(permission, _spec(call)))
 
 
 async def modify_acl_entries(call: RestCall) -> web.StreamResponse:
     """Answer MODIFYACLENTRIES: add or replace entries of the access control list of a path."""
     permission, acl = await _acl_of(call)
-    return await _set_acl(call, *acl_entries.with_entries(permission, acl, _spec(call)))
+    return await _set_acl(call, *with_entries(permission, acl, _spec(call)))
 
 
 async def remove_acl_entries(call: RestCall) -> web.StreamResponse:
     """Answer REMOVEACLENTRIES: remove entries from the access control list of a path."""
     permission, acl = await _acl_of(call)
-    return await _set_acl(call, permission, acl_entries.without_entries(acl, _spec(call)))
+    return await _set_acl(call, permission, without_entries(acl, _spec(call)))
 
 
 async def remove_default_acl(call: RestCall) -> web.StreamResponse:
     """Answer REMOVEDEFAULTACL: remove the default entries from the access control list of a directory."""
     permission, acl = await _acl_of(call)
-    return await _set_acl(call, permission, acl_entries.without_defaults(acl))
+    return await _set_acl(call, permission, without_defaults(acl))
 
 
 async def remove_acl(call: RestCall) -> web.StreamResponse:
@@ -151,7 +152,7 @@ async def get_delegation_token(call: RestCall) -> web.StreamResponse:
     """Answer GETDELEGATIONTOKEN: return the run's token, encoded as a delegation token of Hadoop."""
     assert call.request.transport is not None
     host, port = call.request.transport.get_extra_info("sockname")[:2]
-    text = hadoop_token.encoded(call.store.token, call.user, f"{host}:{port}")
+    text = rest_call.encoded(call.store.token, call.user, f"{host}:{port}")
     return web.json_response({"Token": {"urlString": text}})
 
 
@@ -179,3 +180,152 @@ ATTRIBUTE_OPERATIONS: Operations = {
     ("GET", "GETDELEGATIONTOKEN"): get_delegation_token,
     ("PUT", "RENEWDELEGATIONTOKEN"): renew_delegation_token,
 }
+
+
+# Access control lists in HDFS's notation. They are stored and returned but not enforced.
+#
+# The rights of owner, group and others are stored as the digits of the permission. All other entries, such
+# as those of named users, are stored in the list.
+
+BASE = ("user:", "group:", "other:")
+"""The entries that correspond to the last three digits of a permission, in order."""
+_ENTRY = re.compile(r"((?:default:)?(?:user|group|mask|other):[^:,]*)(?::([r-][w-][x-])?)?")
+_BITS = "rwx"
+
+Acl = tuple[str, ...]
+
+
+def with_entries(permission: str, acl: Iterable[str], spec: str) -> tuple[str, Acl]:
+    """Return a permission and an access control list, after adding or replacing the entries in `spec`.
+
+    `spec` contains entries such as `user:ana:rw-`, separated by commas. Raises BadPath if `spec` is invalid.
+    """
+    entries = dict(_split(each) for each in acl)
+    digits = list(permission)
+    for name, rights in _parsed(spec).items():
+        if not rights:
+            raise BadPath(f"{spec}: the permission of {name} is missing")
+        if name in BASE:
+            digits[BASE.index(name) - len(BASE)] = _digit(rights)
+        else:
+            entries[name] = rights
+    return "".join(digits), tuple(f"{name}:{rights}" for name, rights in sorted(entries.items()))
+
+
+def from_entries(permission: str, spec: str) -> tuple[str, Acl]:
+    """Return a permission and an access control list with exactly the entries in `spec`.
+
+    Raises BadPath if `spec` is invalid or lacks the entry of owner, group or others. A leading digit of
+    `permission` (the sticky bit) is preserved.
+    """
+    if not set(BASE) <= set(_parsed(spec)):
+        raise BadPath("Invalid ACL: the user, group and other entries are required.")
+    return with_entries(permission, (), spec)
+
+
+def without_entries(acl: Iterable[str], spec: str) -> Acl:
+    """Return an access control list without the entries in `spec`. Raises BadPath if `spec` is invalid."""
+    gone = set(_parsed(spec))
+    return tuple(each for each in acl if _split(each)[0] not in gone)
+
+
+def without_defaults(acl: Iterable[str]) -> Acl:
+    """Return an access control list without its default entries, which a directory passes to new files."""
+    return tuple(each for each in acl if not each.startswith("default:"))
+
+
+def shown_entries(permission: str, acl: Acl) -> list[str]:
+    """Return the access control list for the answer to GETACLSTATUS, with an entry for the group if needed.
+
+    The group's entry, computed from `permission`, is needed if `acl` has any entry that is not a default
+    entry.
+    """
+    if not without_defaults(acl):
+        return list(acl)
+    digit = int(permission[-2])
+    rights = "".join(bit if digit & 4 >> at else "-" for at, bit in enumerate(_BITS))
+    return [*acl, f"group::{rights}"]
+
+
+def _parsed(spec: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in spec.split(","):
+        match = _ENTRY.fullmatch(text)
+        if match is None:
+            raise BadPath(f"Invalid <aclSpec> : {text}, expected such as user:ana:rw-")
+        found[match[1]] = match[2] or ""
+    return found
+
+
+def _split(entry: str) -> tuple[str, str]:
+    name, _, rights = entry.rpartition(":")
+    return name, rights
+
+
+def _digit(rights: str) -> str:
+    return str(sum(4 >> at for at, right in enumerate(rights) if right != "-"))
+
+
+# The status of files, directories and blocks in the JSON format of WebHDFS.
+
+SLACK_MS = 1e-3
+"""Tolerance for rounding: times are stored as float seconds, and must return as the same millisecond."""
+
+
+def file_status(entry: Mapping[str, Any], clock: RunClock, suffix: str = "") -> Json:
+    """Return the FileStatus of WebHDFS for a file or directory, from its status `entry` (`NameNode.stat`).
+
+    `clock` converts run times to times of day. `suffix` is the name of the file in its directory if the
+    directory is listed, and otherwise empty.
+    """
+    is_file = entry["type"] == "file"
+    modified_ms = _milliseconds(clock, entry["modified_s"])
+    accessed_ms = modified_ms if is_file else 0
+    if entry["accessed_s"] is not None:
+        accessed_ms = _milliseconds(clock, entry["accessed_s"])
+    return {
+        "accessTime": accessed_ms,
+        **({"aclBit": True} if entry["acl"] else {}),
+        "blockSize": entry["block_bytes"],
+        "childrenNum": entry["children"],
+        "group": entry["group"] or USER,
+        "length": entry["length"],
+        "modificationTime": modified_ms,
+        "owner": entry["owner"] or USER,
+        "pathSuffix": suffix,
+        "permission": permission_of(entry),
+        "replication": entry["replication"],
+        "type": "FILE" if is_file else "DIRECTORY",
+    }
+
+
+def permission_of(entry: Mapping[str, Any]) -> str:
+    """Return the permission in the status `entry` as octal digits.
+
+    If no permission was set, the result is 644 for files and 755 for directories.
+    """
+    return entry["permission"] or ("644" if entry["type"] == "file" else "755")
+
+
+def _milliseconds(clock: RunClock, emulated_s: float) -> int:
+    return math.floor(clock.time_of_day_s(emulated_s) * 1000 + SLACK_MS)  # The result is never in the future.
+
+
+def block_location(block: Mapping[str, Any], nodes: Mapping[str, Any]) -> Json:
+    """Return the BlockLocation of WebHDFS for a block, which is a row of `NameNode.locate`.
+
+    `nodes` maps live nodes to their descriptions, as returned by `NameNode.nodes`.
+    """
+    holders = [node for node in block["nodes"] if node in nodes]
+    names = [nodes[node]["url"].rpartition("/")[2] for node in holders]
+    racks = [nodes[node]["rack"] for node in holders]
+    return {
+        "cachedHosts": [],
+        "corrupt": not holders,
+        "hosts": holders,
+        "length": block["length"],
+        "names": names,
+        "offset": block["offset"],
+        "storageTypes": ["DISK"] * len(holders),
+        "topologyPaths": [f"/{rack}/{name}" for rack, name in zip(racks, names, strict=True)],
+    }

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedbed.cluster.masters import MasterGone
-from schedbed.cluster.wire.door_codec import codecs_of
 from schedbed.cluster.wire.endpoint import Endpoint, connect
-from schedbed.cluster.wire.framing import FRAME_BYTES, Frames, frame
-from schedbed.cluster.wire.value_codec import Codec, WrongValue
-from schedbed.cluster.wire.wire_errors import CallFailed, error_from_wire
+from schedbed.cluster.wire.framing import FRAME_BYTES, CallFailed, Frames, error_from_wire, frame
+from schedbed.cluster.wire.value_codec import Codec, WrongValue, codecs_of
 
 log = logging.getLogger(__name__)
 

@@ -12,12 +12,18 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from schedbed.cluster.wire.door_codec import codecs_of
 from schedbed.cluster.wire.endpoint import Endpoint, listen
-from schedbed.cluster.wire.framing import FRAME_BYTES, GREETING_BYTES, Frames, TooLong, frame
+from schedbed.cluster.wire.framing import (
+    FRAME_BYTES,
+    GREETING_BYTES,
+    Frames,
+    TooLong,
+    error_to_wire,
+    frame,
+    is_expected,
+)
 from schedbed.cluster.wire.unauthenticated_peers import UnauthenticatedPeers
-from schedbed.cluster.wire.value_codec import WrongValue, packed
-from schedbed.cluster.wire.wire_errors import error_to_wire, is_expected
+from schedbed.cluster.wire.value_codec import WrongValue, codecs_of, packed
 from schedbed.tasks.errors import BadInput
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from schedbed.deploy.arena.cell_processes import run_cells
 from schedbed.deploy.arena.cells import Cell, Row
 from schedbed.deploy.arena.courses import Course
 from schedbed.deploy.simulated.host_process import serve
-from schedbed.deploy.simulated.sent_policies import contents_of, file_of, moved_to
+from schedbed.deploy.simulated.sent_runs import contents_of, file_of, moved_to
 from schedbed.deploy.worker_fork import WorkBounds
 from schedbed.deploy.workspace import base_folder, owned
 

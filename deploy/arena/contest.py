@@ -5,21 +5,22 @@ page.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from schedbed.deploy.arena import arena_page
+from schedbed.deploy.arena.cell_batch import packed
 from schedbed.deploy.arena.cell_processes import run_cells
-from schedbed.deploy.arena.cells import COLUMNS, FIGURES, Cell, Row, kept_rows
+from schedbed.deploy.arena.cells import CAUSE_COLUMNS, CAUSES, COLUMNS, FIGURES, Cell, Row, kept_rows
 from schedbed.deploy.arena.courses import Course
 from schedbed.deploy.arena.live_leaders import hold_live, live_contest
 from schedbed.deploy.arena.ranking import front, rank
-from schedbed.deploy.arena.ray_cells import run_on_hosts
-from schedbed.deploy.arena.reasons import mean, sentence
 from schedbed.deploy.scenario.policies import policies_of
+from schedbed.deploy.simulated.host_process import HostProcess
 from schedbed.deploy.worker_fork import WorkBounds
 from schedbed.deploy.workspace import locked
 
@@ -192,3 +193,107 @@ def _write(folder: Path, contest: Contest, rows: Sequence[Row], found: dict[str,
     ):
         (folder / f".{name}.tmp").write_text(text, encoding="utf-8")
         (folder / f".{name}.tmp").replace(folder / name)
+
+
+# Simulation of the arena's cells by tasks of a Ray cluster.
+#
+# Each Ray task uses one core and simulates all cells of one workload and seed.
+
+
+def run_on_hosts(
+    address: str,
+    cells: Sequence[Cell],
+    bounds: WorkBounds,
+    done: Callable[[Cell, Row], None],
+    at_once: int | None = None,
+) -> None:
+    """Simulate the cells on the hosts of the Ray cluster at `address`. Call `done` with each cell and its
+    row.
+
+    At most `at_once` Ray tasks run at a time, by default as many as the cluster has cores. The rows equal
+    those of `run_cells`, which simulates on this host. Ray's workers receive schedbed's code and users'
+    policy files, but traces and applications must exist on each host at the same paths. A Ray task whose host
+    is lost runs again on another host. Raises BadInput if the Ray cluster cannot be joined.
+    """
+    from schedbed.deploy.live.ray_join import tasks_on_hosts
+
+    apart = list(batches(cells))
+    if not apart:
+        return
+
+    def asked(_: int) -> Iterator[str]:
+        return (packed(batch, bounds) for batch in apart)
+
+    for number, found in tasks_on_hosts(address, run_apart, asked, at_once=at_once):
+        failed = isinstance(found, Exception)
+        rows = [cell.row("failed", str(found)) for cell in apart[number]] if failed else found
+        for cell, row in zip(apart[number], rows, strict=True):
+            done(cell, row)
+
+
+def batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
+    """Yield one list of cells for each workload and seed, since these cells share the times that jobs take
+    alone.
+    """
+    for _, same in groupby(cells, key=lambda cell: (cell.course.name, cell.seed)):
+        yield list(same)
+
+
+def run_apart(batch: str) -> list[Row]:
+    """Simulate a JSON batch of cells in a new process and return their rows.
+
+    Raises RuntimeError if the process fails.
+    """
+    with HostProcess("schedbed.deploy.arena.cell_batch") as process:
+        return json.loads(process.ask(batch.encode()))
+
+
+# Sentences that explain a policy's result on a workload: why tasks waited, or why simulations failed.
+
+WORDS: Mapping[str, str] = {
+    "splitting": "for a split of their map",
+    "data": "for a node with their data",
+    "share": "because their user was at its share or another went first",
+    "slot": "for a free slot",
+    "offer": "for an offer that the policy took",
+}
+SHARE_TOLD = 0.2
+"""The least share of the wait of a cause that a sentence names."""
+
+
+def mean(rows: Sequence[Row], column: str) -> float | None:
+    """Return the mean of a column over the rows that have a value, or None if no row has one."""
+    known = [row[column] for row in rows if row[column] is not None]
+    return sum(known) / len(known) if known else None
+
+
+def sentence(rows: Sequence[Row]) -> str:
+    """Return a sentence that explains one policy's result on one workload.
+
+    `rows` are the result rows of this policy and workload, one per seed.
+    """
+    lost = [row for row in rows if row["state"] != "succeeded"]
+    if lost:
+        return f"Lost in {len(lost)} of {len(rows)}: {lost[0]['note'] or 'no reason known'}"
+    waited = mean(rows, "task_wait_s")
+    if waited is None:
+        return "No wait was measured."
+    parts = [f"A task waited {waited:.1f} s on average"]
+    causes = {cause: mean(rows, column) for cause, column in zip(CAUSES, CAUSE_COLUMNS, strict=True)}
+    told = sorted(
+        ((seconds, cause) for cause, seconds in causes.items() if seconds and seconds >= SHARE_TOLD * waited),
+        reverse=True,
+    )
+    if told and waited > 0:
+        parts.append(", ".join(f"{seconds / waited:.0%} {WORDS[cause]}" for seconds, cause in told))
+    beside = _beside(rows)
+    return ": ".join(parts) + (f"; {beside}." if beside else ".")
+
+
+def _beside(rows: Sequence[Row]) -> str:
+    said: list[str] = []
+    for column, text in (("locality", "{:.0%} of the input was read locally"), ("late", "{:.1f} jobs late")):
+        value: Any = mean(rows, column)
+        if value is not None and (value or column == "locality"):
+            said.append(text.format(value))
+    return ", ".join(said)

@@ -107,7 +107,7 @@ def arena(
 
 
 def _tell_score(found: dict[str, object], spec: str) -> None:
-    from schedbed.deploy.arena.fitness import score_of
+    from schedbed.deploy.arena.ranking import score_of
 
     said = score_of(found, spec)
     typer.echo(json.dumps(said))

@@ -93,7 +93,7 @@ def up(
     check_read_only(web, read_only)
     from schedbed.deploy.service.cluster_files import check_name
     from schedbed.deploy.service.start import StartOrder
-    from schedbed.deploy.service.users.class_list import read_class
+    from schedbed.deploy.service.users.user_book import read_class
 
     if machines not in KINDS:
         raise BadInput(f"--machines {machines}: expected {' or '.join(KINDS)} for a cluster that stays up")

@@ -43,6 +43,6 @@ def check(
     """
     if machines not in KINDS:
         raise BadInput(f"--machines {machines}: expected {' or '.join(KINDS)}")
-    from schedbed.deploy.hostcheck.host_survey import check_hosts
+    from schedbed.deploy.live.host_survey import check_hosts
 
     check_hosts(address, ports=ports, machines=machines)

@@ -13,9 +13,8 @@ from rich.table import Table
 from schedbed.deploy.scenario.jobs import TASKS_MAX
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.traces.contradictions import contradictions
 from schedbed.tasks.traces.convert import conversion, trace_demands
-from schedbed.tasks.traces.describe import QUANTILE_HEADS, facts, quantiles
+from schedbed.tasks.traces.describe import QUANTILE_HEADS, contradictions, facts, quantiles
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.fit_cluster import Fit, fit_cluster
 from schedbed.tasks.traces.trace import Trace

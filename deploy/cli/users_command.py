@@ -101,8 +101,7 @@ def _check(action: str, names: Sequence[str], change: Mapping[str, Any]) -> None
 
 
 def _in_file(path: Path, action: str, names: Sequence[str], change: Json, as_json: bool) -> None:
-    from schedbed.deploy.service.users.class_list import open_class, write_class
-    from schedbed.deploy.service.users.user_book import change_of
+    from schedbed.deploy.service.users.user_book import change_of, open_class, write_class
 
     if action != "add" and not path.exists():
         raise BadInput(f"{path}: no such class list, expected first: schedbed users {path} add NAME")

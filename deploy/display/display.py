@@ -1,6 +1,6 @@
 """The display during a live run: a picture that is redrawn on a terminal, plain lines elsewhere.
 
-Both displays receive the status of the scheduler core (scheduler/core/status.py). The process that controls
+Both displays receive the status of the scheduler core (scheduler/core/core.py). The process that controls
 the run adds the keys `policy`, `repeat` (from 0), `repeats` (their number), `of_policies` (a list: the
 number of this run and the total of runs) and, if known, `now_s`.
 """

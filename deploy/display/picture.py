@@ -5,6 +5,7 @@ It is drawn with the library rich.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -16,7 +17,16 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from schedbed.deploy.display.display import ENDED, REFRESH_S, Status, run_time, title, totals
+from schedbed.deploy.display.display import (
+    ENDED,
+    REFRESH_S,
+    Display,
+    PlainLines,
+    Status,
+    run_time,
+    title,
+    totals,
+)
 
 BAR = 24
 SMALL_BAR = 8
@@ -201,3 +211,18 @@ def _recent(rows: Sequence[Mapping[str, Any]]) -> Table:
             Text(str(row["reason"] or ""), style="dim"),
         )
     return table
+
+
+# Selection of the display for a live run: a picture that is redrawn on a terminal, or plain lines.
+
+
+def make_display(*, live: bool = True, out: TextIO | None = None) -> Display:
+    """Return the display of a live run, which writes to `out` (by default standard output).
+
+    If `live` is True and `out` is a terminal, the display is a picture that is redrawn. Otherwise it prints
+    plain lines.
+    """
+    stream = out or sys.stdout
+    if live and stream.isatty():
+        return Picture(stream)
+    return PlainLines(stream)

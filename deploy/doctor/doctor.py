@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -11,10 +13,12 @@ from rich.table import Table
 
 from schedbed.cluster.machines.docker.housekeeping import describe_engine
 from schedbed.cluster.machines.host_abilities import HostProbe, probe_host
-from schedbed.deploy.doctor.policy_fit import policy_warnings
-from schedbed.deploy.doctor.stretch import on_this_host, settled
+from schedbed.cluster.spec import ClusterSpec
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
+from schedbed.scheduler.admission.fgcs import Fgcs
+from schedbed.scheduler.policy import Composed
+from schedbed.tasks.errors import BadInput
 from schedbed.tasks.units import format_bytes, format_rate
 
 CONTROL_CORES = 0.3  # Cores used by Ray, masters, trackers and agents.
@@ -149,3 +153,89 @@ def _show(console: Console, title: str, findings: list[Finding]) -> None:
         verdict = "" if finding.ok is None else "fits" if finding.ok else f"too much: {finding.advice}"
         table.add_row(finding.what, finding.found, verdict)
     console.print(table)
+
+
+# Warnings about policies that leave cores of a scenario's nodes idle.
+
+
+def policy_warnings(scenario: ResolvedScenario) -> Iterator[str]:
+    """Yield a warning for each policy of the scenario under which nodes can run only one task at a time.
+
+    Users' own policies are not checked.
+    """
+    for choice in scenario.policies:
+        reserved = _reserved_cores(choice)
+        if reserved is None:
+            continue
+        nodes = scenario.cluster.nodes
+        tight = [node for node in nodes if node.cores - reserved <= 1]
+        if tight:
+            yield (
+                f"{choice.spec}: a task of a job that no profile knows asks for a whole core, and {len(tight)} of "
+                f"{len(nodes)} nodes have {tight[0].cores} cores, {reserved} reserved: such a node runs one task at a "
+                "time. Declare more cores, say reserved_cores=0, or profile the jobs first (schedbed profile)."
+            )
+
+
+def _reserved_cores(choice: PolicyChoice) -> int | None:
+    """Return the number of cores per node that a policy keeps free for daemons, or None if it keeps none.
+
+    Only policies with the admission rule FGCS, which decides whether a node has room for a task, keep cores
+    free.
+    """
+    if choice.is_own:
+        return None
+    policy = choice.build(scale=1.0, store="none")
+    if isinstance(policy, Composed) and isinstance(policy.admission, Fgcs):
+        return policy.admission.reserved_cores
+    return None
+
+
+# The stretch (real seconds per emulated second) of a scenario.
+#
+# A scenario sets a number, or asks for the least stretch at which this host provides the declared
+# resources.
+
+CPU_SHARE = 0.7  # Share of the host's cores for busy nodes; the emulation and the host need the others.
+STEP = 0.1
+
+
+def least_stretch(cluster: ClusterSpec, cores: float, disk_bps: float | None) -> float:
+    """Return the least stretch, at least 1, at which a host can provide the declared resources of all nodes.
+
+    The host has `cores` cores, and its disk writes `disk_bps` bytes/s (None if not measured). For a cluster
+    with `limits: off` the stretch is 1.
+    """
+    if cluster.limits == "off":
+        return 1.0
+    wanted = sum(node.cpu_rate for node in cluster.nodes) / (CPU_SHARE * cores)
+    if disk_bps:
+        wanted = max(wanted, sum(node.disk_bps for node in cluster.nodes) / disk_bps)
+    return max(1.0, math.ceil(wanted / STEP - 1e-9) * STEP)
+
+
+def on_this_host(scenario: ResolvedScenario) -> ResolvedScenario:
+    """Return the scenario with rates and heartbeat interval converted from emulated to real seconds.
+
+    The key `stretch`, the number of real seconds per emulated second, is 1 in the result.
+    """
+    cluster, stretch = scenario.cluster, scenario.cluster.stretch
+    nodes = tuple(node.stretched(stretch) for node in cluster.nodes)
+    heartbeat_s = cluster.heartbeat_s * stretch
+    held = replace(cluster, nodes=nodes, heartbeat_s=heartbeat_s, stretch=1.0)
+    return replace(scenario, cluster=held.with_links(cluster.links.slowed(stretch)))
+
+
+def settled(scenario: ResolvedScenario, address: str | None = None) -> ResolvedScenario:
+    """Return the scenario with a number as the value of its key `stretch` (real seconds per emulated second).
+
+    The value `auto` is replaced by the least stretch that is possible on this host. Raises BadInput for this
+    value if `address`, a Ray cluster, is given, since only this host can be measured.
+    """
+    if not scenario.auto_stretch:
+        return scenario
+    if address is not None:
+        raise BadInput(f"stretch: auto measures this host only, expected a number with --address {address}")
+    probe = probe_host(Path(tempfile.gettempdir()))
+    stretch = round(least_stretch(scenario.cluster, probe.cores, probe.disk_write_bps), 1)
+    return replace(scenario, cluster=replace(scenario.cluster, stretch=stretch), auto_stretch=False)

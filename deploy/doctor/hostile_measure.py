@@ -11,17 +11,21 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from pathlib import Path
 from urllib.parse import urlsplit
 
-from schedbed.cluster.machines.machine import MachineFailed
+from schedbed.cluster.machines.docker.network import HEADERS
+from schedbed.cluster.machines.kernel_counters import interface_bytes
+from schedbed.cluster.machines.machine import KernelTotals, Machine, MachineFailed
 from schedbed.cluster.machines.make import make_machine
 from schedbed.cluster.run_config import RunConfig
 from schedbed.deploy.doctor.achieved import nodes_alone
+from schedbed.deploy.doctor.host_load import ahead_of_others
 from schedbed.deploy.doctor.loads import LoadedNode, Message, connected, probe
+from schedbed.deploy.doctor.rate_fit import FittedRate, steady_rate
 from schedbed.deploy.doctor.trials import TRIALS, WANTED_BYTES, HostileTrial, LimitRow, TrialSeen, judge
-from schedbed.deploy.doctor.witness import CounterReader, highest_rate, highest_value
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.tasks.errors import BadInput
@@ -246,3 +250,274 @@ class _Run:
 def _free_port() -> int:
     with socket.create_server(("", 0)) as door:
         return int(door.getsockname()[1])
+
+
+# Measures an uncooperative attempt from outside, by the kernel's counters on the host.
+#
+# Two sources are used. The first is the node's own counters (`Machine.totals`: control group, block device,
+# network interface). The second is the counters of each process that writes to the attempt's log, even if
+# the process has left its control group, its session or its parent. Neither source includes the work of
+# other nodes, so the higher value is the true one.
+
+PROC = Path("/proc")
+GROUPS = Path("/sys/fs/cgroup")
+SEARCH_S = 0.1
+PROMPT_S, TRIES = 0.003, 3
+IO_FIELDS = {
+    "read_bytes": "read_bytes:",
+    "write_bytes": "write_bytes:",
+    "sent_bytes": "wchar:",
+    "received_bytes": "rchar:",
+}
+KERNEL_GROUP, DEVICE, NIC = "control group", "block device", "interface"
+CLOCKS, PROCESS_IO, PSS, COUNTED = "process clocks", "process I/O", "process memory", "processes"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The values of all counters at one time.
+
+    The key of a value is a resource and the counter's name, such as ("cpu_s", "control group"). The resources
+    are cpu_s, memory_bytes, read_bytes, write_bytes, sent_bytes, received_bytes and processes.
+    """
+
+    at_s: float
+    values: dict[tuple[str, str], float]
+
+
+@dataclass(slots=True)
+class AttemptProcesses:
+    """The processes of the given attempts, including processes that have ended.
+
+    They are recognized by their output, which goes to an attempt's log. `wanted` are the resources to read,
+    named as in `Reading`; reading fewer is faster. `counts` is a dictionary from process id to the last
+    values of the process.
+    """
+
+    attempts: Sequence[str]
+    wanted: frozenset[str]
+    counts: dict[int, dict[str, float]] = field(default_factory=dict)
+    alive: set[int] = field(default_factory=set)
+
+    def search(self) -> None:
+        """Search /proc for processes of the attempts that are not known yet. This takes some milliseconds."""
+        for pid in _numbers(PROC):
+            if pid not in self.counts and self._is_theirs(pid):
+                self.counts[pid] = {}
+                self.alive.add(pid)
+
+    def look(self) -> None:
+        """Read the counters of each known process. Ended processes keep their last values, except memory."""
+        for pid in list(self.alive):
+            if _has_ended(pid):
+                self.alive.discard(pid)
+                self.counts[pid].pop("memory_bytes", None)
+            else:
+                with contextlib.suppress(OSError):
+                    self.counts[pid] |= _read_process(pid, self.wanted)
+
+    def totals(self) -> dict[tuple[str, str], float]:
+        """Return the sum of each counter over all processes, keyed by resource and counter name.
+
+        The result is empty while no process is known.
+        """
+        if not self.counts:
+            return {}
+        found = {
+            (name, instrument): sum(counts.get(name, 0.0) for counts in self.counts.values())
+            for name, instrument in PROCESS_INSTRUMENTS.items()
+            if name in self.wanted
+        }
+        return {**found, ("processes", COUNTED): float(len(self.alive))}
+
+    def _is_theirs(self, pid: int) -> bool:
+        for descriptor in (1, 2):
+            with contextlib.suppress(OSError):
+                target = str((PROC / str(pid) / "fd" / str(descriptor)).readlink())
+                if any(f"/attempts/{attempt}/" in target for attempt in self.attempts):
+                    return True
+        return False
+
+
+class CounterReader:
+    """Reads the counters of one node, and of the processes of its attempts, while the attempts run."""
+
+    def __init__(self, machine: Machine, attempts: Sequence[str], *wanted: str) -> None:
+        self._machine = machine
+        self.processes = AttemptProcesses(attempts, frozenset(wanted))
+        self.readings: list[Reading] = []
+        self.pids_limit: int | None = None
+        self._searched_s = 0.0
+
+    def watch(self, over: threading.Event, pause_s: float) -> None:
+        """Take a reading every `pause_s` seconds with high priority, until `over` is set.
+
+        Call this in a thread.
+        """
+        with ahead_of_others():
+            while not over.wait(pause_s):
+                self.look()
+
+    def look(self) -> None:
+        """Take a reading of all counters and append it to `readings`.
+
+        Every SEARCH_S seconds, also search for new processes of the attempts.
+        """
+        if time.monotonic() >= self._searched_s + SEARCH_S:
+            self._searched_s = time.monotonic()
+            self.processes.search()
+            for pid in list(self.processes.alive)[:1]:
+                self.pids_limit = self.pids_limit or pids_limit(pid)
+        self.readings.append(self._prompt())
+
+    def _prompt(self) -> Reading:
+        """Return a reading of all counters that was taken in less than PROMPT_S seconds.
+
+        A reading that takes longer is repeated, since its time is uncertain. After TRIES tries, the last
+        reading is returned.
+        """
+        tries = 0
+        while True:
+            tries, began_s = tries + 1, time.monotonic()
+            self.processes.look()
+            values = totals_of(self._machine.totals()) | self.processes.totals()
+            for pid in list(self.processes.alive)[:1]:
+                values |= _interface(pid)
+            took_s = time.monotonic() - began_s
+            if took_s < PROMPT_S or tries == TRIES:
+                return Reading(began_s + took_s / 2, values)
+
+
+PROCESS_INSTRUMENTS = {
+    "cpu_s": CLOCKS,
+    "memory_bytes": PSS,
+    "read_bytes": PROCESS_IO,
+    "write_bytes": PROCESS_IO,
+    "sent_bytes": PROCESS_IO,
+    "received_bytes": PROCESS_IO,
+}
+
+
+def totals_of(totals: KernelTotals) -> dict[tuple[str, str], float]:
+    """Return a node's own counters, as a dictionary from (resource, counter name) to value.
+
+    Counters that the host lacks are left out.
+    """
+    found = {
+        ("cpu_s", KERNEL_GROUP): totals.cpu_s,
+        ("memory_bytes", KERNEL_GROUP): totals.memory_bytes,
+        ("read_bytes", DEVICE): totals.disk_read_bytes,
+        ("write_bytes", DEVICE): totals.disk_write_bytes,
+        ("sent_bytes", NIC): None if totals.sent_bytes is None else totals.sent_bytes / HEADERS,
+        ("received_bytes", NIC): None if totals.received_bytes is None else totals.received_bytes / HEADERS,
+    }
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def highest_rate(readings: Sequence[Reading], resource: str) -> tuple[FittedRate, str] | None:
+    """Return the highest rate that any counter of `resource` shows, with the counter's name.
+
+    Return None if no counter grows.
+    """
+    rates: list[tuple[FittedRate, str]] = []
+    for name in _instruments(readings, resource):
+        rate = steady_rate(
+            [(r.at_s, r.values[resource, name]) for r in readings if (resource, name) in r.values]
+        )
+        if rate is not None:
+            rates.append((rate, name))
+    return max(rates, default=None)
+
+
+def highest_value(readings: Sequence[Reading], resource: str) -> tuple[float, str] | None:
+    """Return the largest value that any counter of `resource` had, with the counter's name.
+
+    Return None if there is no value.
+    """
+    found = [
+        (max(r.values[resource, name] for r in readings if (resource, name) in r.values), name)
+        for name in _instruments(readings, resource)
+    ]
+    return max(found, default=None)
+
+
+def pids_limit(pid: int, groups: Path = GROUPS, proc: Path = PROC) -> int | None:
+    """Return the lowest limit on processes in the control groups of the process `pid`.
+
+    Return None if there is no limit. `groups` and `proc` are the folders of control groups and of processes.
+    """
+    limits: list[int] = []
+    with contextlib.suppress(OSError):
+        for line in (proc / str(pid) / "cgroup").read_text().splitlines():
+            _, names, path = line.split(":", 2)
+            if names not in ("pids", ""):
+                continue
+            for top in (groups / names, groups / "unified") if names == "" else (groups / names,):
+                inside = top / path.lstrip("/")
+                for group in (inside, *inside.parents):
+                    if group.is_relative_to(top):
+                        limits += _limit_in(group / "pids.max")
+    return min(limits, default=None)
+
+
+def _instruments(readings: Sequence[Reading], resource: str) -> list[str]:
+    return sorted({name for reading in readings for each, name in reading.values if each == resource})
+
+
+def _read_process(pid: int, wanted: frozenset[str]) -> dict[str, float]:
+    """Return the counters of the process `pid`, as a dictionary from resource to value.
+
+    `wanted` are the resources to read. Raises OSError if the process has ended or is not readable.
+    """
+    found: dict[str, float] = {}
+    if "cpu_s" in wanted:
+        # The CPU clock of a process includes ended threads and has a resolution of 1 ns.
+        found["cpu_s"] = time.clock_gettime(~pid << 3 | 2)
+    if "memory_bytes" in wanted:
+        found["memory_bytes"] = _fields(pid, "smaps_rollup")["Pss:"] * 1024
+    if wanted & IO_FIELDS.keys():
+        fields = _fields(pid, "io")
+        found |= {name: fields[field] for name, field in IO_FIELDS.items()}
+    return found
+
+
+def _fields(pid: int, file: str) -> dict[str, float]:
+    lines = [line.split() for line in (PROC / str(pid) / file).read_text().splitlines()]
+    return {words[0]: float(words[1]) for words in lines if len(words) > 1 and words[1].isdigit()}
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def _interface(pid: int) -> dict[tuple[str, str], float]:
+    """Return the bytes, without headers, that the network interface of a process has sent and received.
+
+    The keys are a resource and the counter's name. The result is empty if the process uses the host's own
+    interface, which also serves other processes.
+    """
+    with contextlib.suppress(OSError):
+        if _namespace(pid) != _namespace(
+            os.getpid()
+        ):  # The host's own interface also serves other processes.
+            moved = interface_bytes(pid)
+            if moved is not None:
+                return {("sent_bytes", NIC): moved[0] / HEADERS, ("received_bytes", NIC): moved[1] / HEADERS}
+    return {}
+
+
+def _namespace(pid: int) -> str:
+    return str((PROC / str(pid) / "ns" / "net").readlink())
+
+
+def _limit_in(path: Path) -> list[int]:
+    with contextlib.suppress(OSError, ValueError):
+        return [int(path.read_text())]
+    return []
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(path.name) for path in folder.iterdir() if path.name.isdigit()]

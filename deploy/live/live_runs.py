@@ -4,10 +4,12 @@ nodes.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,34 +22,32 @@ from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.conditions import by_nature, foreground_slowdowns
 from schedbed.cluster.machines.make import check_machines, machines_ready
 from schedbed.cluster.masters import MasterGone
-from schedbed.cluster.run_config import RunConfig
+from schedbed.cluster.run_config import RunConfig, hold_down
 from schedbed.cluster.wire.certificates import make_certificates
 from schedbed.cluster.wire.endpoint import Endpoint
-from schedbed.deploy.display.choice import make_display
-from schedbed.deploy.doctor.stretch import settled
+from schedbed.deploy.display.picture import make_display
+from schedbed.deploy.doctor.doctor import settled
 from schedbed.deploy.failures import RunFailed, one_line, port_told
-from schedbed.deploy.live.fault_calls import RayFaultCalls
 from schedbed.deploy.live.fault_injector import FaultInjector
 from schedbed.deploy.live.hand_controls import HandControls
 from schedbed.deploy.live.hosts import check_links, host_loads, racks_by_host
 from schedbed.deploy.live.job_outputs import outputs_folder
 from schedbed.deploy.live.live_session import OnStatus, Session
-from schedbed.deploy.live.native_lines import native_lines_in
 from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.options import IN_CLEAR, RunOptions, no_interrupts, run_order
-from schedbed.deploy.private_files import token_file
 from schedbed.deploy.results.record_check import shortened
 from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.security.listeners import Listener, listeners_of
-from schedbed.deploy.security.start_check import check_listeners, check_ray, ports_of, without_guarded_ray
-from schedbed.deploy.workspace import scratch
+from schedbed.deploy.security.strange_calls import check_listeners, check_ray, ports_of, without_guarded_ray
+from schedbed.deploy.workspace import scratch, token_file
 from schedbed.scheduler.history import History
 from schedbed.scheduler.profiles import frozen_store
+from schedbed.tasks.specs import NodeId
 
 if TYPE_CHECKING:
-    from schedbed.deploy.metrics.run_meter import RunMeter
     from schedbed.deploy.watch.page_server import LivePage
+    from schedbed.deploy.watch.run_meter import RunMeter
 
 
 class LiveRuns:
@@ -186,8 +186,7 @@ class LiveRuns:
         port = self._options.metrics
         if port is None:
             return
-        from schedbed.deploy.metrics.metrics_server import serve_metrics
-        from schedbed.deploy.metrics.run_meter import RunMeter
+        from schedbed.deploy.watch.run_meter import RunMeter, serve_metrics
 
         self._meter, token = RunMeter(), secrets.token_hex(32)
         path = stack.enter_context(token_file(self._folder / "metrics-token", token))
@@ -206,8 +205,7 @@ class LiveRuns:
         if port is None:
             yield
             return
-        from schedbed.cluster.webhdfs.hadoop_token import credentials
-        from schedbed.cluster.webhdfs.rest_call import USER
+        from schedbed.cluster.webhdfs.rest_call import USER, credentials
 
         url = session.serve_web(port)
         for_hadoop = credentials(token, USER, urlsplit(url).netloc)
@@ -262,3 +260,126 @@ class LiveRuns:
             wrong += session.check_outputs()
         record.state = "failed" if wrong else "succeeded"
         record.note = shortened(wrong)
+
+
+# Fault injection by calls to the Ray actors of a live cluster.
+
+TRIES = 20
+PATIENCE_S = 3.0  # After this time the call is repeated, which does no harm.
+
+
+class RayFaultCalls:
+    """An injector of single faults into a live cluster through Ray. Implements the protocol
+    `instant_faults.FaultCalls`.
+    """
+
+    def __init__(self, cluster: RayCluster) -> None:
+        self._cluster = cluster
+        self._failures: dict[tuple[NodeId, str], int] = {}  # Failures in a row, by node and kind.
+
+    def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
+        """Make the node's TaskTracker apply a fault of the given kind, with `arguments` that depend on the
+        kind.
+
+        Return the fault's target, such as an attempt's id. Raises MasterGone if the TaskTracker is down, or
+        if the fault failed but may succeed later. For example, a busy host may not pause a container
+        immediately. After TRIES failures in a row, RunFailed is raised instead.
+        """
+        call = self._cluster.trackers[node].fault(kind, dict(arguments))
+        try:
+            hit = self._cluster.wait([call], timeout_s=PATIENCE_S)[0]
+        except MasterGone:
+            raise
+        except Exception as error:
+            self._failures[node, kind] = self._failures.get((node, kind), 0) + 1
+            why = f"faults: {kind} on {node}: {error}"
+            raise (MasterGone(why) if self._failures[node, kind] < TRIES else RunFailed(why)) from error
+        self._failures.pop((node, kind), None)
+        return hit
+
+    def pick_replica(
+        self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
+    ) -> tuple[str, NodeId] | None:
+        """Implement `FaultCalls.pick_replica`: let the NameNode choose a replica to damage.
+
+        The replica must be on a running node in `up` and, unless `nodes` is empty, in `nodes`. `target` is a
+        block's id or a file's path, or "" for any block. `luck`, a random number from 0 to 1, selects one of
+        the matching replicas. Return the block and the node of the replica, or None if there is none. Raises
+        MasterGone if the NameNode does not answer.
+        """
+        return asyncio.run(self._cluster.masters.name_node.pick_replica(up, target, nodes, luck))
+
+    def kill_tracker(self, node: NodeId) -> None:
+        """Kill the node's TaskTracker. The next call of `RayCluster.addresses` starts a new one."""
+        self._cluster.wait([self._cluster.trackers[node].kill()], timeout_s=PATIENCE_S)
+
+    def kill_host(self, node: NodeId) -> Sequence[NodeId]:
+        """Kill the process that runs the TaskTrackers of the host that `node` is on. Return the nodes on that
+        host.
+
+        Ray restarts the process.
+        """
+        return self._cluster.kill_host(node)
+
+    def kill_master(self, name: str) -> None:
+        """Kill the process of the master `name`, which is `jobtracker` or `namenode`. Ray restarts the
+        process.
+        """
+        self._cluster.kill_master(name)
+
+    def hold(self, name: str, for_s: float) -> None:
+        """Make the master `name` (`jobtracker` or `namenode`) refuse all calls after its next restart.
+
+        It refuses them until `for_s` emulated seconds from now. The caller must call `hold` before killing
+        the master.
+        """
+        hold_down(self._cluster.control, name, time.time() + self._cluster.real_s(for_s))
+
+
+# Redirection of the lines that C++ libraries, such as Ray's, write directly to file descriptor 2.
+
+STDERR = 2
+
+
+@contextmanager
+def native_lines_in(path: Path) -> Iterator[None]:
+    """Redirect the lines that libraries write directly to file descriptor 2 to the file `path` during the
+    `with` block.
+
+    Python's `sys.stderr` still writes to the terminal. After the `with` block, a note with the number of
+    redirected lines is printed, or the file is removed if it is empty. Nothing is redirected if `sys.stderr`
+    does not use file descriptor 2, as in a notebook.
+    """
+    if not _is_plain():
+        yield
+        return
+    sys.stderr.flush()
+    terminal = os.dup(STDERR)
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+    os.dup2(log, STDERR)
+    os.close(log)
+    before = sys.stderr
+    sys.stderr = os.fdopen(terminal, "w", buffering=1, encoding=before.encoding, errors=before.errors)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(terminal, STDERR)
+        sys.stderr.close()
+        sys.stderr = before
+        _tell(path)
+
+
+def _is_plain() -> bool:
+    try:
+        return sys.stderr.fileno() == STDERR
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
+def _tell(path: Path) -> None:
+    lines = path.read_bytes().count(b"\n")
+    if lines:
+        print(f"note: Ray wrote {lines} lines about itself, kept in {path}", file=sys.stderr)
+    else:
+        path.unlink()

@@ -19,6 +19,10 @@ from schedbed.deploy.live.ray_join import CALL_S, join_ray, raylet, wait_for  # 
 
 # isort: split
 
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+
 import ray.job_config
 from ray._private import node as ray_nodes
 from ray._private import services as ray_services
@@ -27,19 +31,22 @@ from ray._private import worker as ray_workers
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from schedbed.cluster.masters import MasterGone
+from schedbed.cluster.clock import RunClock
+from schedbed.cluster.core_trial import CoreTrial, relative_speeds
+from schedbed.cluster.host_clock import ROUND_TRIPS, ClockReading, Exchange, least_round_trip
+from schedbed.cluster.machines.make import KINDS
+from schedbed.cluster.masters import MasterGone, NameNodeDoor, Send, make_stub
 from schedbed.cluster.run_config import RunConfig
 from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.wire.client_end import ClientEnd
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.actors.jobtracker_actor import JobTrackerActor
 from schedbed.deploy.live.actors.namenode_actor import NameNodeActor
 from schedbed.deploy.live.actors.tasktracker_actor import NodeHandle, TaskTrackerActor
-from schedbed.deploy.live.host_measures import clock_ahead, core_speeds
+from schedbed.deploy.live.driver_door import DriverDoor
 from schedbed.deploy.live.hosts import Host, HostKeeper, HostRecord, deal_out, hosts_of
-from schedbed.deploy.live.image_sending import send_image
 from schedbed.deploy.live.lean_ray import check_ray_runs, lean, sigterm_stays
-from schedbed.deploy.live.master_sockets import DriverMasters, SocketMasters
 from schedbed.deploy.live.worker_imports import use_own_path
 from schedbed.deploy.options import interrupts_later, no_interrupts
 from schedbed.deploy.security.listeners import Listener
@@ -379,3 +386,125 @@ class RayCluster:
             self.kill_master("jobtracker")  # A policy may block it.
         for actors in ({"namenode": self._masters["namenode"]}, self._keepers):
             self._answers({name: actor.end.remote() for name, actor in actors.items()}, END_S)
+
+
+# The transfer of a machine image, such as a Docker image, from the command's host to other hosts.
+
+Wait = Callable[[list[Any]], Sequence[Any]]
+
+
+def send_image(machines: str, keepers: Mapping[str, Any], wait: Wait) -> list[str]:
+    """Send the image for the kind of machines `machines`, such as `docker`, to the hosts that do not have it.
+
+    Return the names of these hosts. `keepers` maps host names to `HostKeeper` actors, and `wait` returns the
+    results of calls of actors. The image is sent in pieces. Each piece is sent when all hosts have loaded
+    the previous one, so that no host holds more than a few pieces in memory. Raises BadInput if a container
+    engine refuses the image.
+    """
+    image = KINDS[machines]().image
+    if image is None or not keepers:
+        return []
+    answers = wait([keeper.lacks_image.remote(machines) for keeper in keepers.values()])
+    lacking = [name for name, lacks in zip(keepers, answers, strict=True) if lacks]
+    if lacking:
+        print(f"sending the image of {machines} machines to {', '.join(lacking)}", flush=True)
+        for piece in image.pieces():
+            wait([keepers[name].take_image_piece.remote(machines, piece) for name in lacking])
+        wait([keepers[name].end_image.remote() for name in lacking])
+    return lacking
+
+
+# Connections to the two masters, the JobTracker and the NameNode, through sockets.
+
+FindMaster = Callable[[str], Awaitable[Endpoint]]
+"""Returns the current endpoint of `jobtracker` or `namenode`. Raises MasterGone. Can be pickled."""
+
+
+class SocketMasters:
+    """Connections of an actor to the JobTracker and the NameNode, for use in one event loop.
+
+    Calls have no time limit. `find` is a function that returns the current endpoint (socket path or address)
+    of a master.
+    """
+
+    def __init__(self, find: FindMaster) -> None:
+        self._find = find
+        self.to_job_tracker: Send = ClientEnd(DriverDoor, partial(find, "jobtracker")).call
+        self.to_name_node: Send = ClientEnd(NameNodeDoor, partial(find, "namenode")).call
+        self.job_tracker = make_stub(DriverDoor, self.to_job_tracker)
+        self.name_node = make_stub(NameNodeDoor, self.to_name_node)
+
+    def __reduce__(self) -> tuple[type[SocketMasters], tuple[FindMaster]]:
+        return SocketMasters, (self._find,)  # Each actor opens new connections.
+
+
+class DriverMasters:
+    """Connections of the driver, the process of the command, to the JobTracker and the NameNode.
+
+    They can be used in any thread and event loop. `find` is a function that returns the current endpoint of a
+    master. A call raises MasterGone if it is not answered within `timeout_s` seconds.
+    """
+
+    def __init__(self, find: FindMaster, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="masters", daemon=True)
+        self._thread.start()
+        masters = SocketMasters(find)
+        self.to_job_tracker: Send = partial(self._carry, "jobtracker", masters.to_job_tracker)
+        self.to_name_node: Send = partial(self._carry, "namenode", masters.to_name_node)
+        self.job_tracker = make_stub(DriverDoor, self.to_job_tracker)
+        self.name_node = make_stub(NameNodeDoor, self.to_name_node)
+
+    async def _carry(
+        self, name: str, send: Send, method: str, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> Any:
+        async def carried() -> Any:
+            return await send(method, args, named)
+
+        call = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(carried(), self._loop))
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await call
+        except TimeoutError:
+            raise MasterGone(f"the {name} did not answer within {self._timeout_s} s") from None
+
+    def close(self) -> None:
+        """Stop the thread that sends the calls."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+# Measurements of other hosts before a run: the difference of their clocks and the speed of their cores.
+
+PASSES = 4
+
+
+def clock_ahead(ask: Callable[[], float], times: int = ROUND_TRIPS) -> ClockReading:
+    """Return by how many seconds another host's clock is ahead of this host's clock, and the largest error.
+
+    `ask` returns the time of the other clock. It is called `times` times.
+    """
+    exchanges: list[Exchange] = []
+    for _ in range(times):
+        asked_s = RunClock.host_time_s()
+        said_s = ask()
+        exchanges.append((asked_s, said_s, RunClock.host_time_s()))
+    own = least_round_trip(exchanges)
+    return ClockReading(at_s=own.at_s, offset_s=-own.offset_s, bound_s=own.bound_s)
+
+
+def core_speeds(own: str | None, others: Mapping[str, Callable[[], float]]) -> dict[str, float]:
+    """Return a dictionary from host name to the speed of the host's cores, relative to the slowest host.
+
+    `own` is this host's name, or None if no nodes run here. `others` maps the name of each other host to a
+    function. The function runs a fixed computation on that host and returns the CPU seconds it took. Hosts
+    are measured one after the other, since several of them may be on the same machine. Each host is measured
+    `PASSES` times and the shortest time is used, since a host that is busy for a moment would seem slow.
+    """
+    asked = dict(others) if own is None else {own: lambda: CoreTrial().least_s(), **others}
+    if len(asked) < 2:
+        return dict.fromkeys(asked, 1.0)
+    passes = [{name: ask() for name, ask in asked.items()} for _ in range(PASSES)]
+    return relative_speeds({name: min(each[name] for each in passes) for name in asked})

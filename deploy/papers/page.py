@@ -11,8 +11,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from schedbed.deploy.papers.claim_counts import VERDICTS, counted, marks, remarks, without_task
-from schedbed.deploy.papers.terminal import number, with_unit
+from schedbed.deploy.papers.terminal import VERDICTS, counted, marks, number, remarks, with_unit, without_task
 from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN
 from schedbed.deploy.results.page import templates
 

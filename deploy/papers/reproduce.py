@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -14,11 +16,12 @@ from typing import Any
 from schedbed.deploy import hostwatch
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.papers import page, terminal
-from schedbed.deploy.papers.bench import FinishedRun
-from schedbed.deploy.papers.catalogue import CatalogueEntry
-from schedbed.deploy.papers.experiment_result import BROKEN, ExperimentResult, PlannedExperiment
-from schedbed.deploy.papers.run_experiment import run
-from schedbed.deploy.papers.verdict import Row
+from schedbed.deploy.papers.bench import Bench, FinishedRun
+from schedbed.deploy.papers.catalogue import BROKEN, CatalogueEntry, ExperimentResult, PlannedExperiment
+from schedbed.deploy.papers.figures import draw
+from schedbed.deploy.papers.verdict import Row, judge
+from schedbed.deploy.results.fidelity import doubts
+from schedbed.deploy.results.summary import load
 from schedbed.deploy.side_by_side import SideWork, side_by_side
 from schedbed.deploy.worker_fork import RESULT, STOPPED, Send, WorkEnd
 from schedbed.deploy.workspace import locked, result_folder
@@ -205,3 +208,65 @@ def _write(path: Path, text: str) -> None:
     tmp = path.with_name(f".{path.name}.tmp")
     tmp.write_text(text, encoding="utf-8")
     tmp.replace(path)
+
+
+# Runs one experiment, and compares the measured values with the paper's.
+
+
+def run(job: PlannedExperiment, finished: dict[Path, FinishedRun]) -> ExperimentResult:
+    """Run one experiment, judge the measured values, draw the figure, and return the result.
+
+    If the experiment fails, the error is stored in the result. `finished` is a dictionary from folder to
+    finished run that the experiments of one paper share; new runs are added.
+    """
+    began_s = time.monotonic()
+    entry, folder = job.entry, job.folder
+    bench = Bench(
+        folder / "runs" / entry.paper,
+        machines=job.machines,
+        repeats=job.repeats,
+        seed=job.seed,
+        finished=finished,
+        full=job.full,
+        jobs=job.jobs,
+    )
+    result = ExperimentResult(entry=entry, repeats=bench.repeats)
+    try:
+        measured = entry.experiment.measure(bench)
+        said = entry.about.values
+        unknown = set(measured.values) - set(said)
+        if unknown:
+            raise KeyError(f"paper.yaml does not know {', '.join(sorted(unknown))}")
+        result.rows = [
+            judge(key, value, entry.about.where, measured.values[key])
+            for key, value in said.items()
+            if key in measured.values
+        ]
+        idle = [row.key for row in result.rows if row.kind == "outcome" and not bench.ran]
+        if idle:
+            raise ValueError(f"outcomes of an experiment that ran no task: {', '.join(idle)}")
+        result.notes = (*measured.notes, *_doubts(bench))
+        result.figure = f"figures/{entry.paper}-{entry.experiment.name}.svg"
+        draw(folder / result.figure, entry.experiment, said, measured)
+    except (BadInput, RunFailed) as error:
+        result.state, result.note = BROKEN, str(error)
+    except Exception as error:
+        result.state, result.note = BROKEN, f"{type(error).__name__}: {error}"
+        kept = folder / f"{entry.paper}-{entry.experiment.name}.traceback.txt"
+        kept.write_text(traceback.format_exc(), encoding="utf-8")
+    result.took_s = time.monotonic() - began_s
+    result.runs = [str(path.relative_to(folder)) for path in bench.used]
+    return result
+
+
+def _doubts(bench: Bench) -> Iterator[str]:
+    """Yield a note for each run of the experiment in which the host could not provide the declared resources.
+
+    The note has the first reason, and the number of other reasons in the run's report.
+    """
+    for folder in dict.fromkeys(bench.used):
+        fidelity = load(folder)["fidelity"]
+        if not fidelity["trusted"]:
+            why = doubts(fidelity)
+            more = f" Its report has {len(why) - 1} more reasons." if len(why) > 1 else ""
+            yield f"Not to be trusted, the run {folder.name}: {why[0]}{more}"

@@ -9,24 +9,39 @@ a workload are stored once and stay until they are cleared (liu2015, section 2.2
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from schedbed.deploy.results.measured_profiles import SHORTEST_S, demands, phase_profile, resource_profile
+import numpy as np
+
+from schedbed.cluster.spec import NodeSpec
 from schedbed.deploy.results.metrics import RunTables, select
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolved import ResolvedScenario
-from schedbed.scheduler.admission.fgcs import DEMAND
+from schedbed.scheduler.admission.fgcs import DEMAND, disk_name, hardware_of
 from schedbed.scheduler.history import read_tables
-from schedbed.scheduler.models.job_profile import JobProfile
-from schedbed.scheduler.models.resource_profiles import RESOURCES
+from schedbed.scheduler.models.fgcs_demand import DemandMean, Demands, TaskUse, cpu_demand
+from schedbed.scheduler.models.job_profile import JobProfile, Profiler
+from schedbed.scheduler.models.resource_profiles import (
+    FULL,
+    PARALLEL_COPIES,
+    RESOURCES,
+    Amounts,
+    ResourceProfile,
+    rates_of,
+)
 from schedbed.scheduler.models.same_workload import workload_of
 from schedbed.scheduler.policies.aria import PROFILES as PHASES
 from schedbed.scheduler.policies.aria import profile_name
 from schedbed.scheduler.profiles import ProfileStore, named_store
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import Demand
 from schedbed.tasks.workloads.planned import PlannedJob
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def learn(folder: Path, record: RunFile, scenario: ResolvedScenario) -> list[str]:
@@ -79,3 +94,167 @@ def _keep(store: ProfileStore, scenario: ResolvedScenario, job: PlannedJob, run:
         return  # The maps took no time.
     if whole and store.save(RESOURCES, workload, resources.to_values(), overwrite=False):
         yield workload
+
+
+# Profiles of a job computed from a run's tables: resource use, CPU demand, and durations of phases.
+#
+# The paper polo2011 (section 3.6) divides the use of a whole node, measured by `vmstat`, by the node's
+# slots. Here, each attempt measures its use, which gives the same values if the job runs alone. Only memory
+# is measured for whole nodes.
+
+
+def resource_profile(
+    run: RunTables,
+    job: PlannedJob,
+    nodes: Mapping[str, NodeSpec],
+    *,
+    replication: int,
+    scale: float,
+    alone: bool = True,
+) -> ResourceProfile:
+    """Return the CPU, disk and memory that the job's tasks used, in percent of what the first node of `nodes`
+    has.
+
+    `nodes` are the cluster's nodes. `replication` is the number of replicas of output blocks, and `scale` is
+    the scenario's factor on durations. `alone` is whether no other job ran at the same time. If it is false,
+    the declared memory is used, since nodes report the memory of all jobs together. Raises BadInput if the
+    job's maps took no time.
+    """
+    first = next(iter(nodes.values()))
+    reference = rates_of(first)
+    done = _succeeded(run)
+    maps, reduces = done[done["kind"] == "map"], done[done["kind"] == "reduce"]
+    map_s = maps["end"] - maps["start"]
+    if not map_s.sum() > 0:
+        raise BadInput(f"{job.name}: its maps took no time, expected some that can be measured")
+    copies = int(job.params.get("parallel_copies", PARALLEL_COPIES))
+    core = round(FULL / first.cores, 2)  # An attempt uses one core at most, up to clock errors.
+    # An attempt has one CPU counter, so a shuffle's CPU counts as the reduce's.
+    fetch_s, reduce_s = reduces["shuffle_end"] - reduces["start"], reduces["end"] - reduces["shuffle_end"]
+    fetch_io = _share(reduces["shuffle_bytes"] + reduces["spill_bytes"], fetch_s, reference.io)
+    memory = _memory(run, job, reference, alone=alone)
+    return ResourceProfile(
+        map=Amounts(
+            min(core, _share(maps["cpu_s"], map_s, reference.cpu)),
+            _share(_disk_bytes(maps, not job.reduces, replication), map_s, reference.io),
+            memory[0],
+        ),
+        shuffle=Amounts(0.0, round(fetch_io / max(1, min(copies, job.maps)), 4), memory[1]),
+        reduce=Amounts(
+            min(core, _share(reduces["cpu_s"], reduce_s, reference.cpu)),
+            _share(reduces["output_bytes"] * replication, reduce_s, reference.io),
+            memory[1],
+        ),
+        parallel_copies=copies,
+        map_s=float((maps["end"] - maps["assigned"]).mean()) / scale,
+        node=reference,
+    )
+
+
+SHORTEST_S = 5.0
+"""Shorter tasks (before the scenario's scale) give no CPU demand, as in the policy `fgcs`."""
+
+
+def _share(used: pd.Series, took_s: pd.Series, rate: float) -> float:
+    """Return the mean rate of use while the tasks ran, in percent of `rate`.
+
+    `used` and `took_s` contain the amount and the duration of each task.
+    """
+    total_s = float(took_s.sum())
+    return round(min(FULL, FULL * float(used.sum()) / total_s / rate), 2) if total_s > 0 else 0.0
+
+
+def _disk_bytes(attempts: pd.DataFrame, writes_file: bool, replication: int) -> pd.Series:
+    """Return how many bytes each attempt read from and wrote to the disks of all nodes.
+
+    Input read from other nodes is included. `writes_file` is whether the attempts write their output to the
+    block store. If so, each output byte counts `replication` times, once for each replica.
+    """
+    read = attempts["read_local_bytes"] + attempts["read_remote_bytes"]
+    written = attempts["output_bytes"] * replication if writes_file else 0
+    return read + attempts["spill_bytes"] + written
+
+
+def _memory(run: RunTables, job: PlannedJob, reference: Amounts, *, alone: bool) -> tuple[float, float]:
+    """Return the memory of a map and that of a reduce, in percent of the memory in `reference`.
+
+    The values are fitted by least squares to the memory use in the nodes' heartbeats. If the fit fails or
+    other jobs ran too (`alone` is false), the job's declared memory is used.
+    """
+    from scipy.optimize import nnls
+
+    heartbeats = run.heartbeats[
+        (run.heartbeats["running_maps"] > 0) | (run.heartbeats["running_reduces"] > 0)
+    ]
+    running = heartbeats[["running_maps", "running_reduces"]].to_numpy(dtype=float)
+    held = heartbeats["memory_bytes"].to_numpy(dtype=float)
+    found = nnls(running, held)[0] if alone and len(heartbeats) else np.zeros(2)
+
+    def percent(bytes_: float, declared: Demand) -> float:
+        known = bytes_ if bytes_ > 0 else float(declared.memory_bytes)
+        return round(min(FULL, FULL * known / reference.memory), 2)
+
+    return percent(float(found[0]), job.map_demand), percent(float(found[1]), job.reduce_demand)
+
+
+def _succeeded(run: RunTables) -> pd.DataFrame:
+    return run.attempts[run.attempts["state"] == "succeeded"].sort_values("end", kind="stable")
+
+
+def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shortest_s: float) -> Demands:
+    """Return the CPU demand of the job's maps and reduces, as defined by the paper of the policy FGCS.
+
+    The computation (liu2015, equations 2 and 3) uses the declared disk rates and core speeds of `nodes`, a
+    dictionary from node name to node. Tasks shorter than `shortest_s` seconds are ignored.
+    """
+    means = {"map": DemandMean(), "reduce": DemandMean()}
+    for row in _succeeded(run).itertuples():
+        attempt: Any = row
+        spec = nodes[attempt.node]
+        writes_file = attempt.kind == "reduce" or not job.reduces
+        use = TaskUse.of(attempt, core_speed=spec.core_speed, writes_file=writes_file)
+        demand = cpu_demand(use, spec.disk_bps, spec.disk_bps)
+        means[attempt.kind].add(demand, attempt.end - attempt.start)
+    values = {kind: mean.value(shortest_s) for kind, mean in means.items()}
+    return Demands(**values, hardware=hardware_of(next(iter(nodes.values()))))
+
+
+def phase_profile(run: RunTables, scale: float) -> JobProfile:
+    """Return the durations of the job's phases (map, shuffle, reduce) and the bytes that its tasks processed.
+
+    The paper verma2011, section 2.2, defines these values. They are divided by `scale`, the scenario's
+    factor on durations and data, so that they describe the job in full size.
+    """
+    profiler = Profiler()
+    for row in _succeeded(run).itertuples():
+        attempt: Any = row
+        if attempt.kind == "map":
+            profiler.map_ended(attempt.assigned, attempt.end, attempt.length, attempt.output_bytes)
+        else:
+            sorted_s = next((t for t in (attempt.sort_end, attempt.shuffle_end) if t == t), None)
+            profiler.reduce_ended(
+                attempt.assigned, sorted_s, attempt.end, attempt.shuffle_bytes, attempt.output_bytes
+            )
+    profile = profiler.profile()
+    assert profile is not None, "a job that succeeded has run maps"
+    return profile.at_scale(1 / scale)
+
+
+def measured_rates(run: RunTables, nodes: Mapping[str, NodeSpec]) -> dict[str, float]:
+    """Return the mean rate at which maps read and wrote data on each kind of disk, in bytes/s.
+
+    The result is a dictionary from the name of a kind of disk to the rate. The name contains the rate that
+    the nodes declare for the disk.
+    """
+    moved: dict[str, float] = {}
+    took_s: dict[str, float] = {}
+    for row in _succeeded(run).itertuples():
+        attempt: Any = row
+        if attempt.kind != "map":
+            continue
+        spec = nodes[attempt.node]
+        use = TaskUse.of(attempt, core_speed=spec.core_speed, writes_file=not attempt.spill_bytes)
+        disk = disk_name(spec)
+        moved[disk] = moved.get(disk, 0.0) + use.local_bytes + use.hdfs_bytes
+        took_s[disk] = took_s.get(disk, 0.0) + attempt.end - attempt.start
+    return {disk: moved[disk] / took_s[disk] for disk in moved if took_s[disk] > 0}

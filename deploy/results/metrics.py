@@ -15,10 +15,9 @@ import numpy as np
 from schedbed.deploy.results.measures import waits
 from schedbed.deploy.results.measures.coded import Coded, places_of
 from schedbed.deploy.results.measures.heartbeat_spans import HeartbeatSpans
-from schedbed.deploy.results.measures.job_time import job_time
 from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.series import Intervals, active_users, share_ratios
-from schedbed.deploy.results.measures.wait_causes import task_causes
+from schedbed.deploy.results.measures.wait_causes import job_time, task_causes
 from schedbed.deploy.results.measures.window import Window
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from schedbed.deploy.results.comparison import seconds
 from schedbed.deploy.results.runfile import RunFile
-from schedbed.deploy.results.shown_figures import seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

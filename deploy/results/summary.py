@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.deploy.results import comparison, metrics, stats
-from schedbed.deploy.results.fidelity import assess, doubt_unfinished
-from schedbed.deploy.results.host_fidelity import assess_hosts, combine_hosts
+from schedbed.deploy.results.fidelity import assess, assess_hosts, combine_hosts, doubt_unfinished
 from schedbed.deploy.results.measures.approximate_rates import approximate_rates
 from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.window import Window

@@ -6,11 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from schedbed.deploy.results.comparison import Policies, best, differs_from_first, verdicts
+from schedbed.deploy.results.comparison import (
+    FIGURES,
+    Figure,
+    Policies,
+    best,
+    differs_from_first,
+    leaf_of,
+    verdicts,
+)
 from schedbed.deploy.results.fidelity import doubts
 from schedbed.deploy.results.measures.approximate_rates import rate_notes
 from schedbed.deploy.results.measures.window import sentence
-from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from schedbed.deploy.results.lanes import assign_lanes, drawn_nodes
-from schedbed.deploy.results.measures.json_rows import MISSING, object_texts, to_json, value_texts
-from schedbed.deploy.results.measures.row_values import texts_of
+from schedbed.deploy.results.measures.row_values import MISSING, object_texts, texts_of, to_json, value_texts
 from schedbed.deploy.results.measures.series import Steps
 from schedbed.deploy.results.measures.waits import first_assignments
 from schedbed.deploy.results.metrics import RunTables
-from schedbed.deploy.results.recorded import Recorded
+from schedbed.deploy.results.recorded import Recorded, assign_lanes, drawn_nodes
 from schedbed.deploy.results.runfile import RunFile
 
 if TYPE_CHECKING:

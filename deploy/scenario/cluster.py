@@ -8,15 +8,17 @@ from pathlib import Path
 from schedbed.cluster.spec import BlockSettings, ClusterSpec, DynamicReplicas, NodeSpec
 from schedbed.deploy.scenario.check import Complaints
 from schedbed.deploy.scenario.models import Blocks, ClusterModel, NodeGroup, Scenario, Skewed
-from schedbed.deploy.scenario.sections.dynamic_section import (
+from schedbed.deploy.scenario.sections import (
     Cdrm,
     CdrmChoice,
     Dare,
     DareChoice,
     Scarlett,
     ScarlettChoice,
+    disk_of,
+    foreground_of,
+    memory_of,
 )
-from schedbed.deploy.scenario.sections.hardware_section import disk_of, foreground_of, memory_of
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.trace import Host
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.models import JobModel, Phase
-from schedbed.deploy.scenario.own.own_apps import find_app, params_of
+from schedbed.deploy.scenario.own_apps import find_app, params_of
 from schedbed.deploy.scenario.yaml_file import KeyPath
 from schedbed.tasks.appkit.app import App
 from schedbed.tasks.specs import Cost, Demand, Priority

@@ -32,10 +32,7 @@ from schedbed.deploy.scenario.scalars import (
     as_list,
     says,
 )
-from schedbed.deploy.scenario.sections.dynamic_section import Dynamic
-from schedbed.deploy.scenario.sections.framework_section import FrameworkModel
-from schedbed.deploy.scenario.sections.hardware_section import Disk, Foreground, Memory
-from schedbed.deploy.scenario.sections.measure_section import Measure
+from schedbed.deploy.scenario.sections import Disk, Dynamic, Foreground, FrameworkModel, Measure, Memory
 from schedbed.tasks.appkit.app_catalogue import KINDS
 from schedbed.tasks.traces.formats import NAMES
 

@@ -12,11 +12,10 @@ from schedbed.deploy.scenario.jobs import REQUESTED, TASKS_MAX, check_fits, dema
 from schedbed.deploy.scenario.models import Phase, Workload
 from schedbed.scheduler.engines import ready_engine
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.specs import Cost, NodeId
+from schedbed.tasks.specs import Cost, NodeId, made_once
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.topology import map_hosts, replica_nodes
 from schedbed.tasks.traces.trace import Host, Trace
-from schedbed.tasks.values import made_once
 from schedbed.tasks.workloads.from_trace import DEALT, Assume, SyntheticJob, select, synthesize
 from schedbed.tasks.workloads.planned import PlannedJob, cut
 

@@ -29,7 +29,7 @@ from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.security.listeners import Listener, listeners_of
-from schedbed.deploy.security.start_check import ports_of
+from schedbed.deploy.security.strange_calls import ports_of
 from schedbed.deploy.security.stranger import NOBODY, TLS, ClientAnswer, try_all
 from schedbed.deploy.service.api import Api
 from schedbed.deploy.service.users.user_book import UserBook

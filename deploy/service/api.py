@@ -13,8 +13,7 @@ from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.wire.http_gate import HttpGate, Refusal
 from schedbed.cluster.wire.port_range import PortRange
 from schedbed.deploy.failures import Denied
-from schedbed.deploy.http_thread import HttpThread
-from schedbed.deploy.json_answers import Handler, errors_as_json, object_in
+from schedbed.deploy.http_thread import Handler, HttpThread, errors_as_json, object_in
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.deploy.service.users.user_book import TokenUser, UserBook
 from schedbed.tasks.errors import BadInput

@@ -26,7 +26,7 @@ class JobStates:
     def take(self, status: Mapping[str, Any]) -> list[str]:
         """Store the newest status of each job that `status`, a status of the scheduler core, contains.
 
-        Return the ids of jobs that have ended since the last call. `scheduler.core.status` describes the
+        Return the ids of jobs that have ended since the last call. `scheduler.core.core` describes the
         format.
         """
         rows = {row["job"]: row for row in status["jobs"]}

@@ -17,7 +17,7 @@ from schedbed.deploy.display.display import ENDED
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.service.client import CLUSTER_VARIABLE, TOKEN_VARIABLE, Cluster, connect
 from schedbed.deploy.service.cluster_files import ClusterRecord, clusters, has_ended
-from schedbed.deploy.service.sweep import sweep_all
+from schedbed.deploy.service.start import sweep_all
 from schedbed.deploy.service.users.quota_ledger import shown_use
 from schedbed.deploy.workspace import base_folder, left_behind
 from schedbed.tasks.units import format_bytes, format_duration

@@ -8,13 +8,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from schedbed.cluster.agent.cgroups import sweep_leftovers
 from schedbed.cluster.own_python import module_command, module_environment
 from schedbed.cluster.wire.port_range import PortRange
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.service.cluster_files import ClusterRecord
-from schedbed.deploy.service.sweep import sweep_all
 from schedbed.deploy.service.users.user_book import TokenUser
+from schedbed.deploy.workspace import base_folder, left_behind, remove
 from schedbed.tasks.errors import BadInput
 
 STOP_S = 60.0
@@ -109,3 +110,22 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.kill()
     process.wait()
     sweep_all()
+
+
+# Removes what dead runs and clusters of this user left behind on this host. Running ones are not touched.
+
+
+def sweep_all() -> list[str]:
+    """Remove what crashed runs of this user left on this host. Return a line of text per removed item.
+
+    Removed are processes, scratch folders, control groups, and containers with their networks and volumes.
+    """
+    from schedbed.cluster.machines.docker.engine import sweep_containers
+
+    told = []
+    for folder in left_behind(base_folder()):
+        remove(folder)
+        told.append(f"removed {folder} and what used it")
+    told += [f"removed control group {name}" for name in sweep_leftovers()]
+    told += [f"removed {name}" for name in sweep_containers()]
+    return told

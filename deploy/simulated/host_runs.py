@@ -18,8 +18,7 @@ from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.simulated.host_process import serve
 from schedbed.deploy.simulated.one_run import OneRun
 from schedbed.deploy.simulated.recorded_costs import RecordedCosts
-from schedbed.deploy.simulated.sent_policies import file_of, moved_to
-from schedbed.deploy.simulated.sent_runs import STORE, packed_end, temporary_folder
+from schedbed.deploy.simulated.sent_runs import STORE, file_of, moved_to, packed_end, temporary_folder
 from schedbed.deploy.simulated.simulated_runs import SimRuns
 from schedbed.deploy.simulated.task_costs import costs_of, laws_from_json
 from schedbed.tasks.specs import TaskKind

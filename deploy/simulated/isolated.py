@@ -10,9 +10,9 @@ from typing import Any
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.results.shared_work import share
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
-from schedbed.deploy.simulated.job_ends import JobEnds
 from schedbed.deploy.simulated.simulated_runs import setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
+from schedbed.scheduler.core.rows import JobRow, NoSink
 from schedbed.scheduler.simulate.setup import Stuck
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.appkit.app_catalogue import app_of
@@ -80,3 +80,30 @@ def _alone_s(scenario: ResolvedScenario, job: PlannedJob) -> float | None:
     except Stuck:
         return None
     return ends.finish_s.get(job.job)
+
+
+# A receiver of a simulation's rows that keeps only the end times of jobs and ignores all other rows.
+
+
+class JobEnds(NoSink):
+    """A receiver of a simulation's rows that keeps only the end time of each successful job.
+
+    `finish_s` is a dictionary from job id to end time in seconds since the run's start.
+    """
+
+    def __init__(self) -> None:
+        self.finish_s: dict[str, float] = {}
+
+    def job(self, row: JobRow) -> None:
+        """Implement `Sink.job`: record the end time of a job that succeeded."""
+        if row.state == "succeeded":
+            self.finish_s[row.job] = row.finish
+
+    def heartbeat(self, row: tuple[object, ...]) -> None:
+        """Implement `Rows.heartbeat`: ignore the row."""
+
+    def block(self, row: tuple[object, ...]) -> None:
+        """Implement `Rows.block`: ignore the row."""
+
+    def fault(self, row: tuple[object, ...]) -> None:
+        """Implement `Rows.fault`: ignore the row."""

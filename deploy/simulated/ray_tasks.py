@@ -16,7 +16,7 @@ from schedbed.deploy.worker_fork import ERROR, RESULT, STOPPED, WorkEnd
 
 if TYPE_CHECKING:
     from schedbed.deploy.simulated.one_run import OneRun
-    from schedbed.deploy.simulated.shared_inputs import SharedInputs
+    from schedbed.deploy.simulated.recorded_costs import SharedInputs
 
 PROGRAM = "schedbed.deploy.simulated.host_runs"
 _PROCESSES: dict[bytes, HostProcess] = {}

@@ -12,8 +12,9 @@ import numpy as np
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.deploy.results.metrics import RunTables, useful
-from schedbed.deploy.simulated.task_costs import HANDLING, fetching
-from schedbed.scheduler.simulate.setup import Timing
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.deploy.simulated.task_costs import HANDLING, ScenarioCosts, fetching
+from schedbed.scheduler.simulate.setup import CpuFactors, Timing
 from schedbed.tasks.specs import JobSpec, TaskKind, task_id
 
 if TYPE_CHECKING:
@@ -226,3 +227,17 @@ def _shared(total: int, weights: Sequence[int]) -> tuple[int, ...]:
         parts.append(total * done // all_ - edge)
         edge = total * done // all_
     return tuple(parts)
+
+
+# The inputs that all simulated runs of one command share.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedInputs:
+    """The inputs that all simulated runs of one command share, as for `setup_of`."""
+
+    scenario: ResolvedScenario
+    costs: ScenarioCosts | RecordedCosts
+    latencies: Latencies
+    cpu_factors: CpuFactors
+    as_live: bool

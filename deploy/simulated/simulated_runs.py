@@ -19,11 +19,11 @@ from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.side_by_side import SideWork, all_cores, side_by_side
 from schedbed.deploy.simulated.engine_choice import choose_engine, effort_of
 from schedbed.deploy.simulated.one_run import HistoryRows, OneRun, RowTarget, SentRows, SimulationEnd
-from schedbed.deploy.simulated.shared_inputs import SharedInputs
+from schedbed.deploy.simulated.recorded_costs import SharedInputs
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.worker_fork import Send
 from schedbed.scheduler.engines import Chosen, Effort, fast_engine
-from schedbed.scheduler.guard.untouched import check_untouched
+from schedbed.scheduler.guard.read_only import check_untouched
 from schedbed.scheduler.policy import PolicyFailed
 from schedbed.scheduler.simulate.setup import CostModel, CpuFactors, Setup, Stragglers, Stuck, Timing
 from schedbed.scheduler.simulate.simulation import Simulation

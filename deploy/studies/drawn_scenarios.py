@@ -17,7 +17,7 @@ import yaml
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.scenario.resolve import resolve
-from schedbed.deploy.studies.judging import Winner
+from schedbed.deploy.studies.compare import Winner
 from schedbed.deploy.studies.validate import NAME as VALIDATED
 from schedbed.deploy.studies.validate import hold_against_live
 from schedbed.deploy.workspace import result_folder

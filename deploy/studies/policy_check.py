@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import os
@@ -9,10 +10,10 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.failures import RunFailed
@@ -22,8 +23,6 @@ from schedbed.deploy.scenario.resolved import PolicyChoice
 from schedbed.deploy.side_by_side import apart
 from schedbed.deploy.simulated.simulated_runs import setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
-from schedbed.deploy.studies.chance_suspects import chance_suspects
-from schedbed.deploy.studies.policy_stories import STORIES
 from schedbed.deploy.worker_fork import ApartFailed, CutOff
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.guard.guarded_policy import GuardedPolicy
@@ -339,3 +338,147 @@ def answer_child(given: str) -> None:
     own, *stories = json.loads(given)
     choice = PolicyChoice(spec="own", given=own)
     print("\n" + json.dumps({story: run_story(story, choice).lines() for story in stories}), end="")
+
+
+# Finds code in a policy's file whose result may differ between two runs with the same seed.
+#
+# Examples are clocks, random numbers, and the order of sets.
+
+MOST = 3
+PROCESS = "in each process"
+SOURCES = {
+    "random": "draws without the run's seed: use view.random",
+    "secrets": "draws without the run's seed: use view.random",
+    "uuid": "differs in each run: use view.random",
+    "time": "is the host's clock: use view.now_s",
+    "datetime": "is the host's clock: use view.now_s",
+    "os": "is the host's state, not the cluster's",
+}
+BUILT_IN = {
+    "id": f"is an address that differs {PROCESS}",
+    "hash": f"differs {PROCESS} for texts",
+    "open": "reads what may have changed",
+}
+
+
+def chance_suspects(file: Path, made: type, *, by_process: bool = False) -> list[str]:
+    """Return at most 3 messages about code in a policy's file whose result does not depend on the seed alone.
+
+    `made` is the class of the policy. Other policies in `file` are ignored, except its base classes. With
+    `by_process`, only code is reported whose result is the same within a process but differs between
+    processes, such as the order of a set.
+    """
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return []
+    imported = _imported(tree)
+    parts = [part for part in tree.body if not _is_other_policy(part, made)]
+    found = sorted({suspect for part in parts for suspect in _suspects(part, imported)})
+    told = [f"{text} ({file.name}, line {line})" for line, text in found]
+    return [text for text in told if PROCESS in text or not by_process][:MOST]
+
+
+def _is_other_policy(part: ast.stmt, made: type) -> bool:
+    """Return whether the statement `part` defines a policy that is neither `made` nor its base class."""
+    if not isinstance(part, ast.ClassDef) or part.name in {each.__name__ for each in made.__mro__}:
+        return False
+    names = getattr(getattr(made, "decide", None), "__globals__", {})
+    return hasattr(names.get(part.name), "decide")
+
+
+def _suspects(part: ast.AST, imported: dict[str, str]) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(part):
+        if isinstance(node, ast.Name) and imported.get(node.id) in SOURCES:
+            yield node.lineno, f"{node.id} {SOURCES[imported[node.id]]}"
+        elif isinstance(node, ast.Name) and node.id in BUILT_IN:
+            yield node.lineno, f"{node.id} {BUILT_IN[node.id]}"
+        if _is_set(node):
+            yield node.lineno, f"a set has another order {PROCESS}: use sorted or a dict"
+
+
+def _imported(tree: ast.AST) -> dict[str, str]:
+    """Return a dictionary from each imported name to the top-level module that the name comes from."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                names[(each.asname or each.name).partition(".")[0]] = each.name.partition(".")[0]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {each.asname or each.name: node.module.partition(".")[0] for each in node.names}
+    return names
+
+
+def _is_set(node: ast.AST) -> TypeGuard[ast.expr]:
+    if isinstance(node, ast.Set | ast.SetComp):
+        return True
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in ("set", "frozenset")
+
+
+# The scenarios that `schedbed policy check` simulates: small clusters with typical faults.
+
+NODE = {
+    "cores": 2,
+    "core_speed": 1.0,
+    "memory": "2GiB",
+    "disk": "100MB/s",
+    "network": "1Gbit/s",
+    "map_slots": 2,
+    "reduce_slots": 1,
+}
+
+
+def _jobs(count: int, maps: int, **more: Any) -> dict[str, Any]:
+    map_of = {"cpu": "4s", "read": "64MiB", "write": "16MiB"}
+    burn = {"app": "synthetic", "maps": maps, "map": map_of, "reduces": 1, "reduce": {"cpu": "3s"}}
+    return {"name": f"burn{maps}", "count": count, **burn, **more}
+
+
+def _story(
+    jobs: list[dict[str, Any]], *faults: Mapping[str, Any], nodes: int = 3, **more: Any
+) -> dict[str, Any]:
+    return {
+        "name": "story",
+        "seed": 1,
+        "cluster": {"nodes": nodes, "racks": 2, "node": NODE},
+        "blocks": {"size": "64MiB", "replication": 2},
+        "workload": {"jobs": jobs},
+        "policies": ["fifo"],
+        "profiles": {"store": "none"},
+        "faults": list(faults),
+        **more,
+    }
+
+
+_THREE = [
+    _jobs(1, 12, user="ana", deadline="5m"),
+    _jobs(1, 6, user="bo", submit="5s", priority="high"),
+    _jobs(1, 3, user="cy", submit="12s", reduces=0),
+]
+_USERS = ("ana", "bo", "cy")
+_STREAM = [
+    _jobs(1, 30, user="ana"),
+    *(_jobs(1, 2, user="bo", submit=f"{5 + 3 * number}s") for number in range(20)),
+]
+STORIES: dict[str, dict[str, Any]] = {
+    "a small cluster": _story(_THREE),
+    "a full disk": _story(_THREE, {"at": "3s", "fill_disk": "n1"}),
+    "a lost node": _story(_THREE, {"at": "8s", "kill": "n2"}),
+    "a node that comes back": _story(_THREE, {"at": "8s", "partition": ["n2"], "for": "20s"}),
+    "JobTracker restarts": _story(
+        _THREE,
+        {"at": "6s", "crash": "jobtracker", "for": "3s"},
+        {"at": "15s", "crash": "jobtracker", "for": "3s"},
+    ),
+    "more jobs than slots": _story(
+        [_jobs(7, 4, user=user, submit=f"{place}s") for place, user in enumerate(_USERS)],
+        nodes=2,
+    ),
+    "a stream of small jobs": _story(_STREAM),
+    "a slow node and copies": _story(
+        _THREE,
+        {"at": "1s", "slow": "n3", "cpu": 0.1},
+        speculation={"late": {"cap": 0.3, "min_runtime": "5s"}},
+    ),
+}
+"""The scenarios by name."""

@@ -16,7 +16,7 @@ from rich.table import Table
 from schedbed.cluster.spec import NodeSpec
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.options import RunOptions
-from schedbed.deploy.results.measured_profiles import (
+from schedbed.deploy.results.learn import (
     SHORTEST_S,
     demands,
     measured_rates,
@@ -26,7 +26,7 @@ from schedbed.deploy.results.measured_profiles import (
 from schedbed.deploy.results.metrics import RunTables, select
 from schedbed.deploy.results.record_check import open_record
 from schedbed.deploy.scenario.check import did_you_mean
-from schedbed.deploy.scenario.own.own_apps import read_app
+from schedbed.deploy.scenario.own_apps import read_app
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.whole_run import run_scenario

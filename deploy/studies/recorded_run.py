@@ -16,7 +16,7 @@ from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
-from schedbed.deploy.simulated.job_ends import JobEnds
+from schedbed.deploy.simulated.isolated import JobEnds
 from schedbed.deploy.simulated.simulated_runs import setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.workspace import result_folder

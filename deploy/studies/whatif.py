@@ -11,7 +11,7 @@ from schedbed.cluster.spec import ClusterSpec, NodeSpec
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.results import metrics, stats
-from schedbed.deploy.results.host_fidelity import combine_hosts
+from schedbed.deploy.results.fidelity import combine_hosts
 from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.results.metrics import RunTables, select
 from schedbed.deploy.results.record_check import open_record
@@ -23,8 +23,7 @@ from schedbed.deploy.simulated.recorded_costs import RecordedAmounts, RecordedCo
 from schedbed.deploy.simulated.simulated_runs import SimRuns, setup_of
 from schedbed.deploy.simulated.task_costs import ScenarioCosts, costs_of
 from schedbed.deploy.whole_run import run_scenario
-from schedbed.scheduler.core.records import NoSink
-from schedbed.scheduler.core.rows import AttemptRow
+from schedbed.scheduler.core.rows import AttemptRow, NoSink
 from schedbed.scheduler.history import frame, read_tables
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.errors import BadInput

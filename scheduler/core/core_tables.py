@@ -9,12 +9,18 @@ from typing import Any
 from schedbed.cluster.messages import KillAttempt
 from schedbed.scheduler import policy as policies
 from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Job, Node, Stage, Task
-from schedbed.scheduler.core.records import Discard, Effect, Sink
-from schedbed.scheduler.core.rows import DecisionRow, attempt_row, decision_row, make_row
+from schedbed.scheduler.core.rows import (
+    DecisionRow,
+    Discard,
+    Effect,
+    Sink,
+    attempt_row,
+    decision_row,
+    make_row,
+)
 from schedbed.scheduler.core.settings import CoreConfig
-from schedbed.scheduler.core.states import KILLING, SUCCEEDED, TASK_UNSTARTED, AttemptState, step
-from schedbed.scheduler.core.tallies import Tally
-from schedbed.scheduler.hook_calls import together
+from schedbed.scheduler.core.states import KILLING, SUCCEEDED, TASK_UNSTARTED, AttemptState, Tally, step
+from schedbed.scheduler.policy import together
 from schedbed.scheduler.view import JobView, NodeView, StageView
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import NodeId, TaskKind

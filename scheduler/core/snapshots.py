@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Any
 
 from schedbed.scheduler.core.entities import Attempt, Feed, Job, Node, Stage, Task
-from schedbed.scheduler.core.tallies import Tally
+from schedbed.scheduler.core.states import Tally
 
 LINKED: tuple[type[Any], ...] = (Attempt, Feed, Job, Node, Stage, Tally, Task)
 """The classes whose objects are first written without attributes."""

@@ -107,3 +107,21 @@ def step(who: str, old: _State, new: _State) -> _State:
     if new not in _TABLES[type(old)][old]:
         raise BadTransition(f"{who}: {old} -> {new} is not allowed")
     return new
+
+
+# The counters of the tasks of one user or one queue, which the core keeps up to date.
+
+
+class Tally:
+    """The counters of running and unstarted tasks of one user or one queue, for maps or for reduces.
+
+    Each counter is a sum over the user's or queue's jobs.
+    """
+
+    __slots__ = ("killing", "name", "running", "unstarted")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.running = 0
+        self.killing = 0  # The running attempts that were ordered to stop.
+        self.unstarted = 0

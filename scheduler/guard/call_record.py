@@ -6,10 +6,12 @@ The file outlives the process. It shows during which call the process ended or h
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 from mmap import mmap
 from pathlib import Path
 from threading import get_ident
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 TEXT_BYTES = 240
 TEXTS = 32
@@ -169,3 +171,98 @@ def read_kept_mark(path: Path) -> KeptMark | None:
 
 CALL_RECORD = CallRecord()
 """The call mark of this process."""
+
+
+# A limit on the output that a policy writes to standard output and error in the JobTracker's process.
+
+TEXT_MAX = 4_000_000
+"""The number of characters that a policy may write to standard output and standard error together."""
+
+
+class OutputBound:
+    """A limit of `most` characters on the output that a policy writes to text streams during its calls.
+
+    A write above the limit raises PermissionError. Output by other code is not counted.
+    """
+
+    def __init__(self, most: int = TEXT_MAX) -> None:
+        self._most = most
+        self._written = 0
+        self._streams: list[Any] = []
+
+    def begin(self, *streams: Any) -> None:
+        """Limit the output to the given streams, and set the number of written characters to 0.
+
+        Several policies may run in one process, one after the other, and each may use the full limit.
+        """
+        self._written = 0
+        for stream in streams:
+            if not any(stream is each for each in self._streams):
+                self._streams.append(stream)
+                self._bound(stream)
+
+    def _bound(self, stream: Any) -> None:
+        write = stream.write
+
+        def write_bounded(text: str) -> int:
+            if CALL_RECORD.inside and get_ident() == CALL_RECORD.thread:
+                self._written += len(text)
+                if self._written > self._most:
+                    raise PermissionError(f"the policy wrote more than {self._most:,} characters of output")
+            return write(text)
+
+        stream.write = write_bounded
+
+
+_OF_THIS_PROCESS = OutputBound()
+
+
+def bound_output() -> None:
+    """Limit the output of the policy that starts now in this process.
+
+    Output of earlier policies in this process does not count.
+    """
+    _OF_THIS_PROCESS.begin(sys.stdout, sys.stderr)
+
+
+# Refusal of operations that no policy needs, such as deleting files and ending or starting processes.
+#
+# An audit hook of the interpreter refuses them. The hook cannot be removed, so it is installed only in
+# processes that run just one policy, and in the JobTracker's process of a live run.
+
+REFUSED = {
+    **dict.fromkeys(
+        ("os.remove", "os.rmdir", "os.rename", "os.truncate", "shutil.rmtree"), "changes no files"
+    ),
+    **dict.fromkeys(("shutil.move", "os.link", "os.symlink", "os.chmod", "os.chown"), "changes no files"),
+    **dict.fromkeys(("os.kill", "os.killpg", "signal.pthread_kill"), "ends no processes"),
+    **dict.fromkeys(("os.system", "os.exec", "os.fork", "os.forkpty"), "starts no processes"),
+    **dict.fromkeys(("os.posix_spawn", "os.spawn", "subprocess.Popen"), "starts no processes"),
+    **dict.fromkeys(("gc.get_objects", "gc.get_referrers", "gc.get_referents"), "sees only its view"),
+}
+"""The end of the error message for each refused operation, by the interpreter's audit event."""
+
+
+_installed: list[int] = []
+
+
+def refuse_harm() -> None:
+    """Refuse the operations in `REFUSED` from now on, whenever they happen during a call of the policy.
+
+    A refused operation raises PermissionError.
+    """
+    if os.getpid() in _installed:
+        return
+    _installed.append(os.getpid())
+    sys.dont_write_bytecode = True  # Imports in a policy's call must not write files.
+    sys.addaudithook(_hook())
+
+
+def _hook() -> Callable[[str, tuple[object, ...]], None]:
+    refused, mark = REFUSED, CALL_RECORD
+
+    def look(event: str, _: tuple[object, ...]) -> None:
+        if mark.inside and event in refused and get_ident() == mark.thread:
+            raise PermissionError(f"{event} is refused: a policy {refused[event]}")
+
+    return look

@@ -6,6 +6,7 @@ heartbeat (`HeartbeatRead`).
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any, NoReturn
@@ -13,7 +14,6 @@ from typing import Any, NoReturn
 from schedbed.scheduler.guard.blame import PolicySource, told
 from schedbed.scheduler.guard.call_record import CALL_RECORD
 from schedbed.scheduler.guard.time_bound import TIME_BOUND, Overdue
-from schedbed.scheduler.guard.user_interrupt import is_raised
 from schedbed.scheduler.policy import PolicyFailed
 
 
@@ -142,3 +142,21 @@ class Guard:
     def line_of(self, method: str) -> str:
         """Return the file and line where the policy's method begins, such as `mine.py, line 7`."""
         return self._source.line_of_method(self._made, method)
+
+
+# Distinction of a Ctrl-C on the keyboard from a KeyboardInterrupt that a policy raised.
+
+RAISES = dis.opmap["RAISE_VARARGS"]
+
+
+def is_raised(error: BaseException) -> bool:
+    """Return whether the error comes from a `raise` statement, and not from Ctrl-C on the keyboard.
+
+    An error without a traceback is regarded as raised.
+    """
+    traceback = error.__traceback__
+    if traceback is None:
+        return True
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback.tb_frame.f_code.co_code[traceback.tb_lasti] == RAISES

@@ -93,7 +93,7 @@ def hears_each_heartbeat(own: Any) -> bool:
     A policy or axis that is declared `elidable` does not depend on them. Without this declaration, a shipped
     axis may depend on them. A user's policy or axis may depend on them if it has the hook `beat`; that of a
     `Composed` policy only calls those of its axes. Other reads of values that heartbeats change are detected by
-    `scheduler.guard.watched_proxies` during the run.
+    `scheduler.guard.proxies` during the run.
     """
     if not _is_its_axes(own):
         return _hears(own, sees_core=False)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import builtins
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from schedbed.cluster.messages import Usage
+from schedbed.scheduler.core.core import Core
+from schedbed.scheduler.policy import PolicyFailed
 from schedbed.tasks.parts import Part
 from schedbed.tasks.specs import Counters, TaskKind
 
@@ -151,3 +155,53 @@ def is_plain(given: Any) -> bool:
 
 
 _PLAIN = (type(None), bool, int, float, str, bytes, TaskKind)
+
+
+# A check that a user's policy has not changed the core's state.
+#
+# A policy receives only read-only proxies, but Python code can access the objects behind them.
+
+
+def check_untouched(core: Core, policy: Any, missing_jobs: int) -> None:
+    """Raise PolicyFailed if a user's policy seems to have changed the state of `core`.
+
+    This is the case if the state is inconsistent, or if `missing_jobs`, the number of ended jobs without a
+    row in the jobs table, is not 0. Shipped policies are not checked.
+    """
+    line_of = getattr(policy, "line_of", None)
+    if line_of is None:
+        return
+    try:
+        core.check_tables()
+    except Exception as error:
+        wrong = f"{type(error).__name__}: {error}".removesuffix(": ")
+    else:
+        wrong = f"{missing_jobs} jobs are missing" if missing_jobs else ""
+    if wrong:
+        text = f"the core's books are wrong ({wrong}), as if the policy had changed them past its view"
+        raise PolicyFailed(f"{text} ({line_of('decide')})")
+
+
+# Protection of Python's builtins and the module `time` against replacement by a user's file.
+
+T = TypeVar("T")
+MODULES = (builtins, time)
+
+
+def restoring_builtins(act: Callable[[], T]) -> tuple[T, list[str]]:
+    """Call `act`, and restore functions of Python's builtins and of `time` that `act` replaced.
+
+    Return the result of `act`, and the names of the replaced functions.
+    """
+    before = [dict(vars(module)) for module in MODULES]
+    try:
+        found = act()
+    finally:
+        changed = []
+        for module, kept in zip(MODULES, before, strict=True):
+            now = vars(module)
+            for name, function in kept.items():
+                if callable(function) and now.get(name) is not function:
+                    changed.append(f"{module.__name__}.{name}")
+                    now[name] = function
+    return found, changed

@@ -20,10 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schedbed.scheduler.order.pool_order import PoolOrder
-from schedbed.scheduler.order.pools import Pool, PoolSettings
-from schedbed.scheduler.order.preemption import frees_slots, slots_of, take_back
-from schedbed.scheduler.order.shares import Claim, fair_shares
+from schedbed.scheduler.order.pools import Pool, PoolOrder, PoolSettings
+from schedbed.scheduler.order.preemption import Claim, fair_shares, frees_slots, slots_of, take_back
 from schedbed.scheduler.policy import Admission, Kill, Locality
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import by_name, duration, number, positive, switch

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from schedbed.scheduler.order.pool_order import PoolOrder
-from schedbed.scheduler.order.pools import Pool, PoolSettings
+from schedbed.scheduler.order.pools import Pool, PoolOrder, PoolSettings
 from schedbed.scheduler.order.preemption import Preemption, frees_slots
 from schedbed.scheduler.policy import Admission, Kill, Locality
 from schedbed.scheduler.registry.declarations import Axis, Named

@@ -18,14 +18,13 @@ jobs that succeeded.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
+from statistics import fmean, pstdev
 from typing import Any
 
-from schedbed.scheduler.models.size_pattern import slots_by_size, variation
 from schedbed.scheduler.models.task_times import MeanTimes, took_s
-from schedbed.scheduler.order.pool_order import PoolOrder
-from schedbed.scheduler.order.pools import Pool, PoolSettings
+from schedbed.scheduler.order.pools import Pool, PoolOrder, PoolSettings
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import count, number, positive, share
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
@@ -193,3 +192,26 @@ POLICY = Named(
     order="lsps",
     rank=56,
 )
+
+
+# The formulas of the order axis LsPS (xu2015 3.1.4.1): the number of slots of each user by mean job size,
+# and the variation of job sizes.
+
+
+def slots_by_size(slots: float, sizes: Mapping[str, float], alpha: float) -> dict[str, float]:
+    """Divide `slots` slots among users, and return the number of slots of each user (equation 2, corrected).
+
+    `sizes`: a dictionary from user to mean job size, above 0. `alpha`: 0 gives all users equal numbers of
+    slots, 1 gives slots in proportion to 1 / size.
+    """
+    if not sizes:
+        return {}
+    total = sum(1 / size for size in sizes.values())
+    equal = (1 - alpha) / len(sizes)
+    return {user: slots * (alpha / size / total + equal) for user, size in sizes.items()}
+
+
+def variation(sizes: Sequence[float]) -> float:
+    """Return the coefficient of variation of the job sizes, or 0 for fewer than two sizes."""
+    mean = fmean(sizes) if len(sizes) > 1 else 0.0
+    return pstdev(sizes) / mean if mean > 0 else 0.0

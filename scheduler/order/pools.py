@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
-from schedbed.scheduler.view import JobView, StageView, TallyView
-from schedbed.tasks.specs import TaskKind, id_key
+from schedbed.scheduler.view import JobView, NodeView, StageView, TallyView, View
+from schedbed.tasks.specs import JobSpec, TaskKind, id_key
 
 PRIORITY_WEIGHTS = (4.0, 2.0, 1.0, 0.5, 0.25)  # JobSchedulable.getWeight of HFS
 
@@ -58,3 +61,93 @@ class Pool:
             return fifo_key(job)
         weight = PRIORITY_WEIGHTS[job.priority]
         return (stage.running / weight, job.submit_s, *id_key(job.job))
+
+
+# The base class of orders that divide slots among users or queues: a sorted list of pools, each with sorted
+# ready jobs.
+
+
+class PoolOrder(ABC):
+    """The base class of order axes with pools: pools are sorted by `Pool.key`, the ready jobs of a pool by
+    `Pool.job_key`.
+
+    `by_user`: there is a pool for each user; if false, a pool for each queue. Subclasses implement
+    `new_pool`.
+    """
+
+    def __init__(self, *, by_user: bool = True) -> None:
+        self._by_user = by_user
+        self.pools: dict[str, Pool] = {}
+        self._order: dict[TaskKind, SortedKeys[SortedKeys[JobView]]] = {
+            kind: SortedKeys() for kind in TaskKind
+        }  # The ready jobs of each pool that has any.
+
+    @abstractmethod
+    def new_pool(self, name: str) -> Pool:
+        """Return a new pool for the user or queue `name`."""
+
+    def pool_of(self, job: JobView | JobSpec) -> str:
+        """Return the name of the job's pool, which is the job's user or queue."""
+        return job.user if self._by_user else job.queue
+
+    def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
+        """Implement `Order.jobs`: return the ready jobs of the first pool, then of the second pool, and so
+        on."""
+        return chain.from_iterable(self._order[kind])
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """Implement `Hooks.submitted`: add the job to its pool, and create the pool if there is none."""
+        name = self.pool_of(job)
+        pool = self.pools.get(name)
+        if pool is None:
+            pool = self.pools[name] = self.new_pool(name)
+            for kind in TaskKind:
+                stage = job.stage(kind)
+                pool.tallies[kind] = stage.user if self._by_user else stage.queue
+        pool.jobs.put(job, (job.submit_s, job.serial))
+
+    def finished(self, view: View, job: JobView) -> None:
+        """Implement `Hooks.finished`: remove the job from its pool, and sort the pool again among all pools.
+
+        The pool's sort key depends on its oldest job, which may be the job that ended.
+        """
+        pool = self._pool(job)
+        pool.jobs.drop(job)
+        for kind in TaskKind:
+            pool.ready[kind].drop(job)
+            self._place(pool, kind)
+
+    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
+        """Implement `Hooks.changed`: sort the job in its pool again, and the pool among all pools."""
+        pool = self._pool(job)
+        ready = pool.ready[kind]
+        stage = job.stage(kind)
+        if stage.ready:
+            ready.put(job, pool.job_key(job, stage))
+        else:
+            ready.drop(job)
+        self._place(pool, kind)
+
+    def _place(self, pool: Pool, kind: TaskKind) -> None:
+        """Sort the pool again among the pools with ready jobs of that kind. A pool without ready jobs is
+        removed."""
+        ready = pool.ready[kind]
+        if ready:
+            self._order[kind].put(ready, pool.key(kind))
+        else:
+            self._order[kind].drop(ready)
+
+    def resettle(self, pool: Pool, settings: PoolSettings) -> None:
+        """Change the settings of the pool, and sort the pool and its jobs by the new settings."""
+        if settings == pool.settings:
+            return
+        other_order = settings.inside != pool.settings.inside
+        pool.settings = settings
+        for kind in TaskKind:
+            ready = pool.ready[kind]
+            for job in list(ready) if other_order else ():
+                ready.put(job, pool.job_key(job, job.stage(kind)))
+            self._place(pool, kind)
+
+    def _pool(self, job: JobView) -> Pool:
+        return self.pools[self.pool_of(job)]

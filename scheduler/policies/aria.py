@@ -19,8 +19,17 @@ from math import inf
 from typing import Any
 
 from schedbed.scheduler.locality.greedy import Greedy
-from schedbed.scheduler.models.aria_bounds import BOUNDS, Bounds, SlotAllocation, allocate, bounds, curve
-from schedbed.scheduler.models.aria_waves import WAVES, allocate_waves, waves_time_s
+from schedbed.scheduler.models.aria_bounds import (
+    BOUNDS,
+    WAVES,
+    Bounds,
+    SlotAllocation,
+    allocate,
+    allocate_waves,
+    bounds,
+    curve,
+    waves_time_s,
+)
 from schedbed.scheduler.models.job_profile import JobProfile, Profiler
 from schedbed.scheduler.models.same_workload import Run, workload_of
 from schedbed.scheduler.order.fifo import fifo_key

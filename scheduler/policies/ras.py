@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from schedbed.scheduler.admission.stalls import Stalls
+from schedbed.scheduler.admission.containers import Stalls
 from schedbed.scheduler.locality.greedy import Greedy
 from schedbed.scheduler.models.ras_placement import PlacedJob, Placement
 from schedbed.scheduler.models.resource_profiles import (

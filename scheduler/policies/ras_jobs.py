@@ -8,8 +8,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from schedbed.cluster.spec import NodeSpec
-from schedbed.scheduler.models.ras_placement import PlacedJob, Placement
-from schedbed.scheduler.models.ras_utility import ends_within, map_utility, slots_required
+from schedbed.scheduler.models.ras_placement import (
+    PlacedJob,
+    Placement,
+    ends_within,
+    map_utility,
+    slots_required,
+)
 from schedbed.scheduler.models.resource_profiles import (
     PARALLEL_COPIES,
     NodeDemands,

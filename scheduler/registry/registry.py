@@ -5,16 +5,19 @@ The registry finds policies and axes in the files that declare them (as `POLICY`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ast
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from schedbed.scheduler.policies.explained import Explained
 from schedbed.scheduler.policy import Composed, Policy
+from schedbed.scheduler.profiles import ProfileStore, default_store
 from schedbed.scheduler.registry.declarations import Axis, Declared, Named, Needs, Whole
-from schedbed.scheduler.registry.parameters import hint, read_parameters
+from schedbed.scheduler.registry.parameters import PolicyParameter, ProfilesParameter, hint, read_parameters
 from schedbed.scheduler.registry.policy_spec import ParsedSpec, parse_spec
-from schedbed.scheduler.registry.profile_parameters import with_opened_store, with_store
 from schedbed.scheduler.registry.user_file import is_policy_file, load_policy_file
 from schedbed.tasks.discover import declared
 from schedbed.tasks.errors import BadInput
@@ -168,3 +171,111 @@ def _composed(where: str, chosen: Sequence[Axis], made: Sequence[Any]) -> Policy
     plain = Explained if Explained.suits(*made) else Composed
     compose = next((axis.compose for axis in reversed(chosen) if axis.compose is not None), plain)
     return compose(order, locality, admission)
+
+
+# Functions that set which profile store a policy reads (the policy parameter `profiles`).
+#
+# A profile store is a file with values measured in earlier runs.
+
+
+def with_store(parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str) -> dict[str, Any]:
+    """Return the values `given` for a policy's parameters, with the profile store to read added.
+
+    `store` is the word `store` (the user's own profile store), `none` or a path. A path without a file is
+    replaced by `none`. Each of the `parameters` for profiles receives this value, unless `given` contains
+    another value.
+    """
+    if store not in ("store", "none") and not Path(store).is_file():
+        store = "none"
+    asked = _asked(parameters)
+    return {**given, **{name: store for name in asked if given.get(name, "store") == "store"}}
+
+
+def with_opened_store(
+    parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str
+) -> dict[str, Any]:
+    """Return the values `given` for a policy's parameters, with an opened profile store added.
+
+    `store` is the word `store` (the user's own profile store), `none` or a path. The values are those of
+    `with_store`, except that a `ProfileStore` replaces each name or path of a store.
+    """
+    named = with_store(parameters, given, store)
+    return {**named, **{name: _opened(named[name]) for name in _asked(parameters)}}
+
+
+def _asked(parameters: Iterable[PolicyParameter]) -> list[str]:
+    return [each.name for each in parameters if isinstance(each, ProfilesParameter)]
+
+
+def _opened(raw: Any) -> Any:
+    if raw == "store":
+        return ProfileStore(default_store())
+    return ProfileStore(Path(raw)) if isinstance(raw, str) and Path(raw).is_file() else raw
+
+
+# Detection of which sizes a policy reads, by a search of its source code.
+#
+# Sizes are the costs of tasks, the lengths of inputs, and profiles of earlier runs.
+
+COSTS, INPUTS, PROFILES = "costs of tasks", "lengths of inputs", "profiles of earlier runs"
+ATTRIBUTES = {
+    "map_costs": COSTS,
+    "reduce_costs": COSTS,
+    "input_bytes": INPUTS,
+    "length": INPUTS,
+}
+SHIPPED = (*FOLDERS, "schedbed.scheduler.models")
+
+
+def sizes_read_in(source: str) -> dict[str, tuple[str, int]]:
+    """Return which sizes the source code reads: a dictionary from each kind of size to its first use.
+
+    The use is a pair of the name of the attribute that is read and the line number.
+    """
+    found: dict[str, tuple[str, int]] = {}
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)]
+    for node in sorted(nodes, key=lambda node: node.lineno):
+        if node.attr == "length" and getattr(node.value, "attr", getattr(node.value, "id", "")) != "split":
+            continue
+        if node.attr in ATTRIBUTES:
+            found.setdefault(ATTRIBUTES[node.attr], (node.attr, node.lineno))
+    return found
+
+
+def sizes_read_by(spec: Any) -> dict[str, str]:
+    """Return which sizes the policy reads: a dictionary from each kind of size to its first use.
+
+    The use is a text such as `job.spec.map_costs, mine.py, line 7`, or empty for shipped policies.
+    """
+    parsed = parse_spec(spec, tuple(AXES))
+    if parsed.axes is None and is_policy_file(parsed.name):
+        path = Path(parsed.name.rpartition(":")[0])
+        found = sizes_read_in(path.read_text(encoding="utf-8"))
+        return {kind: f"job.spec.{name}, {path.name}, line {line}" for kind, (name, line) in found.items()}
+    if parsed.axes is None:
+        named = POLICIES[parsed.name]
+        axes = getattr(named, "axes", {})
+        parts: list[Any] = [AXES[axis][name] for axis, name in axes.items()] if axes else [named]
+    else:
+        chosen = DEFAULTS | {axis: name for axis, (name, _) in parsed.axes.items()}
+        parts = [AXES[axis][name] for axis, name in chosen.items()]
+    kinds = dict.fromkeys(kind for part in parts for kind in _kinds(part.factory.__module__))
+    if any(isinstance(parameter, ProfilesParameter) for part in parts for parameter in part.parameters):
+        kinds[PROFILES] = None
+    return dict.fromkeys(kinds, "")
+
+
+def _kinds(module: str) -> Iterable[str]:
+    """Yield the kinds of sizes that a shipped module reads.
+
+    Modules of policies that it imports are also searched.
+    """
+    todo, known = [module], {module: None}
+    while todo:
+        source = Path(str(sys.modules[todo.pop()].__file__)).read_text(encoding="utf-8")
+        yield from sizes_read_in(source)
+        for node in ast.walk(ast.parse(source)):
+            name = node.module if isinstance(node, ast.ImportFrom) else None
+            if name in sys.modules and name not in known and name.startswith(SHIPPED):
+                known[name] = None
+                todo.append(name)

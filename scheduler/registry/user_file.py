@@ -14,7 +14,7 @@ from typing import Any
 from schedbed.scheduler.guard.blame import PolicySource
 from schedbed.scheduler.guard.guarded_calls import Guard
 from schedbed.scheduler.guard.guarded_policy import guarded
-from schedbed.scheduler.guard.vitals import restoring_builtins
+from schedbed.scheduler.guard.read_only import restoring_builtins
 from schedbed.scheduler.policy import Policy, PolicyFailed
 from schedbed.scheduler.registry.parameters import hint
 from schedbed.tasks.errors import BadInput

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from schedbed.cluster.messages import Launch
-from schedbed.cluster.virtual.node_model import AttemptPlan, TaskCost
-from schedbed.cluster.virtual.part_costs import part_cost
+from schedbed.cluster.virtual.node_model import AttemptPlan, TaskCost, part_cost
 from schedbed.scheduler.driver import Driver
 from schedbed.scheduler.simulate.setup import Setup
 from schedbed.tasks.chance import chance, reseed

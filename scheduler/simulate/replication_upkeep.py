@@ -14,8 +14,7 @@ from schedbed.scheduler.block_reads import reads_of
 from schedbed.scheduler.simulate.event_queue import BLOCKS, COPIED, NAMES, READS, EventQueue
 from schedbed.scheduler.simulate.setup import Rows, Setup
 from schedbed.scheduler.simulate.storage import Storage
-from schedbed.scheduler.simulate.tracked_nodes import SimNode
-from schedbed.scheduler.simulate.virtual_jobtracker import Master
+from schedbed.scheduler.simulate.tracked_nodes import Master, SimNode
 from schedbed.tasks.specs import NodeId
 
 NAMENODE_HEARTBEAT_S = 2.0

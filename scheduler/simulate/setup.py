@@ -12,12 +12,11 @@ from schedbed.cluster.spec import ClusterSpec
 from schedbed.cluster.virtual.fluid.max_min import Solved
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.cluster.virtual.node_model import Emulation, Store, TaskCost
-from schedbed.scheduler.core.records import Sink
+from schedbed.scheduler.core.rows import Sink
 from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.simulate.framework import NONE, Framework
 from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
-from schedbed.tasks.specs import JobSpec, TaskKind
-from schedbed.tasks.values import are_one
+from schedbed.tasks.specs import JobSpec, TaskKind, are_one
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 T = TypeVar("T")

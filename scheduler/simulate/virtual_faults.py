@@ -1,7 +1,7 @@
 """Faults in virtual time: `cluster.fault_plan` decides when faults begin and end, and this module changes the
 simulation.
 
-In live runs, the counterparts are `deploy/live/instant_faults.py` and, for faults that last,
+In live runs, the counterparts are `deploy/live/fault_injector.py` and, for faults that last,
 `cluster/conditions.py`.
 """
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from json.encoder import encode_basestring
 from typing import Any
 
-from schedbed.tasks.specs import Cost
+from schedbed.tasks.specs import Cost, are_one
 from schedbed.tasks.traces.fit_cluster import Fit, TraceLoad, demands, fit_cluster, mean_and_variation
 from schedbed.tasks.traces.trace import Trace, TraceJob
-from schedbed.tasks.values import are_one
 from schedbed.tasks.workloads.from_trace import Assume, SyntheticJob, assumed, select, synthetic_jobs
 
 LAPTOP = {"nodes": 6, "racks": 2, "node": {"core_speed": 0.2}, "heartbeat": "200ms"}

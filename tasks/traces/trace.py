@@ -4,12 +4,11 @@ assumptions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 
-from schedbed.tasks.specs import Priority
-from schedbed.tasks.values import value
+from schedbed.tasks.specs import Priority, value
 
 Host = tuple[str, str]
 """A traced host: its rack and its name."""
@@ -113,3 +112,62 @@ class TraceFormat:
     read: Callable[[Path], Trace]
     looks_like: Callable[[str], bool]
     last_resort: bool = False
+
+
+# The number of bytes that a traced job shuffled, computed from its reduces. The counters of maps do not
+# contain it.
+
+
+def fetched_bytes(reduces: Sequence[TraceTask]) -> int | None:
+    """Return the number of bytes that all reduces fetched, or None if no reduce has a known number.
+
+    Reduces with an unknown number are assumed to have fetched the mean of the others.
+    """
+    known = [task.input_bytes for task in reduces if task.input_bytes is not None]
+    return round(sum(known) / len(known) * len(reduces)) if known else None
+
+
+def sharing(maps: Sequence[TraceTask], fetched: int) -> tuple[TraceTask, ...]:
+    """Return the maps with their output bytes scaled so that the sum is `fetched`.
+
+    The recorded outputs of maps are larger than the shuffle: they are counted before the combiner and
+    compression (Hadoop's map output bytes), or include each spill and the index of each partition (bytes
+    written to local files). A map with an unknown output is assumed to have the mean of the others.
+    """
+    known = [task.output_bytes for task in maps if task.output_bytes is not None]
+    whole = sum(known) / len(known) * len(maps) if known else 0.0
+    factor = fetched / whole if whole else 0.0
+    even = fetched / max(1, len(maps))
+    return tuple(
+        replace(task, output_bytes=round(even if not whole else (task.output_bytes or 0) * factor))
+        if task.output_bytes is not None or not whole
+        else task
+        for task in maps
+    )
+
+
+# Rigid jobs, as recorded by parallel machines: a job on n processors becomes n maps with the job's run
+# time.
+
+ASSUMED = (
+    "assumed: a job on n processors is n maps of its run time, which start one by one unless the policy is easy or "
+    "has admission=gang"
+)
+
+
+def most_at_once(jobs: Iterable[TraceJob]) -> int:
+    """Return the largest number of processors that the jobs used at the same time.
+
+    The recorded duration of a job, if known, includes its wait in the queue. The job is assumed to have run
+    at the end of this duration.
+    """
+    changes: list[tuple[float, int]] = []
+    for job in jobs:
+        run_s = job.maps[0].duration_s or 0.0
+        end_s = job.submit_s + (job.duration_s or run_s)
+        changes += [(end_s - run_s, len(job.maps)), (end_s, -len(job.maps))]
+    busy = most = 0
+    for _, change in sorted(changes):  # At equal times, ends come first, since they are negative.
+        busy += change
+        most = max(most, busy)
+    return most

@@ -16,10 +16,9 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import TypeVar
 
 from schedbed.tasks.chance import chance
-from schedbed.tasks.specs import Cost, Priority
+from schedbed.tasks.specs import Cost, Priority, are_one, made_once, value
 from schedbed.tasks.traces.trace import Host, Trace, TraceJob, TraceTask
 from schedbed.tasks.units import format_bytes
-from schedbed.tasks.values import are_one, made_once, value
 
 T = TypeVar("T")
 _Tasks = tuple[tuple[Cost, ...], tuple[Cost, ...], tuple[tuple[Host, ...], ...]]

@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 from schedbed.tasks.chance import chance
 from schedbed.tasks.own.program import PROGRAMS, files_of
-from schedbed.tasks.specs import BlockRange, Cost, Demand, JobSpec, NodeId, Priority, Split
-from schedbed.tasks.values import value
+from schedbed.tasks.specs import BlockRange, Cost, Demand, JobSpec, NodeId, Priority, Split, value
 
 Locate = Callable[[str], Sequence[BlockRange]]
 """A function from a block-store path to its blocks, in order, with the nodes that hold replicas."""

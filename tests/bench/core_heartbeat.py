@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch, Usage
 from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler.core.core import Core, CoreConfig
-from schedbed.scheduler.core.records import NoSink
+from schedbed.scheduler.core.rows import NoSink
 from schedbed.scheduler.models.job_profile import JobProfile, Times
 from schedbed.scheduler.registry.registry import POLICIES, build_policy
 from schedbed.tasks.chance import chance

@@ -18,9 +18,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from schedbed.cluster.spec import ClusterSpec, NodeSpec
-from schedbed.deploy.doctor.achieved import loads_on, nodes_alone
+from schedbed.deploy.doctor.achieved import KINDS, MEGABYTE, PAUSE_S, SIZES, START_S, loads_on, nodes_alone
 from schedbed.deploy.doctor.loads import Loads, Message, Work
-from schedbed.deploy.doctor.short import KINDS, MEGABYTE, PAUSE_S, SIZES, START_S
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost
 from tests.bench.figures import Figure, parser, publish, say

@@ -6,8 +6,8 @@ import pytest
 
 from schedbed.cluster.machines.machine import KernelTotals
 from schedbed.cluster.messages import Usage
-from schedbed.cluster.node_usage import NodeUsage, counted_by
 from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.tasktracker import NodeUsage, counted_by
 
 NODE = NodeSpec(
     node="n1",

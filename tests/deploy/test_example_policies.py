@@ -12,8 +12,7 @@ import pytest
 
 from schedbed.deploy.scenario.policies import policies_of
 from schedbed.deploy.studies import policy_check
-from schedbed.deploy.studies.policy_check import PolicyCheck, StoryResult, run_story
-from schedbed.deploy.studies.policy_stories import NODE, STORIES
+from schedbed.deploy.studies.policy_check import NODE, STORIES, PolicyCheck, StoryResult, run_story
 from schedbed.scheduler.simulate.simulation import Simulation
 from tests.harness.simulation import Tape, job, setup
 

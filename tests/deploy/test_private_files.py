@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import schedbed
-from schedbed.deploy.private_files import is_private, stay_private
 from schedbed.deploy.results.html_report import rebuild
+from schedbed.deploy.workspace import is_private, stay_private
 
 
 def modes(folder: Path) -> set[int]:

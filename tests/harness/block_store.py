@@ -13,8 +13,7 @@ from aiohttp.test_utils import TestServer
 from schedbed.cluster.blocks.namenode import NameNode
 from schedbed.cluster.blocks.served_namenode import ServedNameNode
 from schedbed.cluster.clock import RunClock
-from schedbed.cluster.doors import make_stub, make_table
-from schedbed.cluster.masters import NameNodeDoor
+from schedbed.cluster.masters import NameNodeDoor, make_stub, make_table
 
 
 class World:

@@ -54,7 +54,7 @@ class BusyRun:
         watch.take_status(self.status(now_s))
 
     def status(self, now_s: float) -> dict[str, Any]:
-        """Return a status with the structure of `scheduler.core.status`."""
+        """Return a status with the structure of `scheduler.core.core`."""
         seen = next(self._numbers)
         done = {"maps": 10**6, "maps_done": seen, "maps_running": 20, "reduces": 1, "reduces_done": 0}
         job = {"state": "running", "user": "ana", "queue": "q", "reduces_running": 0, "reason": "", **done}

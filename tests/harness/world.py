@@ -25,8 +25,16 @@ from schedbed.cluster.messages import (
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.tracker import Tracker
 from schedbed.scheduler.core.core import Core
-from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost
-from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
+from schedbed.scheduler.core.rows import (
+    AttemptRow,
+    Commit,
+    DecisionRow,
+    Discard,
+    Effect,
+    JobEnded,
+    JobRow,
+    NodeLost,
+)
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver
 from schedbed.scheduler.policy import Policy

@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from schedbed.scheduler.registry.registry import POLICIES
-from schedbed.scheduler.registry.size_readers import COSTS, INPUTS, PROFILES, sizes_read_by
+from schedbed.scheduler.registry.registry import COSTS, INPUTS, POLICIES, PROFILES, sizes_read_by
 from tests.pages.table_cells import cell
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from schedbed.cluster.conditions import UNTOUCHED, Conditions
 from schedbed.cluster.faults import KINDS, ONCE, STATE, FaultKind, PlannedFault
 from schedbed.deploy.cli import main
-from schedbed.deploy.live import instant_faults
+from schedbed.deploy.live import fault_injector
 from schedbed.deploy.live.fault_injector import FaultInjector
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.yaml_file import load_text
@@ -59,11 +59,11 @@ def test_a_kind_has_a_simulated_effect_and_a_live_one(name: str) -> None:
     told = any(conditions.orders(node) != UNTOUCHED for node in ("n1", "n2", "n3", "n4"))
     # Nodes are told of a state; what happens once, or kills a process, is done by a function.
     assert told == (KINDS[name].duration == STATE)
-    assert (name in instant_faults.EFFECTS) == (KINDS[name].duration != STATE)
+    assert (name in fault_injector.EFFECTS) == (KINDS[name].duration != STATE)
 
 
 def test_there_is_no_effect_of_a_kind_that_is_none() -> None:
-    assert virtual_faults.EFFECTS.keys() | instant_faults.EFFECTS.keys() == KINDS.keys()
+    assert virtual_faults.EFFECTS.keys() | fault_injector.EFFECTS.keys() == KINDS.keys()
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -88,7 +88,7 @@ def test_rows_alone_make_a_kind_that_is_injected_live_and_in_virtual_time(
 ) -> None:
     toy = FaultKind(name="toy", about="a toy", example="toy: n1", duration=ONCE)
     monkeypatch.setitem(KINDS, "toy", toy)
-    monkeypatch.setitem(instant_faults.EFFECTS, "toy", lambda cluster, fault: f"{fault.nodes[0]} live")
+    monkeypatch.setitem(fault_injector.EFFECTS, "toy", lambda cluster, fault: f"{fault.nodes[0]} live")
     effect = virtual_faults.Effect(lambda faults, now_s, fault: f"{fault.nodes[0]} simulated")
     monkeypatch.setitem(virtual_faults.EFFECTS, "toy", effect)
     fault = PlannedFault(at_s=0.5, kind="toy", nodes=("n1",))

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from schedbed.deploy.doctor.limit_rows import LimitsFile
+from schedbed.deploy.doctor.measured_limits import LimitsFile
 from schedbed.deploy.doctor.trials import BREAKS, HOLDS, LimitRow
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.catalogue import PAPERS, entries
-from schedbed.deploy.papers.claim_counts import agree
 from schedbed.deploy.papers.experiment import SIM_REPEATS
+from schedbed.deploy.papers.terminal import agree
 from schedbed.deploy.papers.verdict import FAILS
 from tests.bench import pages
 from tests.bench.figures import ROOT, Figure, ResultFile

@@ -13,15 +13,15 @@ from tests.house.test_rules import FILES, name_of
 PUBLIC = {"_asdict", "_exit", "_fields", "_make", "_replace", "_value_"}
 """Documented names of the standard library that begin with an underscore all the same."""
 ELSEWHERE = {
-    ("cluster/machines/docker/streams.py", "_sock is private"),
-    ("cluster/machines/docker/streams.py", "_response is private"),
+    ("cluster/machines/docker/container.py", "_sock is private"),
+    ("cluster/machines/docker/container.py", "_response is private"),
     ("deploy/live/lean_ray.py", "services.resolve_ip_for_localhost is patched"),
     ("deploy/live/lean_ray.py", "services.start_ray_process is patched"),
     ("deploy/live/lean_ray.py", "utils.set_sigterm_handler is patched"),
     ("deploy/live/lean_ray.py", "workers.print_to_stdstream is patched"),
     ("deploy/live/worker_imports.py", "job_config._py_driver_sys_path is private"),
     ("scheduler/guard/blame.py", "sys._current_frames is private"),
-    ("scheduler/guard/bounded_output.py", "stream.write is patched"),
+    ("scheduler/guard/call_record.py", "stream.write is patched"),
 }
 """Other people's code: docker gives a socket that can be written to in no other way, and Ray no other way to stay on
 this host's own address, to start no agents, to leave SIGTERM to us while it starts, to print nothing, or to keep the

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from schedbed.cluster.agent.cgroup_find import CgroupError, find_hierarchies
-from schedbed.cluster.agent.cgroups import group_name, node_folders
+from schedbed.cluster.agent.cgroups import CgroupError, find_hierarchies, group_name, node_folders
 from schedbed.deploy.doctor.loads import LoadedNode, Loads
 from schedbed.deploy.doctor.verdicts import attempt_memory
 from schedbed.tasks.specs import Cost

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from schedbed.deploy.doctor.limit_rows import LimitsFile
-from schedbed.deploy.doctor.measured_limits import measure_limits
+from schedbed.deploy.doctor.measured_limits import LimitsFile, measure_limits
 from schedbed.deploy.doctor.trials import (
     BREAKS,
     HOLDS,

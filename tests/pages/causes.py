@@ -21,8 +21,7 @@ import yaml
 from pydantic import TypeAdapter, model_validator
 
 from schedbed.deploy.papers import paper_file, terminal
-from schedbed.deploy.papers.criterion import Criterion, PaperPart, Text
-from schedbed.deploy.papers.paper_file import Value
+from schedbed.deploy.papers.paper_file import Criterion, PaperPart, Text, Value
 from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN, Row, judge_kept
 
 CAUSES = "causes.yaml"

@@ -17,9 +17,9 @@ import yaml
 
 from schedbed.deploy.papers import paper_file, terminal
 from schedbed.deploy.papers.catalogue import PAPERS
-from schedbed.deploy.papers.claim_counts import VERDICTS, counted, marks, without_task
 from schedbed.deploy.papers.paper_file import KINDS
 from schedbed.deploy.papers.reproduce import RESULTS
+from schedbed.deploy.papers.terminal import VERDICTS, counted, marks, without_task
 from schedbed.deploy.papers.verdict import FAILS, Row, judge_kept
 from tests.bench.figures import rounded
 from tests.pages import causes

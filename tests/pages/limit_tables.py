@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from schedbed.deploy.doctor.limit_rows import LimitsFile, amounts
+from schedbed.deploy.doctor.measured_limits import LimitsFile, amounts
 from schedbed.deploy.doctor.trials import BREAKS, HOLDS, TRUSTING, UNLIMITED, UNTRIED, LimitRow
 
 WORST_FIRST = (BREAKS, UNTRIED, UNLIMITED, TRUSTING, HOLDS)

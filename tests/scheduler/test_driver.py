@@ -12,7 +12,7 @@ import pytest
 
 from schedbed.cluster.messages import AttemptReport, Launch
 from schedbed.cluster.tracker import Tracker
-from schedbed.scheduler.core.records import Commit, NodeLost
+from schedbed.scheduler.core.rows import Commit, NodeLost
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver, Plan
 from schedbed.scheduler.event_log import EventList

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from schedbed.cluster.clock import RunClock
-from schedbed.cluster.doors import make_stub
-from schedbed.cluster.masters import MasterGone, NameNodeDoor
+from schedbed.cluster.masters import MasterGone, NameNodeDoor, make_stub
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch
 from schedbed.cluster.spec import ClusterSpec, NodeSpec
 from schedbed.scheduler import journal

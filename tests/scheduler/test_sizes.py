@@ -19,12 +19,19 @@ from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.simulated.simulated_runs import setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
-from schedbed.deploy.studies.policy_stories import STORIES
+from schedbed.deploy.studies.policy_check import STORIES
 from schedbed.deploy.whole_run import tell_who_reads_sizes
 from schedbed.scheduler.guard.guarded_policy import GuardedPolicy
 from schedbed.scheduler.policy import PolicyFailed
-from schedbed.scheduler.registry.registry import AXES, POLICIES, build_policy
-from schedbed.scheduler.registry.size_readers import COSTS, INPUTS, PROFILES, sizes_read_by
+from schedbed.scheduler.registry.registry import (
+    AXES,
+    COSTS,
+    INPUTS,
+    POLICIES,
+    PROFILES,
+    build_policy,
+    sizes_read_by,
+)
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.scheduler.sizes import Sizes, make_sizes
 from schedbed.tasks.errors import BadInput

@@ -14,7 +14,7 @@ import pytest
 from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.tracker import Tracker
 from schedbed.scheduler.core.core_tables import STATE
-from schedbed.scheduler.core.records import NoSink
+from schedbed.scheduler.core.rows import NoSink
 from schedbed.scheduler.core.snapshots import freeze, thaw
 from schedbed.scheduler.driver import Driver
 from schedbed.scheduler.event_log import EventList

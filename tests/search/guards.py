@@ -24,9 +24,8 @@ from schedbed.scheduler.core import index as indices
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.core_tables import CoreTables
 from schedbed.scheduler.core.entities import Attempt, Feed, Job, Node, Task
-from schedbed.scheduler.core.job_lifecycle import JobTables
-from schedbed.scheduler.core.ledger import Ledger
-from schedbed.scheduler.core.records import Discard, Effect
+from schedbed.scheduler.core.ledger import JobTables, Ledger
+from schedbed.scheduler.core.rows import Discard, Effect
 from schedbed.scheduler.core.states import AttemptState, TaskState
 from schedbed.scheduler.driver import Driver
 from schedbed.scheduler.order import preemption

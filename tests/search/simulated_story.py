@@ -12,7 +12,7 @@ from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.spec import BlockSettings, ClusterSpec, DynamicReplicas, NodeSpec
 from schedbed.cluster.virtual.exact.exact import ExactEmulation
 from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
-from schedbed.scheduler.core.records import Commit, NodeLost
+from schedbed.scheduler.core.rows import Commit, NodeLost
 from schedbed.scheduler.core.states import JobState
 from schedbed.scheduler.event_log import EventList
 from schedbed.scheduler.guard.guarded_calls import HeartbeatRead

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from schedbed.tasks.apps.sort import sample_boundaries
+from schedbed.tasks.apps.synthetic import Filler, burn
 from schedbed.tasks.attempt import reason_of, run_on
 from schedbed.tasks.attempt_status import Meter, StatusFile
 from schedbed.tasks.blockfile import Piece
-from schedbed.tasks.burn import Filler, burn
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost, TaskKind
 from tests.harness.memory_node import FakeCluster, FakeNode, a_spec, report_of

@@ -15,11 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedbed.cluster.agent.group_files import Quota
+from schedbed.cluster.agent.cgroups import Quota
 from schedbed.cluster.agent.limits import NodeLimits
-from schedbed.cluster.agent.warm.line import JsonLine, Message
-from schedbed.cluster.agent.warm.privileges import attempt_uid
-from schedbed.cluster.agent.warm.zygote_link import ZygoteLink
+from schedbed.cluster.agent.warm.fork import attempt_uid
+from schedbed.cluster.agent.warm.zygote_link import JsonLine, Message, ZygoteLink
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ import traceback
 
 from schedbed.cluster.agent import agent
 from schedbed.cluster.agent.config import RUNNER
-from schedbed.cluster.agent.warm import privileges, zygote
+from schedbed.cluster.agent.warm import fork, zygote
 from schedbed.cluster.agent.warm.fork import OPEN_MAX
 from schedbed.cluster.agent.warm.zygote_link import ZygoteLink
 
@@ -95,7 +95,7 @@ def main() -> int:
     """
     gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The process that holds the socket handles Ctrl-C.
-    privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # Attempts of the same user must not trace this process.
+    fork.prctl(fork.PR_SET_DUMPABLE, 0)  # Attempts of the same user must not trace this process.
     zygote.load(RUNNER)
     gc.collect()
     gc.freeze()

@@ -25,7 +25,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
-from schedbed.cluster.agent.warm import privileges
+from schedbed.cluster.agent.warm import fork
 from schedbed.cluster.agent.warm.fork import (
     EXIT_SETUP,
     OPEN_MAX,
@@ -82,8 +82,8 @@ class Zygote:
         self._wake_end = wake_end
         signal.signal(signal.SIGCHLD, lambda _signal, _frame: None)
         signal.set_wakeup_fd(wake_end.fileno(), warn_on_full_buffer=False)
-        privileges.prctl(privileges.PR_SET_CHILD_SUBREAPER, 1)
-        privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # Attempts of the same user must not trace it.
+        fork.prctl(fork.PR_SET_CHILD_SUBREAPER, 1)
+        fork.prctl(fork.PR_SET_DUMPABLE, 0)  # Attempts of the same user must not trace it.
 
     def serve(self) -> None:
         """Process orders until the agent closes the socket, then kill all forked processes and return."""
@@ -129,7 +129,7 @@ class Zygote:
 
     def _set_up(self, message: Message) -> None:
         node = context_from_json(message["context"])
-        privileges.name_process(f"zygote {node.node}")
+        fork.name_process(f"zygote {node.node}")
         self._setup = ForkSetup(load(message["runner"]), node, message["limit_memory"], message["processes"])
         gc.collect()
         gc.freeze()

@@ -5,11 +5,17 @@ The client library of the Docker engine is imported on first use.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
+from docker.errors import DockerException, ImageNotFound
+
 from schedbed.cluster.agent.config import AgentConfig
+from schedbed.cluster.machines.docker.engine import connect, one_line
 from schedbed.cluster.machines.docker.housekeeping import check_engine, engine_ready
+from schedbed.cluster.machines.docker.image import BASE
 from schedbed.cluster.machines.machine import Machine, MachineImage, MachineKind
+from schedbed.tasks.errors import BadInput
 
 
 def _make(agent: AgentConfig, owner: str) -> Machine:
@@ -19,19 +25,16 @@ def _make(agent: AgentConfig, owner: str) -> Machine:
 
 
 def _image_is_missing() -> bool:
-    from schedbed.cluster.machines.docker.image_transfer import base_is_missing
 
     return base_is_missing()
 
 
 def _image_pieces() -> Iterator[bytes]:
-    from schedbed.cluster.machines.docker.image_transfer import saved_base
 
     return saved_base()
 
 
 def _load_image(pieces: Iterator[bytes]) -> None:
-    from schedbed.cluster.machines.docker.image_transfer import load_base
 
     load_base(pieces)
 
@@ -43,3 +46,43 @@ KIND = MachineKind(
     ready=engine_ready,
     image=MachineImage(is_missing=_image_is_missing, pieces=_image_pieces, load=_load_image),
 )
+
+
+# Transfer of the base image from the Docker engine of one host to that of another, in small pieces.
+
+PIECE_BYTES = 4 * 2**20
+
+
+def base_is_missing() -> bool:
+    """Return whether the Docker engine of this host lacks the base image.
+
+    Raises BadInput if no engine answers.
+    """
+    with contextlib.closing(connect()) as client:
+        try:
+            client.images.get(BASE)
+        except ImageNotFound:
+            return True
+    return False
+
+
+def saved_base() -> Iterator[bytes]:
+    """Yield the base image in the format of `docker save`, in pieces of at most `PIECE_BYTES` bytes."""
+    with contextlib.closing(connect()) as client:
+        yield from client.api.get_image(f"{BASE}:latest", chunk_size=PIECE_BYTES)
+
+
+def load_base(pieces: Iterator[bytes]) -> None:
+    """Load the base image into the Docker engine of this host, from pieces made by `saved_base`.
+
+    Raises BadInput if the engine rejects the pieces.
+    """
+    with contextlib.closing(connect()) as client:
+        try:
+            for _ in client.api.load_image(pieces):
+                continue
+            client.images.get(BASE)
+        except (DockerException, OSError) as error:
+            raise BadInput(
+                f"--machines docker: the image {BASE} could not be loaded: {one_line(error)}"
+            ) from None

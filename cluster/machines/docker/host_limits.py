@@ -7,22 +7,40 @@ for cooperating code only.
 from __future__ import annotations
 
 import contextlib
+import hmac
 import logging
+import os
+import socket
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from docker.errors import APIError, NotFound
 
-from schedbed.cluster.agent.cgroup_find import CgroupError
+from schedbed.cluster.agent.cgroups import (
+    MOVE,
+    NODE_GROUP,
+    CgroupError,
+    GroupFiles,
+    PathFiles,
+    find_hierarchies,
+    group_name,
+    node_folders,
+    send_files,
+    slot_groups,
+)
 from schedbed.cluster.agent.config import LOOPBACK, AgentConfig
 from schedbed.cluster.agent.limits import with_modeled
-from schedbed.cluster.machines.docker.attempt_groups import AttemptGroups
+from schedbed.cluster.agent.node_groups import SLACK_BYTES
 from schedbed.cluster.machines.docker.engine import Labels, run_name
 from schedbed.cluster.machines.docker.loop_device import DEVICE
-from schedbed.cluster.machines.docker.nic_shaper import NicShaper
+from schedbed.cluster.machines.docker.network import NicShaper
 from schedbed.cluster.machines.docker.node_disk import DiskError, NodeDisk
-from schedbed.cluster.machines.kernel_counters import block_bytes, interface_bytes
+from schedbed.cluster.machines.kernel_counters import GroupCounters, block_bytes, interface_bytes
 from schedbed.cluster.machines.machine import KernelTotals, MachineFailed
+from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.wire.unauthenticated_peers import PATIENCE_S
 from schedbed.tasks.errors import BadInput
 
 log = logging.getLogger(__name__)
@@ -151,3 +169,228 @@ class HostLimits:
                 f"limits: cgroup: this host's kernel cannot hold a node's {what}: {why}; expected auto"
             )
         log.warning("%s: a software budget alone holds the %s: %s", self._node.node, what, why)
+
+
+# Control groups for the attempts of a node in a container, created on the host.
+#
+# A container cannot create control groups itself. The host therefore creates the groups, and passes open
+# files of these groups to the agent (`group_handover`). With the files, the agent moves each attempt into a
+# group and sets the limits of the attempt. The agent itself remains in the container's group, so that the
+# declared resources are available to attempts alone.
+
+PROCESSES = 512  # The limit for all attempts of a node.
+
+
+class AttemptGroups:
+    """The control groups of a node's attempts during one incarnation (life) of the node.
+
+    The groups exist from `make` to `remove`.
+    """
+
+    def __init__(self, agent: AgentConfig) -> None:
+        self._run_id = agent.run_id
+        self._node = agent.node
+        self._token = agent.token
+        self.socket = agent.root / "groups.sock"
+        """The socket from which the agent gets the groups' files."""
+        self.counters: GroupCounters | None = None
+        """The kernel's counters, while the groups exist."""
+        self._files: PathFiles | None = None
+        self._handover: GroupHandover | None = None
+
+    def make(self) -> None:
+        """Create the control groups, set their limits, and serve their files to the agent.
+
+        Raises CgroupError if this host or user cannot create them.
+        """
+        if os.geteuid() != 0:
+            raise CgroupError("control groups for a container's processes need root")
+        slots = slot_groups(self._node.map_slots + self._node.reduce_slots)
+        files = PathFiles(find_hierarchies(), self._run_id, self._node.node, os.getpid())
+        files.create(slots)
+        self._files = files
+        try:
+            limit_node(files, self._node, slots)
+            version, folders = node_folders(self._run_id, group_name(self._node.node, os.getpid()))
+            self._handover = GroupHandover(self.socket, self._token, version, folders, slots)
+            self.counters = _counters(version, folders)
+        except OSError as error:
+            self.remove()
+            raise CgroupError(f"cgroup v{files.version}: {error}") from error
+
+    def remove(self) -> None:
+        """Remove the control groups. Processes that are still in the groups are killed."""
+        handover, self._handover = self._handover, None
+        files, self._files = self._files, None
+        self.counters = None
+        if handover is not None:
+            handover.close()
+        if files is not None:
+            files.remove()
+
+
+def limit_node(files: GroupFiles, node: NodeSpec, slots: tuple[str, ...]) -> None:
+    """Set limits for all attempts of a node together: memory (without swap) and number of processes.
+
+    The limits are written to the control group files in `files`. `slots` are the names of the slots' control
+    groups. Raises OSError if a file cannot be written.
+    """
+    # Each attempt's limit exceeds its declared memory by SLACK_BYTES, so the node's limit must as well.
+    memory = str(node.memory_bytes + SLACK_BYTES * (node.map_slots + node.reduce_slots))
+    if "memory" in files.controllers:
+        if files.version == 1:
+            files.write(NODE_GROUP, "memory.limit_in_bytes", memory)
+            optional = {"memory.memsw.limit_in_bytes": memory, "memory.swappiness": "0"}
+        else:
+            files.write(NODE_GROUP, "memory.max", memory)
+            optional = {"memory.swap.max": "0"}
+        for name, text in optional.items():
+            for group in (NODE_GROUP, *(slots if name == "memory.swappiness" else ())):
+                with contextlib.suppress(OSError):  # The kernel lacks swap or swap accounting.
+                    files.write(group, name, text)
+    if "pids" in files.controllers:
+        files.write(NODE_GROUP, "pids.max", str(PROCESSES))
+
+
+def _counters(version: int, folders: Mapping[str, Path]) -> GroupCounters:
+    cpu = folders.get("cpuacct" if version == 1 else "cpu")
+    return GroupCounters(version=version, cpu=cpu, memory=folders.get("memory"))
+
+
+# Transfer of open control group files from the host to a node's agent in a container, over a Unix socket.
+#
+# The host opens the files as root, and the agent may then write to them: the kernel checks who opened a
+# file of a control group, not who writes to it. Attempts cannot change their own groups, because only the
+# agent receives the open files, and the container contains no path to them.
+
+WRITTEN: Mapping[int, Mapping[str, Sequence[str]]] = {
+    1: {
+        "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us"),
+        "memory": ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max_usage_in_bytes"),
+        "pids": ("pids.max",),
+    },
+    2: {
+        "cpu": ("cpu.max",),
+        "memory": ("memory.max", "memory.swap.max", "memory.oom.group"),
+        "pids": ("pids.max",),
+    },
+}
+"""Files of each slot's group that the agent writes, by version and controller."""
+READ: Mapping[int, Mapping[str, Sequence[str]]] = {
+    1: {
+        "cpu": ("cgroup.procs",),
+        "cpuacct": ("cpuacct.usage",),
+        "memory": ("memory.oom_control", "memory.usage_in_bytes", "memory.stat"),
+        "pids": ("pids.events",),
+    },
+    2: {
+        "cpu": ("cgroup.procs", "cpu.stat"),
+        "memory": ("memory.events", "memory.current", "memory.peak", "memory.stat"),
+        "pids": ("pids.events",),
+    },
+}
+COUNTED: Mapping[int, Mapping[str, Sequence[str]]] = {
+    1: {"cpuacct": ("cpuacct.usage",)},
+    2: {"cpu": ("cpu.stat",)},
+}
+"""Files of the node's group that the agent reads, by version and controller."""
+
+Opened = list[tuple[str, str, int]]
+
+
+class GroupHandover:
+    """A server that sends open control group files to an agent, over the Unix socket at `path`.
+
+    The files are sent once, to the first client that presents the run's token.
+    """
+
+    def __init__(
+        self, path: Path, token: str, version: int, folders: Mapping[str, Path], slots: Sequence[str]
+    ) -> None:
+        """Open the control group files and start to listen in a thread. Raises OSError if that fails.
+
+        `version` is the version of control groups. `folders` maps controllers to the folder of the node's
+        group, and `slots` are the names of the slots' groups in that folder.
+        """
+        self._token = token
+        self._about = {"version": version, "controllers": sorted(folders)}
+        self._files = _open_all(version, folders, slots)
+        self._listening = _listen(path)
+        threading.Thread(target=self._serve, daemon=True, name="group handover").start()
+
+    def close(self) -> None:
+        """Stop listening and close the files. The agent keeps the open files that it has received."""
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        files, self._files = self._files, []
+        for _, _, opened in files:
+            os.close(opened)
+
+    def _serve(self) -> None:
+        with self._listening, contextlib.suppress(OSError):
+            while True:
+                line, _ = self._listening.accept()
+                with line:
+                    if self._is_agent(line):
+                        send_files(line, self._about, self._files)
+                        return
+
+    def _is_agent(self, line: socket.socket) -> bool:
+        line.settimeout(PATIENCE_S)
+        with contextlib.suppress(OSError), line.makefile("rb") as heard:
+            shown = heard.readline(2 * len(self._token)).strip()
+            line.settimeout(None)
+            return hmac.compare_digest(shown, self._token.encode())
+        return False
+
+
+def _listen(path: Path) -> socket.socket:
+    """Return a Unix socket that listens at `path`.
+
+    Socket paths are limited to 107 bytes, so the socket is bound through an open descriptor of the folder.
+    """
+    path.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    listening = socket.socket(socket.AF_UNIX)
+    try:
+        listening.bind(f"/proc/self/fd/{folder}/{path.name}")
+        path.chmod(0o666)
+        listening.listen(1)
+    except OSError:
+        listening.close()
+        raise
+    finally:
+        os.close(folder)
+    return listening
+
+
+def _open_all(version: int, folders: Mapping[str, Path], slots: Sequence[str]) -> Opened:
+    opened: Opened = []
+    try:
+        for slot in slots:
+            for names, how in ((WRITTEN, os.O_RDWR), (READ, os.O_RDONLY)):
+                _open_some(opened, folders, slot, names[version], how)
+            for number, folder in enumerate(dict.fromkeys(folders.values())):
+                path = folder / slot / "cgroup.procs"
+                opened.append((slot, f"{MOVE}{number}", os.open(path, os.O_WRONLY | os.O_CLOEXEC)))
+        _open_some(opened, folders, NODE_GROUP, COUNTED[version], os.O_RDONLY)
+    except OSError:
+        for _, _, descriptor in opened:
+            os.close(descriptor)
+        raise
+    return opened
+
+
+def _open_some(
+    opened: Opened, folders: Mapping[str, Path], group: str, names: Mapping[str, Iterable[str]], how: int
+) -> None:
+    """Open files of one control group and add them to `opened`. Files that this kernel lacks are skipped.
+
+    `names` maps controllers to file names, and `how` contains the flags for `os.open`.
+    """
+    for controller, wanted in names.items():
+        for name in wanted if controller in folders else ():
+            with contextlib.suppress(FileNotFoundError):
+                path = folders[controller] / group / name
+                opened.append((group, name, os.open(path, how | os.O_CLOEXEC)))

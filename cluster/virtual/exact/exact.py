@@ -13,10 +13,16 @@ from heapq import heappop, heappush
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, FetchFailure, MapOutputs, Usage
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.virtual.boards import AnnouncedOutputs
-from schedbed.cluster.virtual.exact.phase_costs import ExactCosts, NoReplica, partly
-from schedbed.cluster.virtual.exact.uncontended import ExactNode, ExactRun
-from schedbed.cluster.virtual.node_model import AttemptPlan, Happening, Store
-from schedbed.cluster.virtual.partitions import Partition
+from schedbed.cluster.virtual.node_model import (
+    FAILURES_MAX,
+    LOCATE_WAITS_S,
+    AttemptPlan,
+    Happening,
+    Partition,
+    Store,
+    TaskCost,
+    retry_after_s,
+)
 from schedbed.cluster.virtual.plan_arithmetic import (
     CRASHED,
     PartitionSizes,
@@ -26,7 +32,6 @@ from schedbed.cluster.virtual.plan_arithmetic import (
     spilled_bytes,
     write_file,
 )
-from schedbed.cluster.virtual.retries import FAILURES_MAX, LOCATE_WAITS_S, retry_after_s
 from schedbed.tasks.errors import DISK_FULL
 from schedbed.tasks.specs import Counters, NodeId, TaskKind
 
@@ -360,3 +365,235 @@ def _status(run: ExactRun, now_s: float) -> AttemptStatus:
     elif plan.kind is TaskKind.REDUCE:
         phase, progress = "reduce", (2 + progress) / 3
     return AttemptStatus(attempt=plan.attempt, progress=progress, phase=phase, started_s=started_s)
+
+
+# The state of attempts and nodes in the simulation without contention.
+
+
+class ExactRun:
+    """An attempt in the simulation without contention. The attempt ends at the time `due_s`.
+
+    At the time `since_s`, the attempt still had `left_s` seconds of work, measured at the node's declared
+    speed. An attempt that is planned to fail never does the last `beyond_s` seconds of its work; `left_s`
+    does not include them.
+    """
+
+    __slots__ = (
+        "beyond_s",
+        "consumed",
+        "counters",
+        "cpu",
+        "disk_bps",
+        "due_s",
+        "failure",
+        "left_s",
+        "node",
+        "peak_bytes",
+        "plan",
+        "since_s",
+        "started_s",
+        "tries",
+        "waits",
+        "work_s",
+    )
+
+    def __init__(self, plan: AttemptPlan, node: ExactNode, now_s: float) -> None:
+        self.plan = plan
+        self.peak_bytes = plan.cost.memory_peak_bytes
+        self.node = node
+        self.started_s = self.since_s = now_s + plan.start_s
+        self.due_s = math.inf
+        self.work_s = self.left_s = self.beyond_s = 0.0
+        self.failure = ""
+        self.waits = False  # True for a reduce that waits for map outputs.
+        self.tries = 0  # Number of failed fetches.
+        self.counters: Counters | None = None
+        self.cpu = self.disk_bps = 0.0  # Average rates, once the work is known.
+        self.consumed: dict[int, str] | None = None
+
+    def done(self, now_s: float) -> float:
+        """Return the share of the attempt's work that is done at `now_s`, from 0 to 1."""
+        left_s = self.left_s - max(0.0, now_s - self.since_s) * self.node.speed
+        return share_done(self.work_s, left_s + self.beyond_s)
+
+
+def share_done(work_s: float, left_s: float) -> float:
+    """Return the share of an attempt's work that is done, from 0 to 1, if `left_s` of `work_s` seconds are left."""
+    return min(1.0, max(0.0, 1.0 - left_s / work_s)) if work_s else 0.0
+
+
+class ExactNode:
+    """A node in one incarnation (life). `speed` is its current CPU speed as a share of its declared speed."""
+
+    __slots__ = ("asked_s", "boards", "cpu_s", "disk_bytes", "full", "outputs", "runs", "spec", "speed")
+
+    def __init__(self, spec: NodeSpec, now_s: float) -> None:
+        self.spec = spec
+        self.asked_s = now_s  # Time of the last call of `usage`.
+        self.cpu_s = self.disk_bytes = 0.0
+        self.speed = 1.0
+        self.full = False  # True if a fault has filled the disk.
+        self.runs: dict[str, ExactRun] = {}
+        self.boards: dict[str, AnnouncedOutputs] = {}
+        self.outputs: dict[str, list[str]] = {}  # Map attempts with outputs, by job.
+
+    def count(self, now_s: float, run: ExactRun) -> None:
+        """Add the CPU time and disk bytes of the attempt `run` to the totals of the node.
+
+        Only the work between the last call of `usage` and `now_s` is added.
+        """
+        worked_s = (now_s - max(run.since_s, self.asked_s)) * self.speed
+        if worked_s > 0.0:
+            self.cpu_s += run.cpu * worked_s
+            self.disk_bytes += run.disk_bps * worked_s
+
+
+# Computation of the durations and counters of attempts from their plans, without contention.
+
+
+class NoReplica(Exception):
+    """No node that can be reached stores a replica of the block."""
+
+    def __init__(self, block: str) -> None:
+        super().__init__(block)
+        self.block = block
+
+
+class ExactCosts:
+    """A calculator of the durations and counters of attempts that do not share resources.
+
+    `specs` maps live nodes to their specifications.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.specs: dict[NodeId, NodeSpec] = {}
+        self.partition = Partition()
+        self._store = store
+        self._last: tuple[TaskCost, float, int, int, int, Counters] | None = None  # shared by equal tasks
+
+    def of_map(self, node: NodeSpec, plan: AttemptPlan) -> tuple[float, Counters]:
+        """Return the duration in seconds and the counters of a map that runs on `node`.
+
+        Raises NoReplica if an input block cannot be read from any node.
+        """
+        cost, local, remote, remote_s = plan.cost, 0, 0, 0.0
+        for block, length in plan.blocks:
+            source = self._source(node, plan.index, block)
+            if source is node:
+                local += length
+            else:
+                remote += length
+                remote_s += length / min(source.disk_bps, source.network_bps, node.network_bps)
+        if not plan.blocks:
+            local = cost.read_bytes
+        counters = self._map_counters(node, plan, local, remote)
+        if cost.duration_s is not None:
+            return cost.duration_s + remote_s, counters
+        spill = spilled_bytes(plan)
+        merged = max(0, spill - cost.output_bytes)  # Spills are read again for merging.
+        spill_s = (spill + merged) / node.disk_bps
+        write_s, send_s = write_seconds(node, plan), send_seconds(node, plan)
+        if not cost.sort_cpu_s:  # Computing, reading and writing alternate.
+            local_s = local / node.disk_bps
+            return max(cost.cpu_s, local_s + spill_s + write_s, remote_s, send_s), counters
+        read_s = max(cost.cpu_s, local / node.disk_bps, remote_s)
+        return read_s + max(cost.sort_cpu_s, spill_s + write_s, send_s), counters
+
+    def of_reduce(
+        self, node: NodeSpec, plan: AttemptPlan, board: AnnouncedOutputs, begin_s: float
+    ) -> tuple[float, Counters]:
+        """Return the duration in seconds and the counters of a reduce that starts to fetch at `begin_s`.
+
+        `board` must contain the announced outputs of all maps.
+        """
+        cost, shuffle_s, sort_s = plan.cost, 0.0, 0.0
+        if cost.duration_s is None:
+            here = sum(1 for output in board.latest.values() if output.node == node.node)
+            away = 1 - here / max(1, len(board.latest))  # The share fetched over the network.
+            shuffle_s = cost.read_bytes * max((1 - away) / node.disk_bps, away / node.network_bps)
+            sort_s = max(cost.sort_cpu_s, 2 * cost.spill_bytes / node.disk_bps)
+            output_s = max(write_seconds(node, plan), send_seconds(node, plan))
+            work_s = shuffle_s + sort_s + max(cost.cpu_s, output_s)
+        else:
+            shuffle_s = cost.shuffle_s or 0.0
+            work_s = shuffle_s + cost.duration_s
+        counters = Counters(
+            cpu_s=(cost.cpu_s + cost.sort_cpu_s) * node.core_speed,
+            shuffle_bytes=cost.read_bytes,
+            spill_bytes=cost.spill_bytes,
+            output_bytes=cost.output_bytes,
+            shuffle_end=begin_s + shuffle_s,
+            sort_end=begin_s + shuffle_s + sort_s,
+            records_in=cost.records_in,
+            records_out=cost.records_out,
+            memory_peak_bytes=cost.memory_peak_bytes,
+        )
+        return work_s, counters
+
+    def _source(self, node: NodeSpec, turn: int, block: str) -> NodeSpec:
+        """Return the node from which a map on `node` reads the block. Nodes of equal distance take turns.
+
+        Raises NoReplica if no node with a replica can be reached.
+        """
+        holders = self._store.holders(block)
+        if node.node in holders:
+            return node
+        reached = [
+            self.specs[name]
+            for name in holders
+            if name in self.specs and self.partition.joins(node.node, name)
+        ]
+        near = [spec for spec in reached if spec.rack == node.rack] or reached
+        if not near:
+            raise NoReplica(block)
+        return near[turn % len(near)]
+
+    def _map_counters(self, node: NodeSpec, plan: AttemptPlan, local: int, remote: int) -> Counters:
+        cost, last, spill = plan.cost, self._last, spilled_bytes(plan)
+        if last is not None and last[0] is cost and last[1:5] == (node.core_speed, local, remote, spill):
+            return last[5]
+        counters = Counters(
+            cpu_s=(cost.cpu_s + cost.sort_cpu_s) * node.core_speed,
+            read_local_bytes=local,
+            read_remote_bytes=remote,
+            spill_bytes=spill,
+            output_bytes=cost.output_bytes,
+            records_in=cost.records_in,
+            records_out=cost.records_out,
+            memory_peak_bytes=cost.memory_peak_bytes,
+        )
+        self._last = cost, node.core_speed, local, remote, spill, counters
+        return counters
+
+
+def partly(whole: Counters | None, done: float, memory_bytes: int) -> Counters:
+    """Return the counters of an attempt that has done a share `done` (0 to 1) of its work.
+
+    `whole` are the counters of the complete attempt, or None if the attempt's work is not known yet.
+    `memory_bytes` is the most memory that the attempt may use; 0 for any.
+    """
+    if whole is None:
+        return Counters()
+    return Counters(
+        cpu_s=whole.cpu_s * done,
+        read_local_bytes=int(whole.read_local_bytes * done),
+        read_remote_bytes=int(whole.read_remote_bytes * done),
+        shuffle_bytes=whole.shuffle_bytes,
+        spill_bytes=int(whole.spill_bytes * done),
+        memory_peak_bytes=min(whole.memory_peak_bytes, memory_bytes or whole.memory_peak_bytes),
+    )
+
+
+def write_seconds(node: NodeSpec, plan: AttemptPlan) -> float:
+    """Return the seconds that the node's disk needs to write the attempt's output file; 0 without a file."""
+    return 0.0 if plan.output is None else plan.cost.output_bytes / node.disk_bps
+
+
+def send_seconds(node: NodeSpec, plan: AttemptPlan) -> float:
+    """Return the seconds that the node's NIC needs to send the output file to another replica's node.
+
+    The result is 0 if there is no output file or only one replica.
+    """
+    if plan.output is None or plan.replication < 2:
+        return 0.0
+    return plan.cost.output_bytes / node.network_bps

@@ -7,9 +7,8 @@ from schedbed.cluster.virtual.agenda import Item
 from schedbed.cluster.virtual.fluid.max_min import Flow, Resource
 from schedbed.cluster.virtual.fluid.running import COPY, FETCH, WAIT, RunningAttempt
 from schedbed.cluster.virtual.fluid.shared_nodes import SharedCluster, SharedNode
-from schedbed.cluster.virtual.node_model import AttemptPlan
+from schedbed.cluster.virtual.node_model import FAILURES_MAX, AttemptPlan, retry_after_s
 from schedbed.cluster.virtual.plan_arithmetic import gave_up
-from schedbed.cluster.virtual.retries import FAILURES_MAX, retry_after_s
 from schedbed.tasks.errors import DISK_FULL
 from schedbed.tasks.specs import NodeId
 

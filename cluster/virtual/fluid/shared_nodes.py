@@ -12,8 +12,7 @@ from schedbed.cluster.virtual.agenda import Agenda, Item, Owner
 from schedbed.cluster.virtual.boards import AnnouncedOutputs
 from schedbed.cluster.virtual.fluid.max_min import Flow, Resource, Sharing
 from schedbed.cluster.virtual.latencies import Latencies
-from schedbed.cluster.virtual.node_model import AttemptPlan, Happening, Store
-from schedbed.cluster.virtual.partitions import Partition
+from schedbed.cluster.virtual.node_model import AttemptPlan, Happening, Partition, Store
 from schedbed.cluster.virtual.plan_arithmetic import PartitionSizes, nearest_first
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import NodeId

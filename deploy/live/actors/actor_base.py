@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedbed.cluster.doors import Method
-from schedbed.cluster.masters import MasterGone
+from schedbed.cluster.masters import MasterGone, Method
 from schedbed.cluster.priority import raise_priority
 from schedbed.cluster.run_config import RunConfig, is_held_down
 from schedbed.cluster.wire.endpoint import Endpoint
@@ -62,7 +61,7 @@ class RunActor:
         Sockets of Ray that require Ray's token are left out.
         """
         from schedbed.deploy.security.listeners import listeners_of
-        from schedbed.deploy.security.start_check import without_guarded_ray
+        from schedbed.deploy.security.strange_calls import without_guarded_ray
 
         return await asyncio.to_thread(lambda: without_guarded_ray(listeners_of(os.getpid())))
 

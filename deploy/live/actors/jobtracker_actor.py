@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schedbed.cluster.doors import make_table
-from schedbed.cluster.masters import Masters
+from schedbed.cluster.masters import Masters, make_table
 from schedbed.cluster.run_config import RunConfig
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.deploy.live.actors.actor_base import MasterActor, MasterService
 from schedbed.deploy.live.driver_door import DriverDoor
-from schedbed.scheduler.guard.bounded_output import bound_output
-from schedbed.scheduler.guard.refused_acts import refuse_harm
+from schedbed.scheduler.guard.call_record import bound_output, refuse_harm
 from schedbed.scheduler.jobtracker import JobTracker
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.registry.speculation import with_speculation

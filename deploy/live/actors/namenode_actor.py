@@ -6,8 +6,7 @@ from typing import Any
 
 from schedbed.cluster.blocks.namenode import NameNode
 from schedbed.cluster.blocks.served_namenode import ServedNameNode
-from schedbed.cluster.doors import make_table
-from schedbed.cluster.masters import NameNodeDoor
+from schedbed.cluster.masters import NameNodeDoor, make_table
 from schedbed.cluster.run_config import RunConfig
 from schedbed.deploy.live.actors.actor_base import MasterActor, MasterService
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import fmean
 
-from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.bench import Bench, JobTime
 from schedbed.deploy.papers.chapter3.coshh_speeds import COSHH
 from schedbed.deploy.papers.chapter3.coshh_speeds import scenario as two_speeds
 from schedbed.deploy.papers.chapter3.lsap_idle import LOADS as IDLE_LOADS
@@ -28,7 +28,6 @@ from schedbed.deploy.papers.chapter3.mrcp_stream import scenario as stream
 from schedbed.deploy.papers.chapter3.runs import EDF, Scenario, run_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.deploy.papers.figures import draw_values
-from schedbed.deploy.papers.job_times import JobTime
 
 Found = dict[str, list[float]]
 Drawn = Callable[[int], Scenario]

@@ -10,7 +10,7 @@ from typing import Any
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Measured
-from schedbed.deploy.papers.lakshmi2019.private_cloud import SHARED, gains, groups_of, makespans, scenario
+from schedbed.deploy.papers.lakshmi2019.two_jobs import SHARED, gains, groups_of, makespans, scenario
 from schedbed.deploy.papers.live_and_simulated import compare, live_experiment
 
 PAIR = ("wc", "sort")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, grouped_bars
-from schedbed.deploy.papers.lakshmi2019.private_cloud import (
+from schedbed.deploy.papers.lakshmi2019.two_jobs import (
     FOURS,
     QUEUES,
     WRITERS,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, grouped_bars
-from schedbed.deploy.papers.lakshmi2019.private_cloud import PAIRS
 from schedbed.deploy.papers.lakshmi2019.table3_predictor import CASES, MEASURES, RESOURCES, reports, scenario
 from schedbed.deploy.papers.lakshmi2019.two_jobs import (
+    PAIRS,
     PairRun,
     cpu_heavy_first,
     mean_gain,

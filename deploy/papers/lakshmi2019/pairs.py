@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, grouped_bars
-from schedbed.deploy.papers.lakshmi2019.private_cloud import APPS, PAIRS, shares
 from schedbed.deploy.papers.lakshmi2019.two_jobs import (
+    APPS,
+    PAIRS,
     Gains,
     Pair,
     PairRun,
@@ -18,6 +19,7 @@ from schedbed.deploy.papers.lakshmi2019.two_jobs import (
     pair_gains,
     run_alone,
     run_pairs,
+    shares,
     split_gains,
     tags_of,
     unlike,

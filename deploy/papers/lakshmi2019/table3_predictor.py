@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import beside_paper
-from schedbed.deploy.papers.lakshmi2019.private_cloud import cluster, job
+from schedbed.deploy.papers.lakshmi2019.two_jobs import cluster, job
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

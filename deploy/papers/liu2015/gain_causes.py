@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.bench import Bench, job_times
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, legend
-from schedbed.deploy.papers.job_times import job_times
 from schedbed.deploy.papers.liu2015.eight_tests import (
     CONTAINERS,
     CORES,

@@ -13,12 +13,17 @@ from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
-from schedbed.deploy.papers.polo2011.fair_slots import fair_spec
 from schedbed.deploy.papers.polo2011.fig3_makespans import USUAL_SLOTS
 from schedbed.deploy.papers.polo2011.fig6_goals import compared
 from schedbed.deploy.papers.polo2011.hardware_map import TRIED
 from schedbed.deploy.papers.polo2011.nine_jobs import APPS, JOBS, jobs, longer, ras, said, sort_reduce_s
-from schedbed.deploy.papers.polo2011.paper_cluster import PAPER_NODE, QUARTER, NodeHardware, scenario
+from schedbed.deploy.papers.polo2011.paper_cluster import (
+    PAPER_NODE,
+    QUARTER,
+    NodeHardware,
+    fair_spec,
+    scenario,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

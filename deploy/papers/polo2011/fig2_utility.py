@@ -14,7 +14,7 @@ import numpy as np
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.verdict import Exact
-from schedbed.scheduler.models.ras_utility import map_utility, reduce_utility
+from schedbed.scheduler.models.ras_placement import map_utility, reduce_utility
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,13 +19,13 @@ from typing import Any
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.experiment import Values
-from schedbed.deploy.papers.polo2011.fair_slots import fair_spec
 from schedbed.deploy.papers.polo2011.paper_cluster import (
     DISK_BPS,
     MEMORY_BYTES,
     PAPER_NODE,
     NodeHardware,
     Size,
+    fair_spec,
     scenario,
 )
 

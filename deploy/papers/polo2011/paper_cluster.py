@@ -9,9 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench
+from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.locality.greedy import Greedy
+from schedbed.scheduler.order.fair import Fair
+from schedbed.scheduler.policy import Composed
+from schedbed.scheduler.view import NodeView
+from schedbed.tasks.specs import TaskKind
 
 DISK_BPS = 40e6
 MEMORY_BYTES = 2 * 2**30
@@ -98,3 +105,32 @@ def scenario(
 
 def _framework(start_s: float | None) -> dict[str, Any]:
     return {"hadoop1": {**FRAMEWORK, **({} if start_s is None else {"jvm": f"{start_s}s"})}}
+
+
+# The policy Fair with a limit on the number of maps that run on a node at the same time.
+#
+# Figure 3 compares several numbers of map slots. With the limit, all of them run on the same cluster.
+
+
+def fair_spec(map_slots: int) -> str:
+    """Return the SPEC (text form) of the policy Fair with at most `map_slots` running maps per node."""
+    return f"{Path(__file__)}:FairSlots:map_slots={map_slots}"
+
+
+class Fewer(Slots):
+    """The admission rule of a policy that runs at most `map_slots` maps on a node at a time."""
+
+    def __init__(self, map_slots: int) -> None:
+        self._map_slots = map_slots
+
+    def room(self, node: NodeView, kind: TaskKind) -> bool:
+        """Implement `Admission.room`: return whether the node has a free slot within the limit."""
+        free = node.free_slots(kind)
+        return free > (max(0, node.spec.map_slots - self._map_slots) if kind is TaskKind.MAP else 0)
+
+
+class FairSlots(Composed):
+    """The policy `fair` with at most `map_slots` maps on a node at a time."""
+
+    def __init__(self, *, map_slots: int) -> None:
+        super().__init__(Fair(), Greedy(), Fewer(map_slots))

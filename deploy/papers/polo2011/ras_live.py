@@ -8,9 +8,8 @@ from typing import Any
 from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Measured
 from schedbed.deploy.papers.live_and_simulated import compare, live_experiment
-from schedbed.deploy.papers.polo2011.fair_slots import fair_spec
 from schedbed.deploy.papers.polo2011.nine_jobs import jobs, longer, ras
-from schedbed.deploy.papers.polo2011.paper_cluster import FULL, Size, scenario
+from schedbed.deploy.papers.polo2011.paper_cluster import FULL, Size, fair_spec, scenario
 
 SIZE = Size(3, 0.04, live=True)
 SCALE = 0.025

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
-from schedbed.deploy.papers.polo2011.fair_slots import fair_spec
 from schedbed.deploy.papers.polo2011.nine_jobs import JOBS, job, said
-from schedbed.deploy.papers.polo2011.paper_cluster import Size, scenario, size_of
+from schedbed.deploy.papers.polo2011.paper_cluster import Size, fair_spec, scenario, size_of
 from schedbed.deploy.results.metrics import RunTables, useful, utilisation
 
 if TYPE_CHECKING:

@@ -1,32 +1,32 @@
 """The experiments with ARIA, a policy for jobs with deadlines (paper verma2011), in the paper's order."""
 
 from schedbed.deploy.papers.verma2011 import (
-    alone,
     aria_live,
+    arrivals,
     fig3_prediction,
-    fig4_allocations,
     fig5_bounds,
     fig7_spawned,
     overhead,
     phase_causes,
     table1_months,
-    table2_generators,
     table3_late_jobs,
     table3_readings,
     table4_testbed,
+    w1_and_w2,
     waves,
+    wikitrends_profiles,
 )
 
 EXPERIMENTS = (
     waves.EXPERIMENT,
     table1_months.EXPERIMENT,
     fig3_prediction.EXPERIMENT,
-    fig4_allocations.EXPERIMENT,
+    wikitrends_profiles.EXPERIMENT,
     fig5_bounds.EXPERIMENT,
-    table2_generators.EXPERIMENT,
+    w1_and_w2.EXPERIMENT,
     table3_late_jobs.EXPERIMENT,
     table3_readings.EXPERIMENT,
-    alone.EXPERIMENT,
+    arrivals.EXPERIMENT,
     fig7_spawned.EXPERIMENT,
     table4_testbed.EXPERIMENT,
     overhead.EXPERIMENT,

@@ -15,12 +15,12 @@ from schedbed.deploy.papers.experiment import Measured
 from schedbed.deploy.papers.live_and_simulated import compare, live_experiment, simulating
 from schedbed.deploy.papers.verma2011.fig5_bounds import (
     SLOTS,
+    SPEC,
     completion_ratios,
     job,
     jobs_by_bound,
     scenario,
 )
-from schedbed.deploy.papers.verma2011.fixed_slots import SPEC
 from schedbed.deploy.papers.verma2011.wikitrends_profiles import profile_of
 from schedbed.scheduler.models.job_profile import JobProfile
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import grouped_bars
-from schedbed.deploy.papers.verma2011.months import Month, run_months
+from schedbed.deploy.papers.verma2011.table1_months import Month, run_months
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
 from schedbed.scheduler.models.aria_bounds import Bounds, bounds

@@ -10,8 +10,7 @@ from typing import Any
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.deploy.papers.figures import draw_values
-from schedbed.deploy.papers.verma2011.months import run_changed
-from schedbed.deploy.papers.verma2011.table1_months import JOBS, averages, spread_of
+from schedbed.deploy.papers.verma2011.table1_months import JOBS, averages, run_changed, spread_of
 from schedbed.deploy.papers.verma2011.waves import SLOTS, scenario, waves
 
 WRITTEN = {"cpu": "17s", "write": "120MB", "variance": 0.1}

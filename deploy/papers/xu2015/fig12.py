@@ -12,13 +12,13 @@ from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.deploy.papers.xu2015.bars import draw
-from schedbed.deploy.papers.xu2015.epochs import epochs
 from schedbed.deploy.papers.xu2015.twenty_jobs import (
     DELAY,
     MOST,
     OTHERS,
     QUARTER,
     Setting,
+    epochs,
     gains,
     makespans,
     run_twenty_jobs,

@@ -15,9 +15,9 @@ from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import legend
 from schedbed.deploy.papers.verdict import Exact
-from schedbed.deploy.papers.xu2015.epochs import EPOCH_S, epochs, off_fair, off_table, ratios, slots
 from schedbed.deploy.papers.xu2015.twenty_jobs import (
     DELAY,
+    EPOCH_S,
     LONG_START,
     MIXED,
     NAMES,
@@ -25,8 +25,13 @@ from schedbed.deploy.papers.xu2015.twenty_jobs import (
     QUARTER,
     USERS,
     Setting,
+    epochs,
     held_slots,
+    off_fair,
+    off_table,
+    ratios,
     run_twenty_jobs,
+    slots,
 )
 from schedbed.deploy.results.metrics import fairness
 from schedbed.deploy.results.plots import DASHES, OKABE

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from schedbed.deploy.results import stats
-from schedbed.deploy.results.comparison import Policies, differs_from_first
-from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of
+from schedbed.deploy.results.comparison import FIGURES, Figure, Policies, differs_from_first, leaf_of
 
 LEAST = 0.01
 """The least relative difference that counts where nothing is tested, and between two runs of one job."""

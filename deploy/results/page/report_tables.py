@@ -11,12 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedbed.deploy.results.comparison import Policies, best, differs_from_first
+from schedbed.deploy.results.comparison import (
+    FIGURES,
+    Figure,
+    Policies,
+    best,
+    differs_from_first,
+    leaf_of,
+    ratio,
+    seconds,
+)
 from schedbed.deploy.results.measures.row_values import row_values
 from schedbed.deploy.results.measures.waits import SIZES
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.page import templates
-from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of, ratio, seconds
 from schedbed.deploy.results.table import interval, notes
 from schedbed.tasks.specs import id_key
 from schedbed.tasks.units import format_rate

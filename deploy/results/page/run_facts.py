@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from schedbed.deploy.results.measures.coded import Coded
-from schedbed.deploy.results.measures.passed_over import waits_for_data
 from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.series import Intervals
+from schedbed.deploy.results.measures.wait_causes import waits_for_data
 from schedbed.deploy.results.measures.waits import SIZES, sizes_of
 from schedbed.deploy.results.metrics import RunTables
 

@@ -49,7 +49,7 @@ def _schedule(state: State, task: int, due_s: float) -> None:
     state.num.ends += 1
 
 
-@twin_of("schedbed.cluster.virtual.exact.phase_costs:write_seconds")
+@twin_of("schedbed.cluster.virtual.exact.exact:write_seconds")
 @compiled
 def _write_seconds(state: State, node: int, output_bytes: int) -> float:
     """Return the seconds for writing `output_bytes` bytes to the node's disk.
@@ -59,7 +59,7 @@ def _write_seconds(state: State, node: int, output_bytes: int) -> float:
     return output_bytes / state.nodes[node].disk
 
 
-@twin_of("schedbed.cluster.virtual.exact.phase_costs:send_seconds")
+@twin_of("schedbed.cluster.virtual.exact.exact:send_seconds")
 @compiled
 def _send_seconds(state: State, node: int, output_bytes: int) -> float:
     """Return the seconds for sending the replicas of `output_bytes` bytes of output to other nodes.
@@ -70,7 +70,7 @@ def _send_seconds(state: State, node: int, output_bytes: int) -> float:
 
 
 @twin_of(
-    "schedbed.cluster.virtual.exact.phase_costs:ExactCosts.of_map",
+    "schedbed.cluster.virtual.exact.exact:ExactCosts.of_map",
     "schedbed.cluster.virtual.plan_arithmetic:spilled_bytes",
 )
 @compiled
@@ -106,7 +106,7 @@ def _map_seconds(state: State, task: int, node: int) -> float:
     return read_s + max(max(cost.sort_cpu, spill_s + write_s), send_s)
 
 
-@twin_of("schedbed.cluster.virtual.exact.phase_costs:ExactCosts._source")
+@twin_of("schedbed.cluster.virtual.exact.exact:ExactCosts._source")
 @compiled
 def source_of(state: State, task: int, node: int) -> int:
     """Return the node from which a map on `node` reads its block.
@@ -165,7 +165,7 @@ def all_told(state: State, node: int, job: int, now_s: float) -> None:
 
 @twin_of(
     "schedbed.cluster.virtual.exact.exact:ExactEmulation._try_reduce",
-    "schedbed.cluster.virtual.exact.phase_costs:ExactCosts.of_reduce",
+    "schedbed.cluster.virtual.exact.exact:ExactCosts.of_reduce",
 )
 @compiled
 def _start_reduce(state: State, task: int, node: int, now_s: float) -> None:
@@ -305,7 +305,7 @@ def stop(state: State, task: int, node: int, now_s: float) -> None:
     _will_report(state, node, -1 - task, now_s)
 
 
-@twin_of("schedbed.cluster.virtual.exact.uncontended:ExactNode.count")
+@twin_of("schedbed.cluster.virtual.exact.exact:ExactNode.count")
 @compiled
 def _count(state: State, node: int, task: int, now_s: float) -> None:
     """Add the CPU and disk use of the task's attempt to the counters of its node.

@@ -23,7 +23,7 @@ NOT_COMPILED = (
     "covers.py",
     "flow_arrays.py",
     "input_tables.py",
-    "queue_tables.py",
+    "tables.py",
     "registration.py",
     "run_compiled.py",
     "tables.py",

@@ -13,8 +13,8 @@ from schedbed.scheduler.core.rows import AttemptRow, JobRow
 from schedbed.scheduler.history import ROW_GROUP_ROWS
 from schedbed.scheduler.simulate.compiled import state as names
 from schedbed.scheduler.simulate.compiled.arrays import Values
-from schedbed.scheduler.simulate.compiled.queue_tables import QueueTexts
 from schedbed.scheduler.simulate.compiled.state import State
+from schedbed.scheduler.simulate.compiled.tables import QueueTexts
 from schedbed.scheduler.simulate.placed_files import PlacedSplits
 from schedbed.scheduler.simulate.row_frames import Column, Text
 from schedbed.scheduler.simulate.tracked_nodes import SimNode

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from math import inf
 
-from schedbed.scheduler.simulate.compiled import attempt_steps, job_steps, reduce_feeds, timer_chains
-from schedbed.scheduler.simulate.compiled.asking.questions import (
+from schedbed.scheduler.simulate.compiled import attempt_steps, timer_chains
+from schedbed.scheduler.simulate.compiled.asking.asked_policy import (
     ANY_MAP,
     ANY_REDUCE,
     AWAITS,
@@ -19,6 +19,7 @@ from schedbed.scheduler.simulate.compiled.asking.questions import (
     PASSED,
     REPORTED,
     STOPPED,
+    SUBMITTED,
     ask,
     tell,
     tell_at,
@@ -26,10 +27,12 @@ from schedbed.scheduler.simulate.compiled.asking.questions import (
 from schedbed.scheduler.simulate.compiled.contended import contended
 from schedbed.scheduler.simulate.compiled.heaps import push_event, ring_after, want
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
-from schedbed.scheduler.simulate.compiled.offers import job_orders, map_picks, slot_answers
+from schedbed.scheduler.simulate.compiled.offers import job_orders, slot_answers
 from schedbed.scheduler.simulate.compiled.state import (
     COMMIT_EVENT,
+    DUE_EVENT,
     IN_PLACE,
+    JOB_OVER,
     REPLY_EVENT,
     State,
 )
@@ -64,7 +67,7 @@ def reported(state: State, task: int, node: int, now_s: float) -> None:
             state.outputs[state.jobs[job].first + state.stages[2 * job].done] = task
         state.stages[2 * job].done += 1
         _record(state, task)
-        job_steps.open_reduces(state, job)
+        open_reduces(state, job)
     else:
         state.commits[state.num.commits] = task
         push_event(state, now_s + state.sec.committed, COMMIT_EVENT, state.num.commits)
@@ -83,7 +86,7 @@ def _release(state: State, task: int, node: int) -> None:
         entry.free_maps += 1
     else:
         entry.free_reduces += 1
-        reduce_feeds.feed_less(state, node, run.job)
+        feed_less(state, node, run.job)
     job_orders.touch(state, 2 * run.job + kind)
 
 
@@ -104,7 +107,7 @@ def _stopped(state: State, task: int, node: int) -> None:
     state.is_started[task] = 0
     stage = 2 * state.tasks[task].job + (0 if state.tasks[task].is_map else 1)
     state.stages[stage].unstarted += 1
-    job_steps.stage_changed(state, stage)
+    stage_changed(state, stage)
 
 
 @compiled
@@ -148,8 +151,8 @@ def committed(state: State, task: int) -> None:
     state.stages[stage].done += 1
     state.jobs[job].output_bytes += state.costs[state.tasks[task].cost].output
     _record(state, task)
-    job_steps.stage_changed(state, stage)
-    job_steps.end_if_done(state, job)
+    stage_changed(state, stage)
+    end_if_done(state, job)
 
 
 # ---------------------------------------------------------------------- offers
@@ -175,14 +178,14 @@ def _launch(state: State, task: int, node: int, kind: int) -> None:
         state.jobs[job].start = state.sec.now
     if kind:
         entry.free_reduces -= 1
-        reduce_feeds.feed_more(state, node, job)
+        feed_more(state, node, job)
     else:
         entry.free_maps -= 1
     slot_answers.launched(state, job, kind)
     stage = state.stages[2 * job + kind]
     stage.unstarted -= 1
     job_orders.add_running(state, job, kind, 1)
-    job_steps.stage_changed(state, 2 * job + kind)
+    stage_changed(state, 2 * job + kind)
     state.launched[state.num.launched] = task
     state.num.launched += 1
 
@@ -214,7 +217,7 @@ def _offer(state: State, node: int, kind: int) -> None:
             if task < 0:
                 return
             _launch(state, task, node, kind)
-            job_steps.open_reduces(state, state.tasks[task].job)  # It may have been split.
+            open_reduces(state, state.tasks[task].job)  # It may have been split.
             continue
         job_orders.settle(state)
         task, reason, value = slot_answers.decide(state, node, kind)
@@ -341,12 +344,12 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
     num, entry = state.num, state.nodes[node]
     running, finished = entry.running, entry.finished
     if state.sec.due <= now_s:
-        job_steps.submit_due(state, now_s)
+        submit_due(state, now_s)
     if state.sec.passing < now_s:
         if num.hears_heartbeats:
             tell_at(state, state.sec.passing, PASSED, node)
         else:
-            map_picks.waited(state, state.sec.passing)
+            slot_answers.waited(state, state.sec.passing)
     num.heartbeats += 1
     num.launched = 0
     for place in range(finished):
@@ -362,11 +365,11 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
     elif num.hears_heartbeats:
         tell(state, HEARTBEAT, node)
     elif num.is_delay:
-        map_picks.waited(state, now_s)
+        slot_answers.waited(state, now_s)
     for kind in range(2):
         if num.ready[kind] > 0:
             _offer(state, node, kind)
-    told = reduce_feeds.feed(state, node, told)
+    told = feed(state, node, told)
     _count(state, node, finished, now_s)
     entry.finished = 0
     if num.writes_heartbeats and (num.always or finished or num.launched):
@@ -375,3 +378,163 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
     timer_chains.served(state, node, now_s)
     if (num.is_delay and num.skipped > 0) or (num.hears_heartbeats and ask(state, NOBODY, AWAITS) >= 0):
         state.sec.passing, _ = ring_after(state, 0, now_s)
+
+
+# The announcement of map outputs to nodes that run reduces of the same job (compiled).
+
+
+@twin_of("schedbed.scheduler.core.ledger:Ledger._feed")
+@compiled
+def feed_more(state: State, node: int, job: int) -> None:
+    """Count one more running reduce of the job on the node. Mirrors `Ledger._feed`.
+
+    After the first reduce, the job's map outputs are announced to the node in heartbeat replies.
+    """
+    entry = state.nodes[node]
+    for place in range(entry.feeds):
+        if state.feeds[node, place].job == job:
+            state.feeds[node, place].reduces += 1
+            return
+    new = state.feeds[node, entry.feeds]
+    new.job = job
+    new.reduces = 1
+    new.cursor = 0
+    new.all_done = 0
+    entry.feeds += 1
+
+
+@twin_of("schedbed.scheduler.core.core_tables:CoreTables._feed_less")
+@compiled
+def feed_less(state: State, node: int, job: int) -> None:
+    """Count one fewer running reduce of the job on the node. Mirrors `CoreTables._feed_less`.
+
+    Without any reduce on the node, the job's map outputs are no longer announced to the node.
+    """
+    entry = state.nodes[node]
+    for place in range(entry.feeds):
+        if state.feeds[node, place].job == job:
+            state.feeds[node, place].reduces -= 1
+            if state.feeds[node, place].reduces == 0:
+                entry.feeds -= 1
+                for at in range(place, entry.feeds):
+                    old, new = state.feeds[node, at + 1], state.feeds[node, at]
+                    new.job = old.job
+                    new.reduces = old.reduces
+                    new.cursor = old.cursor
+                    new.all_done = old.all_done
+            return
+
+
+@twin_of("schedbed.scheduler.core.core:_feed")
+@compiled
+def feed(state: State, node: int, count: int) -> int:
+    """Add an announcement to the node's heartbeat reply for each job that has new map outputs for its
+    reduces.
+
+    `count` items are in the reply before. Returns the number of all items. Mirrors `core._feed`. Unlike in that
+    function, without contention for resources the outputs of a job are announced only when all its maps are done.
+    """
+    fluid_too = state.num.is_fluid > 0
+    for place in range(state.nodes[node].feeds):
+        feed = state.feeds[node, place]
+        maps = state.stages[2 * feed.job]
+        done = maps.done == maps.total
+        if (done and not feed.all_done) or (fluid_too and feed.cursor < maps.done):
+            news = state.reply_items[(state.num.reply_items + count) % len(state.reply_items)]
+            news.job = feed.job
+            news.since = feed.cursor
+            news.until = maps.done
+            news.all_done = 1 if done else 0
+            feed.cursor = maps.done
+            feed.all_done = news.all_done
+            count += 1
+    return count
+
+
+# The scheduler core's handling of jobs and their stages (compiled).
+#
+# Mirrors the module `job_lifecycle` of `scheduler.core`. Unlike in that module, no job fails.
+
+
+@twin_of("schedbed.scheduler.core.core_tables:CoreTables._changed")
+@compiled
+def stage_changed(state: State, stage: int) -> None:
+    """Record whether a stage (the maps or the reduces of a job) has tasks that may start now.
+
+    The stage is also marked, so that the policy's order of jobs is updated before the next decision. Mirrors
+    `CoreTables._changed`.
+    """
+    entry = state.stages[stage]
+    ready = entry.unstarted > 0 and entry.open > 0
+    if ready != (entry.ready > 0):
+        entry.ready = 1 if ready else 0
+        state.num.ready[stage & 1] += 1 if ready else -1
+    job_orders.touch(state, stage)
+
+
+@twin_of("schedbed.scheduler.core.ledger:JobTables._open_reduces")
+@compiled
+def open_reduces(state: State, job: int) -> None:
+    """Let the job's reduces start if enough of its maps are done. Mirrors `JobTables._open_reduces`."""
+    reduces, maps = state.stages[2 * job + 1], state.stages[2 * job]
+    if reduces.total > 0:
+        opened = maps.done >= state.sec.slowstart * maps.total
+        if opened != (reduces.open > 0):
+            reduces.open = 1 if opened else 0
+            stage_changed(state, 2 * job + 1)
+
+
+@twin_of(
+    "schedbed.scheduler.core.ledger:JobTables._end_if_done",
+    "schedbed.scheduler.core.ledger:JobTables.end_job",
+)
+@compiled
+def end_if_done(state: State, job: int) -> None:
+    """End the job if all its reduces are done or, for a job without reduces, all its maps.
+
+    Mirrors `JobTables._end_if_done` with `end_job`.
+    """
+    last = 2 * job + 1 if state.jobs[job].reduces > 0 else 2 * job
+    if state.stages[last].done < state.stages[last].total:
+        return
+    state.jobs[job].ended = 1
+    state.jobs[job].finish = state.sec.now
+    state.num.active_jobs -= 1
+    stage_changed(state, 2 * job)
+    stage_changed(state, 2 * job + 1)
+    state.job_rows[state.num.n_jobs] = job
+    state.num.n_jobs += 1
+    if state.num.is_capacity:
+        slot_answers.finished(state, job)
+    if state.jobs[job].wrote:
+        attempt_steps.note_file(state, state.sec.now, job, JOB_OVER)
+
+
+@twin_of(
+    "schedbed.scheduler.simulate.simulation:Simulation.submit_due",
+    "schedbed.scheduler.core.ledger:JobTables.add_job",
+)
+@compiled
+def submit_due(state: State, now_s: float) -> None:
+    """Submit the jobs whose submission time is `now_s` or earlier, and schedule the next submission.
+
+    Mirrors `Simulation.submit_due` with `JobTables.add_job`.
+    """
+    num = state.num
+    while num.next_job < num.jobs and state.jobs[num.next_job].submit <= now_s:
+        job = num.next_job
+        num.next_job += 1
+        num.active_jobs += 1
+        tell(state, SUBMITTED, job)
+        for stage in (2 * job, 2 * job + 1):
+            state.stages[stage].unstarted = state.stages[stage].total
+        if num.is_capacity:
+            slot_answers.submitted(state, job)
+        open_reduces(state, job)
+        stage_changed(state, 2 * job)
+        stage_changed(state, 2 * job + 1)
+        end_if_done(state, job)
+    state.sec.due = inf
+    if num.next_job < num.jobs:
+        state.sec.due = state.jobs[num.next_job].submit
+        push_event(state, max(state.sec.due, now_s), DUE_EVENT, 0)

@@ -6,14 +6,17 @@ from the NameNode, or enlarge arrays.
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import inf
 from typing import Any
 
-from schedbed.scheduler.simulate.compiled import attempt_steps, core_steps, job_steps, timer_chains
-from schedbed.scheduler.simulate.compiled.asking.questions import JOINED, TICKED, tell
+import numba
+from numba.experimental import structref
+
+from schedbed.scheduler.simulate.compiled import attempt_steps, core_steps, timer_chains
+from schedbed.scheduler.simulate.compiled.asking.asked_policy import JOINED, TICKED, tell
 from schedbed.scheduler.simulate.compiled.contended import contended
 from schedbed.scheduler.simulate.compiled.contended.works import write
-from schedbed.scheduler.simulate.compiled.handle import handle_of
 from schedbed.scheduler.simulate.compiled.heaps import heap_drop, push_event, ring_add, set_off, want_any
 from schedbed.scheduler.simulate.compiled.jit import CONFIG, compiled, entry, twin_of
 from schedbed.scheduler.simulate.compiled.state import (
@@ -65,7 +68,7 @@ def _on_tick(state: State, now_s: float) -> None:
     if state.num.acts_on_ticks:
         _want_tick(state, now_s, False)
     if state.sec.due <= now_s:
-        job_steps.submit_due(state, now_s)
+        core_steps.submit_due(state, now_s)
     tell(state, TICKED, 0)
     if state.num.acts_on_ticks:
         core_steps.hear_stops(state, now_s)
@@ -298,3 +301,62 @@ def compile_both() -> None:
         [known, *_] = [signature for loop in loops for signature in loop.signatures]
         for loop in loops:
             loop.compile(known)
+
+
+# A pointer to all arrays of the compiled loop.
+#
+# Compiled functions pass this one pointer to each other, which is fast and shortens compilation.
+
+
+@structref.register
+class HandleType(numba.types.StructRef):
+    """The numba type of a `Handle` in compiled code."""
+
+    def preprocess_fields(self, fields: Any) -> Any:
+        """Return the fields unchanged. Numba calls this method to adjust field types."""
+        return fields
+
+    @property
+    def mangling_args(self) -> tuple[str, tuple[()]]:
+        """Return a short name for the type, which numba uses in the symbols of compiled functions.
+
+        The default name contains the names of all fields and would dominate the size of the compiled code.
+        """
+        return "Handle", ()
+
+    def get_data_type(self) -> Any:
+        """Return the numba type of the fields.
+
+        The result is cached, since numba calls this method at each access to a field.
+        """
+        return self._payload
+
+    @cached_property
+    def _payload(self) -> Any:
+        return super().get_data_type()
+
+
+class Handle(structref.StructRefProxy):
+    """A pointer to the fields of a `State`. Only compiled code creates handles."""
+
+
+structref.define_proxy(Handle, HandleType, list(State._fields))
+
+_MADE = f"def make(s):\n    return Handle({', '.join(f's.{name}' for name in State._fields)})"
+
+
+def _make() -> Any:
+    """Return a function that creates a `Handle` from a `State`.
+
+    The function is generated as text, because it must pass each field as a separate argument.
+    """
+    scope: dict[str, Any] = {"Handle": Handle}
+    exec(_MADE, scope)  # Numba cannot unpack a named tuple with a star.
+    return scope["make"]
+
+
+def _same(state: Any) -> Any:
+    return state
+
+
+handle_of = _same if CONFIG.DISABLE_JIT else compiled(_make())

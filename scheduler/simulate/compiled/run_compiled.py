@@ -32,9 +32,8 @@ from schedbed.scheduler.simulate.compiled.loop import (
     run_loop,
 )
 from schedbed.scheduler.simulate.compiled.placing.block_placer import compile_placing
-from schedbed.scheduler.simulate.compiled.queue_tables import queue_texts
 from schedbed.scheduler.simulate.compiled.state import State
-from schedbed.scheduler.simulate.compiled.tables import ROWS, make_state, tables_of
+from schedbed.scheduler.simulate.compiled.tables import ROWS, make_state, queue_texts, tables_of
 from schedbed.scheduler.simulate.row_frames import Column, are_shared, put_columns, put_ranges
 from schedbed.scheduler.simulate.setup import NotCovered, Stuck
 from schedbed.scheduler.simulate.simulation import OnProgress, Simulation

@@ -6,7 +6,7 @@ in that module, chains and rings are numbered, and chain number c wakes the node
 
 from __future__ import annotations
 
-from schedbed.scheduler.simulate.compiled.asking.questions import NOBODY, RESTS, TURNED, ask
+from schedbed.scheduler.simulate.compiled.asking.asked_policy import NOBODY, RESTS, TURNED, ask
 from schedbed.scheduler.simulate.compiled.heaps import ring_add, ring_after, ring_remove, want
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from math import nan
 from typing import NamedTuple
 
@@ -14,12 +15,14 @@ from schedbed.scheduler.order.pools import PRIORITY_WEIGHTS
 from schedbed.scheduler.simulate.compiled import entity_records as plain
 from schedbed.scheduler.simulate.compiled.arrays import Arrays, Table, Values, records
 from schedbed.scheduler.simulate.compiled.input_tables import Inputs, near_tables
+from schedbed.scheduler.simulate.compiled.placing.block_placer import BLOCKS_AT_ONCE, BlockPlacer, place_files
+from schedbed.scheduler.simulate.compiled.placing.twisters import draws_of, first_draws
 from schedbed.scheduler.simulate.launch_plans import times
-from schedbed.scheduler.simulate.loading.slow_attempts import slow_attempts
 from schedbed.scheduler.simulate.placed_files import PlacedSplits
 from schedbed.scheduler.simulate.setup import CostModel, CostRuns, NotCovered, Setup, stage_costs
 from schedbed.scheduler.simulate.storage import Storage
-from schedbed.tasks.specs import JobSpec, TaskKind
+from schedbed.tasks.chance import chance, keys_of
+from schedbed.tasks.specs import JobSpec, TaskKind, task_id
 
 
 class TaskTables(NamedTuple):
@@ -170,3 +173,97 @@ def _jobs(jobs: Sequence[JobSpec]) -> tuple[Table[plain.JobEntry], Table[plain.S
     stages["open"][0::2] = 1
     stages["place"] = -1
     return table, stages
+
+
+# The attempts that are slow by chance in a compiled simulation, in which each task has a single attempt.
+
+AT_ONCE = 1 << 16
+"""The number of attempts whose random numbers are computed at a time."""
+
+
+def slow_attempts(seed: int, jobs: Sequence[JobSpec], share: float) -> Values:
+    """Return a boolean array that is true for the tasks whose attempt is slow, as `Plans` decides it.
+
+    The tasks are the maps and then the reduces of each job. Each attempt is slow with the probability `share`.
+    """
+    count = sum(job.maps + job.reduces for job in jobs)
+    made, attempts = np.zeros(count, bool), _attempts(jobs)
+    for low in range(0, count, AT_ONCE):
+        keys = keys_of(seed, ("straggler",), islice(attempts, AT_ONCE))
+        made[low : low + AT_ONCE] = first_draws(keys, 1) < share
+    return made
+
+
+def _attempts(jobs: Sequence[JobSpec]) -> Iterator[str]:
+    for job in jobs:
+        for kind, tasks in ((TaskKind.MAP, job.maps), (TaskKind.REDUCE, job.reduces)):
+            yield from (f"{task_id(job.job, kind, index)}_0" for index in range(tasks))
+
+
+# The choice of nodes for the blocks of many input files, with compiled code.
+
+DRAWS_EACH = 4
+"""The number of random numbers that are computed at first for each block, and for each file in addition."""
+
+
+class InputPlacer(BlockPlacer):
+    """A `BlockPlacer` that also chooses nodes for the blocks of many files at a time."""
+
+    def place_inputs(self, blocks: Sequence[str], ends: Values, lengths: Values, count: int) -> Values:
+        """Return the `count` nodes of each block of new files, as `place_input` chooses them.
+
+        `blocks` is the first block of each file. `lengths` are the sizes of the blocks of all files, and `ends`
+        has the end of each file's blocks in it.
+        """
+        chosen, done, begin = np.empty((len(lengths), count), np.int64), 0, 0
+        while done < len(ends):
+            most = max(done + 1, int(np.searchsorted(ends, begin + BLOCKS_AT_ONCE, side="right")))
+            end = int(ends[most - 1])
+            if end - begin > BLOCKS_AT_ONCE:  # A large file has too many random numbers to keep.
+                chosen[begin:end] = self.place_input(blocks[done], lengths[begin:end], count)
+            else:
+                part = slice(begin, end)
+                self._place_part(blocks[done:most], ends[done:most] - begin, lengths[part], chosen[part])
+            done, begin = most, end
+        return chosen
+
+    def _place_part(self, blocks: Sequence[str], ends: Values, lengths: Values, chosen: Values) -> None:
+        """Choose nodes for the blocks of files as `place_inputs` does, and store them in `chosen`."""
+        keys = keys_of(self._seed, ("place",), blocks, "file")
+        draws = draws_of(keys, DRAWS_EACH * (np.diff(ends, prepend=0) + 1))
+        done = begin = 0
+        while True:
+            rest = draws[DRAWS_EACH * (begin + done) :], DRAWS_EACH, ends[done:] - begin, lengths[begin:]
+            done += place_files(self._field, *rest, chosen[begin:])
+            if done == len(ends):
+                return
+            low, begin = int(ends[done - 1]) if done else 0, int(ends[done])
+            chosen[low:begin] = self.place_input(blocks[done], lengths[low:begin], chosen.shape[1])
+            done += 1
+
+
+# Random whole numbers of many generators of `tasks.chance`, with compiled code.
+
+DRAWS = 4
+HIGH_BITS, LOW_BITS = 27, 26
+"""A random number of `random()` is made of these numbers of bits of two words of the generator."""
+TOO_MANY = 1 << LOW_BITS
+
+
+def numbers_below(most: int, seed: int, name: str, count: int) -> list[int]:
+    """Return `chance(seed, name, number).randrange(most)` for each number from 0 to `count` - 1.
+
+    `most` is below `TOO_MANY`. A generator of Python takes the first bits of its words, one word after the other,
+    until they are a number below `most`.
+    """
+    draws = first_draws(keys_of(seed, (name,), map(str, range(count))), DRAWS)
+    bits = (draws.reshape(count, DRAWS) * 2.0 ** (HIGH_BITS + LOW_BITS)).astype(np.int64)
+    high, low = bits >> LOW_BITS, bits % (1 << LOW_BITS)
+    wanted = most.bit_length()
+    words = np.stack([high >> (HIGH_BITS - wanted), low >> (LOW_BITS - wanted)], axis=2)
+    words = words.reshape(count, 2 * DRAWS)
+    fits = words < most
+    found = words[np.arange(count), fits.argmax(axis=1)]
+    for number in np.flatnonzero(~fits.any(axis=1)).tolist():
+        found[number] = chance(seed, name, number).randrange(most)
+    return found.tolist()

@@ -15,9 +15,8 @@ from typing import Any
 
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.rumen_notes import Notes
-from schedbed.tasks.traces.shuffle_bytes import fetched_bytes, sharing
 from schedbed.tasks.traces.text import lines
-from schedbed.tasks.traces.trace import Host, Trace, TraceFormat, TraceJob, TraceTask
+from schedbed.tasks.traces.trace import Host, Trace, TraceFormat, TraceJob, TraceTask, fetched_bytes, sharing
 
 HEADER = "Avro-Json"
 DEFAULT_RACK = "default-rack"

@@ -12,8 +12,16 @@ from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Priority
 from schedbed.tasks.traces.jsonstream import objects
 from schedbed.tasks.traces.rumen_notes import Notes
-from schedbed.tasks.traces.shuffle_bytes import fetched_bytes, sharing
-from schedbed.tasks.traces.trace import Host, Topology, Trace, TraceFormat, TraceJob, TraceTask
+from schedbed.tasks.traces.trace import (
+    Host,
+    Topology,
+    Trace,
+    TraceFormat,
+    TraceJob,
+    TraceTask,
+    fetched_bytes,
+    sharing,
+)
 
 _DEPTH_MAX = 50
 

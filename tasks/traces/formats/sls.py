@@ -1,18 +1,21 @@
 """Files of YARN's scheduler load simulator (SLS): jobs, nodes, and SYNTH specifications of workloads.
 
 A file is a sequence of JSON objects: either jobs with their containers, or racks with their nodes, or one
-specification from which jobs are drawn at random (`tasks.traces.sls_synth`).
+specification from which jobs are drawn at random (`tasks.traces.formats.sls`).
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from schedbed.tasks.chance import Coin, chance
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.traces.fields import Fields
 from schedbed.tasks.traces.jsonstream import objects
-from schedbed.tasks.traces.sls_synth import TASKS_MAX, draw
+from schedbed.tasks.traces.text import Fields
 from schedbed.tasks.traces.trace import Host, Topology, Trace, TraceFormat, TraceJob, TraceTask
 
 DEFAULT_RACK = "default-rack"
@@ -150,3 +153,180 @@ def _looks_like(start: str) -> bool:
 
 
 FORMAT = TraceFormat(read=read_sls, looks_like=_looks_like)
+
+
+# The SYNTH specification of SLS: workloads with job classes and distributions, from which jobs are drawn at
+# random.
+#
+# Like SLS, this module draws a workload, a job class and a time span by weight. It draws numbers of tasks,
+# times and deadlines from lognormal (or normal, or discrete) distributions. The random generator differs,
+# so a seed results in other jobs than in SLS.
+
+JOBS_MAX = 1_000_000
+TASKS_MAX = 5_000_000
+_DEVIATION = 1 / 6  # As in SLS, the deviation is this share of the mean if given as 0.
+
+
+def draw(spec: Fields) -> Trace:
+    """Return random jobs that follow a SYNTH specification, in order of submission.
+
+    Raises BadInput for a wrong specification.
+    """
+    workloads = spec.objects("workloads")
+    count, seed = spec.whole("num_jobs", 0, JOBS_MAX), spec.whole("rand_seed", 0, 2**53)
+    if not workloads or not count:
+        raise spec.fail("nothing to draw: expected workloads and num_jobs above 0")
+    jobs, tasks = [], 0
+    for number in range(count):
+        jobs.append(_job(workloads, number, chance(seed, "sls synth", number)))
+        tasks += len(jobs[-1].maps) + len(jobs[-1].reduces)
+        if tasks > TASKS_MAX:
+            raise spec.fail(f"more than {TASKS_MAX} tasks in the first {number + 1} of {count} jobs")
+    nodes, rack = spec.whole("num_nodes", 0, 10**6), spec.whole("nodes_per_rack", 0, 10**6)
+    warnings = (
+        "no bytes, CPU times or locations in an SLS specification; a task's time is its work",
+        f"drawn: {count} jobs with the seed {seed}; SLS itself draws others from it",
+        "memory, cores and execution types of containers are not kept",
+        f"a cluster of {nodes} nodes, {rack} to a rack, which is not kept",
+    )
+    ordered = sorted(jobs, key=lambda job: job.submit_s)
+    return Trace(format="sls", jobs=tuple(ordered), warnings=warnings)
+
+
+def _job(workloads: Sequence[Fields], number: int, coin: Coin) -> TraceJob:
+    workload = _pick(workloads, "workload_weight", coin)
+    submit_s = _submit_s(workload, coin)
+    kind = _pick(_some(workload, "job_classes"), "class_weight", coin)
+    spans = {name: _drawn(kind, name, coin) for name in ("duration", "deadline_factor", "reservation")}
+    deadline_s = spans["duration"] * spans["deadline_factor"]
+    reserved = coin.random() <= spans["reservation"] and deadline_s > 0
+    maps, reduces = _tasks(kind, coin)
+    return TraceJob(
+        name=f"{kind.text('class_name', 'job')}_{number:06d}",
+        submit_s=submit_s,
+        user=kind.text("user_name", "default"),
+        queue=workload.text("queue_name", "default"),
+        deadline_s=deadline_s if reserved else None,
+        maps=maps,
+        reduces=reduces,
+    )
+
+
+_OLD = {"duration": "dur", "deadline_factor": "deadline_factor"}
+"""Prefixes in the older form: `duration: {val, std}` is `dur_avg` and `dur_stddev` there."""
+
+
+def _drawn(kind: Fields, name: str, coin: Coin) -> float:
+    if name in kind:
+        return _sample(kind, name, coin)
+    if name == "reservation":
+        return kind.number("chance_of_reservation", 0.0)
+    return _old(kind, _OLD[name], coin)
+
+
+def _tasks(kind: Fields, coin: Coin) -> tuple[tuple[TraceTask, ...], tuple[TraceTask, ...]]:
+    """Return the maps and the reduces of a random job. A job has at least one map.
+
+    `kind` is the job's class in the SYNTH specification, and `coin` the random generator. In the newer form
+    of specifications, all tasks that are not reduces become maps.
+    """
+    found: dict[bool, list[TraceTask]] = {False: [], True: []}
+    if "tasks" in kind:
+        for task in kind.objects("tasks"):
+            many = _whole(task, _sample(task, "count", coin))
+            reduce = task.text("type", "map") == "reduce"
+            found[reduce] += [_sls_synth_task(_sample(task, "time", coin)) for _ in range(many)]
+    else:
+        for letter, reduce in (("m", False), ("r", True)):
+            many = _whole(kind, _old(kind, f"{letter}tasks", coin))
+            found[reduce] += [_sls_synth_task(_old(kind, f"{letter}time", coin)) for _ in range(many)]
+    if not found[False]:
+        found = {False: found[True] or [_sls_synth_task(1.0)], True: []}
+    return tuple(found[False]), tuple(found[True])
+
+
+def _sls_synth_task(time_s: float) -> TraceTask:
+    return TraceTask(duration_s=time_s, work_s=time_s)
+
+
+def _whole(fields: Fields, number: float) -> int:
+    if number > TASKS_MAX:
+        raise fields.fail(f"a job of {number:.0f} tasks, expected {TASKS_MAX} at most")
+    return round(number)
+
+
+def _submit_s(workload: Fields, coin: Coin) -> float:
+    """Return a random submission time (s) in one of the workload's time spans, which is chosen by weight.
+
+    A time span lasts until the next one begins. `coin` is the random generator.
+    """
+    spans = _some(workload, "time_distribution")
+    chosen = _pick_index(spans, "weight", coin)
+    start = spans[chosen].number("time")
+    end = spans[min(chosen + 1, len(spans) - 1)].number("time")
+    return start + max(0.0, end - start) * coin.random()
+
+
+def _some(fields: Fields, key: str) -> list[Fields]:
+    found = fields.objects(key)
+    if not found:
+        raise fields.fail(f"no {key}")
+    return found
+
+
+def _pick(choices: Sequence[Fields], weight: str, coin: Coin) -> Fields:
+    return choices[_pick_index(choices, weight, coin)]
+
+
+def _pick_index(choices: Sequence[Fields], weight: str, coin: Coin) -> int:
+    weights = [choice.number(weight, 0.0) for choice in choices]
+    if not sum(weights):
+        raise choices[0].fail(f"all weights ({weight}) are 0")
+    return coin.choices(range(len(choices)), weights)[0]
+
+
+def _old(fields: Fields, name: str, coin: Coin) -> float:
+    return _lognormal(fields.number(f"{name}_avg", 0.0), fields.number(f"{name}_stddev", 0.0), coin)
+
+
+def _sample(fields: Fields, key: str, coin: Coin) -> float:
+    """Return the number in the field `key`, or draw it if the field is a distribution.
+
+    A distribution is `{val}`, `{val, std, dist}` or `{discrete, weights}`. `coin` is the random generator.
+    """
+    value: Any = fields.raw.get(key)
+    if not isinstance(value, dict):
+        return fields.number(key)
+    sample = Fields(value, f"{fields.where}: {key}")
+    if "discrete" in sample:
+        return _discrete(sample, coin)
+    if "std" not in sample:
+        return sample.number("val")
+    mean, deviation = sample.number("val"), sample.number("std")
+    shape = sample.text("dist", "LOGNORM")
+    if shape not in ("LOGNORM", "NORM"):
+        raise sample.fail(f"dist: {shape!r} is neither LOGNORM nor NORM")
+    if shape == "NORM":
+        return max(0.0, coin.gauss(mean, deviation or mean * _DEVIATION))
+    return _lognormal(mean, deviation, coin)
+
+
+def _discrete(sample: Fields, coin: Coin) -> float:
+    values = sample.raw["discrete"]
+    weights = sample.raw.get("weights") or ([1.0] * len(values) if isinstance(values, list) else None)
+    if not isinstance(values, list) or not isinstance(weights, list) or len(values) != len(weights):
+        raise sample.fail("discrete and weights are not lists of one length")
+    choices = [
+        Fields({"discrete": value, "weight": weight}, sample.where)
+        for value, weight in zip(values, weights, strict=True)
+    ]
+    if not choices:
+        raise sample.fail("discrete: nothing to choose from")
+    return _pick(choices, "weight", coin).number("discrete")
+
+
+def _lognormal(mean: float, deviation: float, coin: Coin) -> float:
+    if mean <= 0:
+        return 0.0
+    sigma = math.sqrt(math.log1p(((deviation or mean * _DEVIATION) / mean) ** 2))
+    return coin.lognormvariate(math.log(mean) - sigma**2 / 2, sigma)

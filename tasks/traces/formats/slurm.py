@@ -14,9 +14,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.traces.rigid_jobs import ASSUMED, most_at_once
 from schedbed.tasks.traces.text import first_line, lines
-from schedbed.tasks.traces.trace import Trace, TracedMachine, TraceFormat, TraceJob, TraceTask
+from schedbed.tasks.traces.trace import (
+    ASSUMED,
+    Trace,
+    TracedMachine,
+    TraceFormat,
+    TraceJob,
+    TraceTask,
+    most_at_once,
+)
 
 CPUS_MAX = 1_000_000
 _SPAN = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.traces.fields import Fields
 from schedbed.tasks.traces.jsonstream import objects
+from schedbed.tasks.traces.text import Fields
 from schedbed.tasks.traces.trace import Host, Trace, TraceFormat, TraceJob, TraceTask
 
 DEFAULT_RACK = "default-rack"

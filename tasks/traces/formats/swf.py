@@ -12,9 +12,16 @@ from collections import Counter
 from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.traces.rigid_jobs import ASSUMED, most_at_once
 from schedbed.tasks.traces.text import first_line, lines
-from schedbed.tasks.traces.trace import Trace, TracedMachine, TraceFormat, TraceJob, TraceTask
+from schedbed.tasks.traces.trace import (
+    ASSUMED,
+    Trace,
+    TracedMachine,
+    TraceFormat,
+    TraceJob,
+    TraceTask,
+    most_at_once,
+)
 
 COLUMNS = (
     *("job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time"),

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedbed.cluster.agent.attempts import UsageMeter, process_cpu_s, process_rss_bytes
 from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.agent.folder import AgentDir, BadRequest, RootInUse, checked_id
-from schedbed.cluster.agent.map_outputs import OutputBoard
-from schedbed.cluster.agent.usage import UsageMeter, process_cpu_s, process_rss_bytes
+from schedbed.cluster.agent.http_server import OutputBoard
 from schedbed.cluster.machines.host_abilities import probe_host, usable_cores
 from schedbed.tasks.pacing import Budget
 from tests.harness.agents import node_spec

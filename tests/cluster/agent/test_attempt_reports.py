@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schedbed.cluster.agent.attempt_reports import Running, report_of, status_of
+from schedbed.cluster.agent.attempts import Running, report_of, status_of
 from schedbed.cluster.agent.limits import NO_LOSSES, Losses
 from tests.harness.agents import attempt_spec
 

@@ -15,7 +15,7 @@ from schedbed.cluster.agent.attempts import Attempts
 from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.agent.folder import AgentDir
 from schedbed.cluster.agent.limits import NodeLimits
-from schedbed.cluster.agent.warm.line import JsonLine
+from schedbed.cluster.agent.warm.zygote_link import JsonLine
 from schedbed.cluster.clock import RunClock
 from tests.harness.agents import PATIENCE_S, attempt_spec, node_spec
 

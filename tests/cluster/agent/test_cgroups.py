@@ -14,20 +14,24 @@ from typing import Any
 
 import pytest
 
-from schedbed.cluster.agent.cgroup_find import CgroupError, Hierarchies, find_hierarchies
 from schedbed.cluster.agent.cgroups import (
     PREFIX,
+    CgroupError,
+    Hierarchies,
     PathFiles,
+    Quota,
+    apply_quota,
+    find_hierarchies,
     group_name,
     node_folders,
     remove_node,
+    slot_groups,
     start_ticks,
     sweep_leftovers,
 )
-from schedbed.cluster.agent.group_files import Quota, apply_quota, slot_groups
 from schedbed.cluster.agent.limits import COOPERATING
 from schedbed.cluster.agent.node_groups import PROCESSES, SLACK_BYTES, NodeGroups
-from schedbed.cluster.agent.warm.privileges import can_drop
+from schedbed.cluster.agent.warm.fork import can_drop
 from schedbed.tasks.errors import BadInput
 from tests.harness.agents import PATIENCE_S, Rig, Story, attempt_spec, below, node_spec
 

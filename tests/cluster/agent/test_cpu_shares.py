@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedbed.cluster.agent.cpu_shares import CpuShares
+from schedbed.cluster.agent.node_groups import CpuShares
 
 STEP_S = 0.25  # between two looks
 

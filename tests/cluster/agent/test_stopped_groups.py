@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from schedbed.cluster.agent.software.process_tree import ProcessTree, Seen
-from schedbed.cluster.agent.software.stopped_groups import StoppedGroups
-from schedbed.cluster.agent.usage import process_cpu_s
+from schedbed.cluster.agent.attempts import process_cpu_s
+from schedbed.cluster.agent.stopped_groups import ProcessTree, Seen, StoppedGroups
 from tests.harness.agents import PATIENCE_S, Rig, Story, Talk, alive, attempt_spec, below, node_spec
 
 MIB = 2**20

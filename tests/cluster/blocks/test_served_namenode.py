@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from schedbed.cluster.attempt_calls import ATTEMPT_CALLS, answer_attempt
 from schedbed.cluster.blocks import served_namenode
 from schedbed.cluster.blocks.served_namenode import ServedNameNode
 from schedbed.cluster.clock import RunClock
-from schedbed.cluster.doors import make_stub, make_table, methods_of
-from schedbed.cluster.masters import NameNodeDoor
+from schedbed.cluster.masters import NameNodeDoor, make_stub, make_table, methods_of
+from schedbed.cluster.tasktracker import ATTEMPT_CALLS, answer_attempt
 from schedbed.tasks.errors import BadInput
 from tests.harness.block_store import World
 

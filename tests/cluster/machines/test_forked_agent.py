@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from schedbed.cluster.machines import forked_agent
-from schedbed.cluster.machines.forked_agent import AgentTemplate, ForkedAgent, TemplateDied
+from schedbed.cluster.machines import process
+from schedbed.cluster.machines.process import AgentTemplate, ForkedAgent, TemplateDied
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ def test_a_template_that_cannot_be_imported_says_why(
     def broken(module: str) -> list[str]:
         return [*command(module)[:1], "-c", "import nothing_of_the_kind"]
 
-    command: Callable[[str], list[str]] = forked_agent.module_command
-    monkeypatch.setattr(forked_agent, "module_command", broken)
+    command: Callable[[str], list[str]] = process.module_command
+    monkeypatch.setattr(process, "module_command", broken)
     with pytest.raises(TemplateDied):
         template.fork(tmp_path / "log")
     assert "nothing_of_the_kind" in (tmp_path / "log").read_text()

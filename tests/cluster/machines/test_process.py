@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 import schedbed
-from schedbed.cluster.agent.cgroup_find import CgroupError, find_hierarchies
-from schedbed.cluster.agent.cgroups import PREFIX
+from schedbed.cluster.agent.cgroups import PREFIX, CgroupError, find_hierarchies
 from schedbed.cluster.machines.process import MachineFailed
 from tests.harness.agents import PATIENCE_S, Rig, Story, Talk, alive, attempt_spec, below, gone
 

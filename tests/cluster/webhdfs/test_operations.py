@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schedbed.cluster.webhdfs import hadoop_token, tree_operations
+from schedbed.cluster.webhdfs import rest_call, webhdfs
 from schedbed.cluster.webhdfs.rest_call import PREFIX
 from tests.harness.block_store import TOKEN, Cluster
 from tests.harness.rest_client import RestClient, run_story
@@ -140,7 +140,7 @@ def test_files_are_joined() -> None:
 
 
 def test_a_long_directory_comes_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_operations, "BATCH", 2)
+    monkeypatch.setattr(webhdfs, "BATCH", 2)
 
     async def story(client: RestClient, _: Cluster) -> None:
         for name in "edcba":
@@ -217,8 +217,8 @@ def test_errors_have_the_texts_that_clients_look_for() -> None:
 def test_the_token_is_taken_in_the_form_of_hadoop() -> None:
     async def story(client: RestClient, _: Cluster) -> None:
         text = (await client.json("GET", "/", "GETDELEGATIONTOKEN"))["Token"]["urlString"]
-        assert TOKEN not in text and hadoop_token.secret_of(text.encode()) == TOKEN.encode()
-        for shown, status in ((text, 200), (hadoop_token.encoded("other", "x", "y"), 401), (text[:-4], 401)):
+        assert TOKEN not in text and rest_call.secret_of(text.encode()) == TOKEN.encode()
+        for shown, status in ((text, 200), (rest_call.encoded("other", "x", "y"), 401), (text[:-4], 401)):
             params = {"op": "LISTSTATUS", "delegation": shown}
             assert (await client.http.get(f"{PREFIX}/", params=params)).status == status
         assert (await client.json("PUT", "/", "RENEWDELEGATIONTOKEN", token=text))["long"] > 1_000_100_500
@@ -228,7 +228,7 @@ def test_the_token_is_taken_in_the_form_of_hadoop() -> None:
 
 def test_credentials_are_a_file_of_hadoop() -> None:
     """The file has Hadoop's header and version, one token with its service, and no secret keys."""
-    made = hadoop_token.credentials("t" * 200, "ana", "127.0.0.1:80")
+    made = rest_call.credentials("t" * 200, "ana", "127.0.0.1:80")
     assert made.startswith(b"HDTS\x00\x01\x0c127.0.0.1:80")
     assert made.endswith(b"\x8f\xc8" + b"t" * 200 + b"\x12WEBHDFS delegation\x0c127.0.0.1:80\x00")
     assert b"\x00\x03ana\x03ana\x00\x00\x00\x00\x00" in made

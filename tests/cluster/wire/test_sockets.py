@@ -17,10 +17,9 @@ from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.wire import server_end
 from schedbed.cluster.wire.client_end import ClientEnd
 from schedbed.cluster.wire.endpoint import PATH_BYTES, Endpoint
-from schedbed.cluster.wire.framing import GREETING_BYTES, HEADER
+from schedbed.cluster.wire.framing import GREETING_BYTES, HEADER, CallFailed
 from schedbed.cluster.wire.server_end import ServerEnd
 from schedbed.cluster.wire.unauthenticated_peers import UnauthenticatedPeers
-from schedbed.cluster.wire.wire_errors import CallFailed
 from schedbed.tasks.errors import BadInput
 
 TOKEN = "secret"

@@ -11,8 +11,8 @@ import pytest
 from schedbed.deploy.arena.cell_batch import packed, run_packed
 from schedbed.deploy.arena.cell_processes import run_cells
 from schedbed.deploy.arena.cells import Cell, Row
+from schedbed.deploy.arena.contest import batches, run_apart
 from schedbed.deploy.arena.courses import choose
-from schedbed.deploy.arena.ray_cells import batches, run_apart
 from schedbed.deploy.worker_fork import WorkBounds
 from tests.deploy.arena.test_contest import SMALL
 from tests.harness.own_policy import MINE

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from schedbed.deploy.display.choice import make_display
 from schedbed.deploy.display.display import PlainLines
-from schedbed.deploy.display.picture import chosen, draw
+from schedbed.deploy.display.picture import chosen, draw, make_display
 from schedbed.deploy.service.show import _show_one
 
 

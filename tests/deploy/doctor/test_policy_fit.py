@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedbed.deploy.doctor.policy_fit import policy_warnings
+from schedbed.deploy.doctor.doctor import policy_warnings
 from schedbed.deploy.scenario.resolve import resolve
 
 

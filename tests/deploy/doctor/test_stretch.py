@@ -17,8 +17,8 @@ from schedbed.cluster.clock import RunClock
 from schedbed.cluster.machines.process import ProcessMachine
 from schedbed.cluster.run_config import RunConfig
 from schedbed.cluster.spec import ClusterSpec
-from schedbed.deploy.doctor import stretch as stretches
-from schedbed.deploy.doctor.stretch import CPU_SHARE, least_stretch, on_this_host, settled
+from schedbed.deploy.doctor import doctor as stretches
+from schedbed.deploy.doctor.doctor import CPU_SHARE, least_stretch, on_this_host, settled
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import ResolvedScenario

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from schedbed.deploy.doctor import hostile_measure
-from schedbed.deploy.doctor.limit_rows import LimitsFile, amounts, cooperating_rows, show_hostile
+from schedbed.deploy.doctor.measured_limits import LimitsFile, amounts, cooperating_rows, show_hostile
 from schedbed.deploy.doctor.trials import (
     BREAKS,
     HOLDS,

@@ -16,8 +16,8 @@ import pytest
 from rich.console import Console
 
 from schedbed.cluster.spec import NodeSpec
+from schedbed.deploy.doctor.achieved import PAUSE_S, REPEATS, SIZES, START_S, short_rows
 from schedbed.deploy.doctor.loads import LoadedNode, Loads, Work
-from schedbed.deploy.doctor.short import PAUSE_S, REPEATS, SIZES, START_S, short_rows
 from schedbed.deploy.doctor.verdicts import HOST_BUSY, Achieved, show
 from schedbed.deploy.failures import RunFailed
 from tests.harness.agents import node_spec
@@ -88,7 +88,7 @@ class FakeLoads:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("schedbed.deploy.doctor.short.PAUSE_S", PAUSE_S / 1000)
+    monkeypatch.setattr("schedbed.deploy.doctor.achieved.PAUSE_S", PAUSE_S / 1000)
 
 
 async def rows_of(loads: FakeLoads) -> dict[str, Achieved]:

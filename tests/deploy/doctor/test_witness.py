@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from schedbed.cluster.machines.machine import KernelTotals
-from schedbed.deploy.doctor.rate_fit import FittedRate
-from schedbed.deploy.doctor.witness import (
+from schedbed.deploy.doctor.hostile_measure import (
     CLOCKS,
     KERNEL_GROUP,
     PROCESS_IO,
@@ -28,6 +27,7 @@ from schedbed.deploy.doctor.witness import (
     pids_limit,
     totals_of,
 )
+from schedbed.deploy.doctor.rate_fit import FittedRate
 
 PATIENCE_S = 60.0
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from schedbed.cluster.host_clock import ClockReading
 from schedbed.cluster.wire.port_range import PortRange
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.hostcheck import host_survey
-from schedbed.deploy.hostcheck.findings import COLUMNS, HostFinding, all_missing, columns, rounds
+from schedbed.deploy.live import host_survey as host_survey
+from schedbed.deploy.live.host_survey import COLUMNS, HostFinding, all_missing, columns, rounds
 from schedbed.tasks.units import format_rate
 
 PORTS = PortRange(20000, 20100)

@@ -6,15 +6,15 @@ import pytest
 
 from schedbed.cluster.agent.config import LOOPBACK
 from schedbed.cluster.wire.port_range import PortRange, listen_at
-from schedbed.deploy.hostcheck import surveyor
-from schedbed.deploy.hostcheck.surveyor import TOKEN_BYTES, Surveyor
+from schedbed.deploy.live import host_survey as host_survey
+from schedbed.deploy.live.host_survey import TOKEN_BYTES, Surveyor
 
 TOKEN = "0" * TOKEN_BYTES
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surveyor, "SEND_BYTES", 2**20)
+    monkeypatch.setattr(host_survey, "SEND_BYTES", 2**20)
 
 
 def test_a_transfer_has_a_rate_and_ends_with_the_sink() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from schedbed.deploy.live.host_measures import core_speeds
+from schedbed.deploy.live.ray_cluster import core_speeds
 
 
 def asks(*trials_s: float) -> Callable[[], float]:

@@ -9,7 +9,7 @@ import pytest
 
 from schedbed.cluster.machines import make
 from schedbed.cluster.machines.machine import MachineImage, MachineKind
-from schedbed.deploy.live.image_sending import send_image
+from schedbed.deploy.live.ray_cluster import send_image
 
 
 class Call:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedbed.cluster.doors import make_stub
-from schedbed.cluster.masters import NameNodeDoor
+from schedbed.cluster.masters import NameNodeDoor, make_stub
 from schedbed.cluster.wire.tls import Tls
 from schedbed.deploy.live import job_outputs
 from schedbed.deploy.live.job_outputs import Outputs

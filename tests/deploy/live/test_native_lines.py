@@ -11,7 +11,7 @@ from schedbed.cluster.own_python import module_environment
 PROGRAM = """
 import os, sys
 from pathlib import Path
-from schedbed.deploy.live.native_lines import native_lines_in
+from schedbed.deploy.live.live_runs import native_lines_in
 try:
     with native_lines_in(Path(sys.argv[1])):
         print("before", file=sys.stderr)

@@ -15,10 +15,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from schedbed.deploy import options as module
-from schedbed.deploy.metrics.metrics_server import serve_metrics
-from schedbed.deploy.metrics.run_meter import RunMeter
 from schedbed.deploy.options import RunOptions
-from schedbed.deploy.private_files import token_file
+from schedbed.deploy.watch.run_meter import RunMeter, serve_metrics
+from schedbed.deploy.workspace import token_file
 from schedbed.tasks.errors import BadInput
 from tests.harness.tables import NODE, rows
 

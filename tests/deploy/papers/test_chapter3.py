@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from schedbed.deploy.papers import paper_file
-from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.bench import Bench, JobTime
 from schedbed.deploy.papers.chapter3 import (
     balancedpool_batch,
     coshh_speeds,
@@ -24,7 +24,6 @@ from schedbed.deploy.papers.chapter3 import (
     runs,
     scarlett,
 )
-from schedbed.deploy.papers.job_times import JobTime
 from schedbed.scheduler.models.johnson import PlannedStages
 from schedbed.tasks.chance import chance
 

@@ -1,6 +1,6 @@
 """The counts of claims and the marks of their remarks."""
 
-from schedbed.deploy.papers.claim_counts import counted, marks, remarks, without_task
+from schedbed.deploy.papers.terminal import counted, marks, remarks, without_task
 from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN
 
 

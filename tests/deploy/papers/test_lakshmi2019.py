@@ -12,16 +12,7 @@ import pytest
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.lakshmi2019 import (
-    busy_resources,
-    fours,
-    load_causes,
-    pairs,
-    private_cloud,
-    table3_predictor,
-    two_jobs,
-    ways,
-)
+from schedbed.deploy.papers.lakshmi2019 import fours, load_causes, pairs, table3_predictor, two_jobs, ways
 
 ABOUT = paper_file.load("lakshmi2019").experiments
 TAGS = {"wc": 2, "pi": 2, "grep": 2, "rtw": 1, "sort": 1}
@@ -34,24 +25,24 @@ def bench(folder: Path) -> Bench:
 @pytest.mark.long  # seconds
 def test_makespans_are_of_each_group_by_itself(tmp_path: Path) -> None:
     groups = [
-        [private_cloud.job("sort", 1, queue, 500.0 * number) for queue in private_cloud.QUEUES[: number + 1]]
+        [two_jobs.job("sort", 1, queue, 500.0 * number) for queue in two_jobs.QUEUES[: number + 1]]
         for number in range(2)
     ]
-    finished = bench(tmp_path).run("two", private_cloud.scenario(groups, live=False))
-    spans = private_cloud.makespans(finished, 2)
+    finished = bench(tmp_path).run("two", two_jobs.scenario(groups, live=False))
+    spans = two_jobs.makespans(finished, 2)
     jobs = finished.of(finished.policies[0]).jobs.sort_values("submit")
     first, *others = jobs["finish"].tolist()
     assert spans["capacity"] == [[pytest.approx(first)], [pytest.approx(max(others) - 500)]]
     assert all(0 < span < 500 for (span,) in spans["csla"])
-    ((cpu, rate),) = private_cloud.shares(finished).values()
+    ((cpu, rate),) = two_jobs.shares(finished).values()
     assert 0 < cpu < 1 and rate > 5  # sort moves data
 
 
 def test_groups_that_run_into_each_other_are_refused(tmp_path: Path) -> None:
-    groups = [[private_cloud.job("pi", 0.25, "a", submit_s)] for submit_s in (0.0, 5.0)]
-    finished = bench(tmp_path).run("two", private_cloud.scenario(groups, live=False))
+    groups = [[two_jobs.job("pi", 0.25, "a", submit_s)] for submit_s in (0.0, 5.0)]
+    finished = bench(tmp_path).run("two", two_jobs.scenario(groups, live=False))
     with pytest.raises(ValueError, match="two: jobs of two groups ran at the same time"):
-        private_cloud.makespans(finished, 2)
+        two_jobs.makespans(finished, 2)
 
 
 def test_groups_come_the_later_the_slower_the_disk() -> None:
@@ -61,7 +52,7 @@ def test_groups_come_the_later_the_slower_the_disk() -> None:
     Pi does not use the disk, so the next group is not delayed.
     """
     second = {
-        (app, rate): private_cloud.groups_of([(app,), ("wc",)], 2, "a", rate)[1][0]["submit"]
+        (app, rate): two_jobs.groups_of([(app,), ("wc",)], 2, "a", rate)[1][0]["submit"]
         for app in ("pi", "sort")
         for rate in (50, 100)
     }
@@ -69,16 +60,16 @@ def test_groups_come_the_later_the_slower_the_disk() -> None:
 
 
 def test_the_nodes_share_one_disk_and_5_mbps_are_heavy_on_any() -> None:
-    plan = private_cloud.scenario([], live=False, disk_mbps=25, user_limit_factor=2)
+    plan = two_jobs.scenario([], live=False, disk_mbps=25, user_limit_factor=2)
     assert plan["cluster"]["node"]["shared_disk"] and plan["cluster"]["node"]["disk"] == "25MB/s"
     capacity, csla = (next(iter(policy.values())) for policy in plan["policies"])
-    assert csla["io_share"] * 25 == private_cloud.HEAVY_IO_MBPS
+    assert csla["io_share"] * 25 == two_jobs.HEAVY_IO_MBPS
     assert capacity["off_switch_per_heartbeat"] == csla["off_switch_per_heartbeat"] == 1
-    assert "shared_disk" not in private_cloud.cluster(live=False)["node"]  # as Table 3 has it
+    assert "shared_disk" not in two_jobs.cluster(live=False)["node"]  # as Table 3 has it
 
 
 def test_gains_are_in_per_cent_of_capacity() -> None:
-    assert private_cloud.gains({"csla": [[80.0, 110.0]], "capacity": [[100.0, 100.0]]}) == [
+    assert two_jobs.gains({"csla": [[80.0, 110.0]], "capacity": [[100.0, 100.0]]}) == [
         [pytest.approx(20), pytest.approx(-10)]
     ]
 
@@ -107,17 +98,17 @@ def test_no_policy_gains_more_than_the_idle_time_of_the_busier_of_cores_and_shar
     jobs = [(0.0, 0.0, 90.0), (0.0, 5.0, 100.0), (200.0, 201.0, 250.0)]
     first = [(0.0, "a", 0.0, 0.0), (0.0, "b", 0.0, 0.0), (100.0, "a", 0.5, 0.3), (100.0, "b", 0.7, 0.1)]
     second = [(200.0, "a", 0.0, 0.0), (200.0, "b", 0.0, 0.0), (250.0, "a", 0.1, 0.4), (250.0, "b", 0.1, 0.5)]
-    found = busy_resources.rooms(finished_run(jobs, first + second))
+    found = ways.rooms(finished_run(jobs, first + second))
     assert found == [[pytest.approx(40)], [pytest.approx(10)]]  # 0.6 of all cores, then 0.4 + 0.5 of the disk
 
 
 def test_the_jobs_of_a_pair_run_together_from_the_later_start_to_the_earlier_end() -> None:
     jobs = [(0.0, 0.0, 80.0), (0.0, 60.0, 100.0), (200.0, 200.0, 250.0), (200.0, 260.0, 300.0)]
-    assert busy_resources.together(finished_run(jobs, []), "capacity") == [[pytest.approx(25)], [0]]
+    assert ways.together(finished_run(jobs, []), "capacity") == [[pytest.approx(25)], [0]]
 
 
 def test_jobs_in_turns_put_one_of_each_kind_into_each_queue() -> None:
-    assert fours.in_turns(private_cloud.FOURS) == [
+    assert fours.in_turns(two_jobs.FOURS) == [
         ("wc", "rtw", "pi", "sort"),
         ("wc", "rtw", "grep", "sort"),
         ("pi", "rtw", "grep", "sort"),
@@ -133,7 +124,7 @@ def test_tags_of_jobs_alone_are_those_that_the_paper_needs(tmp_path: Path) -> No
     """
     alone = two_jobs.run_alone(bench(tmp_path))
     assert two_jobs.tags_of(alone) == TAGS
-    shares = private_cloud.shares(alone)
+    shares = two_jobs.shares(alone)
     assert shares["rtw"][0] < 0.3 and shares["rtw"][1] > 10
     cpu_a_byte = {app: shares[app][0] / shares[app][1] for app in ("rtw", "sort")}
     assert 1 < cpu_a_byte["rtw"] / cpu_a_byte["sort"] < 1.4

@@ -13,7 +13,6 @@ from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.polo2011 import (
     causes,
-    fair_slots,
     fig2_utility,
     fig3_makespans,
     fig4_running_tasks,
@@ -67,7 +66,7 @@ def test_the_utility_is_as_the_text_says() -> None:
 def test_fair_keeps_to_fewer_slots_than_the_node_has(tmp_path: Path) -> None:
     asked = paper_cluster.scenario(
         [{"app": "synthetic", "maps": 40, "map": {"cpu": "10s"}, "reduces": 0}],
-        [fair_slots.fair_spec(1), fair_slots.fair_spec(3)],
+        [paper_cluster.fair_spec(1), paper_cluster.fair_spec(3)],
         paper_cluster.Size(4, 0.2),
     )
     finished = Bench(tmp_path, machines="sim", repeats=1, seed=0).run("slots", asked)

@@ -17,9 +17,8 @@ from schedbed.deploy.cli import main
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.papers.bench import Bench, paired
 from schedbed.deploy.papers.catalogue import CatalogueEntry, chosen, entries
-from schedbed.deploy.papers.criterion import Criterion
 from schedbed.deploy.papers.experiment import Experiment, Measured
-from schedbed.deploy.papers.paper_file import Paper, Value, parse
+from schedbed.deploy.papers.paper_file import Criterion, Paper, Value, parse
 from schedbed.deploy.papers.reproduce import reproduce
 from schedbed.deploy.papers.terminal import with_unit
 from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN, Exact, judge

@@ -17,23 +17,19 @@ from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.figures import draw
 from schedbed.deploy.papers.verdict import Exact
 from schedbed.deploy.papers.verma2011 import (
-    alone,
     arrivals,
     fig3_prediction,
-    fig4_allocations,
     fig5_bounds,
     fig7_spawned,
-    fixed_slots,
-    months,
     overhead,
     phase_causes,
     table1_months,
-    table2_generators,
     table3_late_jobs,
     table3_readings,
     table4_testbed,
     w1_and_w2,
     waves,
+    wikitrends_profiles,
 )
 from schedbed.deploy.papers.verma2011.wikitrends_profiles import profile_of, wikitrends
 from schedbed.deploy.results.metrics import RunTables
@@ -61,11 +57,11 @@ def test_the_model_gives_the_printed_table() -> None:
 
 
 def test_the_cheapest_point_of_the_curve_is_between_its_ends(tmp_path: Path) -> None:
-    measured = fig4_allocations.measure(bench(tmp_path))
+    measured = wikitrends_profiles.measure(bench(tmp_path))
     points = measured.series["points"]
     assert sum(points["C"]) < min(sum(points["A"]), sum(points["B"]))
     assert points["B"][0] < points["C"][0] < points["A"][0]
-    draw(tmp_path / "a.svg", fig4_allocations.EXPERIMENT, ABOUT["fig4"].values, measured)
+    draw(tmp_path / "a.svg", wikitrends_profiles.EXPERIMENT, ABOUT["fig4"].values, measured)
     assert "<svg" in (tmp_path / "a.svg").read_text()
 
 
@@ -74,7 +70,7 @@ def test_jobs_run_with_the_slots_that_their_names_say(tmp_path: Path) -> None:
     """The job of Figure 5 runs with at most 5 map and 2 reduce slots, then with at most 30 map slots."""
     plain = fig5_bounds.job(live=True)  # 36 maps, 32 reduces
     jobs = [plain | {"name": "w@5x2"}, plain | {"name": "w@30x30", "submit": "3000s"}]
-    few = fig5_bounds.scenario(jobs, [fixed_slots.SPEC], live=True)
+    few = fig5_bounds.scenario(jobs, [fig5_bounds.SPEC], live=True)
     finished = bench(tmp_path).run("fixed", few)
     attempts = finished.of(finished.policies[0]).attempts
     for job, kind, most in (("job_0001", "map", 5), ("job_0001", "reduce", 2), ("job_0002", "map", 30)):
@@ -82,14 +78,14 @@ def test_jobs_run_with_the_slots_that_their_names_say(tmp_path: Path) -> None:
         at_once = [int(((mine["start"] <= t) & (mine["end"] > t)).sum()) for t in mine["start"]]
         assert max(at_once) == most
     with pytest.raises(ValueError, match="does not end in @"):
-        fixed_slots.slots_of("w")
+        fig5_bounds.slots_of("w")
 
 
 def test_the_jobs_of_figure_5_ask_by_their_own_profile() -> None:
     slow = JobProfile(map=Times(90.0, 110.0), first_shuffle=Times(10.0, 12.0), reduce=Times(16.0, 17.0))
     jobs = fig5_bounds.jobs_by_bound(slow, fig5_bounds.job(live=False), fig5_bounds.SLOTS)
     assert len({job["submit"] for job in jobs}) == len(jobs) == 16
-    slots = [fixed_slots.slots_of(job["name"]) for job in jobs]
+    slots = [fig5_bounds.slots_of(job["name"]) for job in jobs]
     for bound in range(4):  # a later deadline never asks for more
         asked = [sum(each) for each in slots[4 * bound : 4 * bound + 4]]
         assert asked == sorted(asked, reverse=True)
@@ -181,7 +177,7 @@ def test_machines_have_a_slot_of_a_kind_or_none() -> None:
     assert (len(live), sum(g["map_slots"] for g in live), sum(g["reduce_slots"] for g in live)) == (8, 2, 3)
 
 
-def month(map_s: float, took_s: float, slots: int = 4) -> months.Month:
+def month(map_s: float, took_s: float, slots: int = 4) -> table1_months.Month:
     profile = JobProfile(
         map=Times(map_s, map_s),
         first_shuffle=Times(1, 1),
@@ -189,7 +185,7 @@ def month(map_s: float, took_s: float, slots: int = 4) -> months.Month:
         reduce=Times(10, 10),
         map_input_bytes=100.0,
     )
-    return months.Month(profile=profile, took_s=took_s, maps=8, reduces=4, slots=(slots, slots))
+    return table1_months.Month(profile=profile, took_s=took_s, maps=8, reduces=4, slots=(slots, slots))
 
 
 def test_figure_3_predicts_from_september(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,10 +221,10 @@ def test_causes_change_one_thing_of_table_1_and_figure_2(
 
     Nothing is simulated: given profiles replace the runs.
     """
-    usual, changed = months.scenario("64", live=False), {}
+    usual, changed = table1_months.scenario("64", live=False), {}
 
     def run_changed(_: Bench, name: str, change: Any) -> Any:
-        changed[name] = months.scenario("64", live=False)
+        changed[name] = table1_months.scenario("64", live=False)
         change(changed[name])
         return {job: [month(100, 1)] for job in table1_months.JOBS}
 
@@ -252,22 +248,22 @@ def test_each_repeat_draws_new_months(tmp_path: Path, monkeypatch: pytest.Monkey
         return SimpleNamespace(run=SimpleNamespace(scenario={"scale": 1.0}), each=lambda _: [])
 
     monkeypatch.setattr(Bench, "run", ran)
-    months.run_months(bench(tmp_path, repeats=2))
+    table1_months.run_months(bench(tmp_path, repeats=2))
     assert drawn == [("months-256-4", 4), ("months-64-4", 4), ("months-256-5", 5), ("months-64-5", 5)]
 
 
 def test_the_months_are_smaller_alike() -> None:
-    for live, size in ((False, months.SMALLER), (True, months.LIVE)):
-        jobs = months.scenario("256", live=live)["workload"]["jobs"]
+    for live, size in ((False, table1_months.SMALLER), (True, table1_months.LIVE)):
+        jobs = table1_months.scenario("256", live=live)["workload"]["jobs"]
         assert [job["maps"] for job in jobs] == [720 // size, 740 // size]
-    assert resolve(months.scenario("64", live=False)).framework.fetch_rate == 11e6
-    assert resolve(months.scenario("64", live=False, fetch_rate=None)).framework.fetch_rate == 0
-    assert resolve(months.scenario("64", live=False)).framework.fetch_poll_s == 4.5
-    assert resolve(months.scenario("64", live=True)).framework.is_none
+    assert resolve(table1_months.scenario("64", live=False)).framework.fetch_rate == 11e6
+    assert resolve(table1_months.scenario("64", live=False, fetch_rate=None)).framework.fetch_rate == 0
+    assert resolve(table1_months.scenario("64", live=False)).framework.fetch_poll_s == 4.5
+    assert resolve(table1_months.scenario("64", live=True)).framework.is_none
 
 
 def test_w1_and_w2_are_table_2(tmp_path: Path) -> None:
-    measured = table2_generators.measure(bench(tmp_path))
+    measured = w1_and_w2.measure(bench(tmp_path))
     for app in w1_and_w2.APPS:
         assert measured.values[f"{app}_maps"] == Exact(value=tuple(TABLE2[f"{app}_maps"].numbers))
         assert measured.samples(f"{app}_map_s")[0] == pytest.approx(TABLE2[f"{app}_map_s"].number, rel=0.03)
@@ -303,7 +299,7 @@ def test_table_3_and_figure_7_count_the_simulated_jobs(
 ) -> None:
     spans = {"map": [(0.0, 10.0)] * 128, "reduce": [(10.0, 20.0)] * 64}
     outcome = arrivals.Outcome(jobs=((0.0, 20.0, 15.0), (0.0, 10.0, 30.0)), load=0.25, attempts=spans)
-    for module in (table3_late_jobs, alone, fig7_spawned):
+    for module in (table3_late_jobs, arrivals, fig7_spawned):
         monkeypatch.setattr(module, "simulate_jobs", lambda *_: outcome)
     measured = table3_late_jobs.measure(bench(tmp_path), jobs=2)
     assert set(measured.values) == set(ABOUT["table3"].values)
@@ -346,9 +342,9 @@ def test_jobs_alone_are_late_where_reduces_wait_for_all_maps() -> None:
     With slots from the average bound, Table 3 cannot be without late jobs, whatever the threshold for arrivals.
     """
     jobs = w1_and_w2.workload("W2", TABLE2, 12, 0.95, 5)
-    late = [alone.late_alone(jobs, 5, start, "avg") for start in (arrivals.ALL_MAPS, "first_map")]
+    late = [arrivals.late_alone(jobs, 5, start, "avg") for start in (arrivals.ALL_MAPS, "first_map")]
     assert late[0] > 10 and late[1] == 0
-    assert alone.late_alone(jobs, 5, arrivals.ALL_MAPS, "up") == 0
+    assert arrivals.late_alone(jobs, 5, arrivals.ALL_MAPS, "up") == 0
 
 
 def test_a_round_of_scheduling_fills_all_slots_for_maps() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.xu2015 import analysis, beyond, epochs, fig12, fig13, fig14, fig15, twenty_jobs
+from schedbed.deploy.papers.xu2015 import analysis, beyond, fig12, fig13, fig14, fig15, twenty_jobs
 from schedbed.deploy.results.metrics import RunTables
 
 ABOUT = paper_file.load("xu2015").experiments
@@ -54,9 +54,9 @@ def test_the_fair_share_ratio_counts_users_from_their_first_job() -> None:
     ]
     maps = [attempt("a", 0, 600, "node"), attempt("b", 30, 600, "node", job="k")]
     table = run(maps, jobs)
-    held = epochs.slots(table, epochs.EPOCH_S)
+    held = twenty_jobs.slots(table, twenty_jobs.EPOCH_S)
     assert len(held["user2"]) == 100 and held["user0"].sum() == 0
-    found = epochs.ratios(held, table, epochs.EPOCH_S)
+    found = twenty_jobs.ratios(held, table, twenty_jobs.EPOCH_S)
     np.testing.assert_allclose(found["user2"], [0.2] * 5 + [0.4] * 15)
     np.testing.assert_allclose(found["user1"], [0.4] * 15)
     assert set(found) == {"user1", "user2"}
@@ -65,12 +65,12 @@ def test_the_fair_share_ratio_counts_users_from_their_first_job() -> None:
 def test_cells_of_a_table_are_compared_with_the_same_epochs() -> None:
     held = {"user1": np.array([9.0] * 5 + [1.0] * 15 + [9.0] * 10), "user2": np.zeros(30)}
     printed = {"user1": np.ones(15), "user2": np.array([0.0] * 19 + [7.0])}
-    assert epochs.off_table(held, printed) == pytest.approx(7 / 35)
+    assert twenty_jobs.off_table(held, printed) == pytest.approx(7 / 35)
 
 
 def test_epochs_end_with_the_last_map_before_scale() -> None:
     rows = [attempt("a", 0, 60, "node"), attempt("r", 0, 600, "", kind="reduce")]
-    assert epochs.epochs(run(rows, []), scale=0.5) == 20
+    assert twenty_jobs.epochs(run(rows, []), scale=0.5) == 20
 
 
 def test_whole_maps_and_rests_that_were_local_are_told_apart() -> None:

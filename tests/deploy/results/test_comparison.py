@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from schedbed.deploy.results import stats
-from schedbed.deploy.results.comparison import best, compare, differs_from_first, verdicts
-from schedbed.deploy.results.shown_figures import FIGURES
+from schedbed.deploy.results.comparison import FIGURES, best, compare, differs_from_first, verdicts
 
 MAKESPAN = FIGURES[0]
 NOISE = (0.0, 0.4, -0.3, 0.1, -0.2, 0.25, -0.15, 0.05, 0.3, -0.35)

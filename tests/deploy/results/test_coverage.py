@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from schedbed.deploy.results import comparison, stats
-from schedbed.deploy.results.shown_figures import FIGURES
+from schedbed.deploy.results.comparison import FIGURES
 
 pytestmark = pytest.mark.long
 

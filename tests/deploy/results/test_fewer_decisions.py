@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from schedbed.deploy.results.measures.fewer_decisions import needed
-from schedbed.deploy.results.measures.passed_over import SkipWindows
+from schedbed.deploy.results.measures.wait_causes import SkipWindows, needed
 from schedbed.scheduler.core.core_tables import CoreTables
 from schedbed.scheduler.core.rows import DecisionRow
 from schedbed.tasks.chance import chance

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedbed.deploy.results.host_fidelity import assess_hosts, combine_hosts
+from schedbed.deploy.results.fidelity import assess_hosts, combine_hosts
 from tests.harness.tables import NODES, table
 
 QUIET = [(float(t), 0.5) for t in range(20)]

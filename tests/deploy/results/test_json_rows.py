@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedbed.deploy.results.measures.json_rows import MISSING, object_texts, value_texts
+from schedbed.deploy.results.measures.row_values import MISSING, object_texts, value_texts
 
 NUMBERS = st.floats(allow_infinity=False) | st.none()
 TEXTS = st.text() | st.none()

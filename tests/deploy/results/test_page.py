@@ -13,13 +13,14 @@ import pandas as pd
 import pytest
 
 from schedbed.deploy.results import html_report, plots, summary
-from schedbed.deploy.results.measures.job_time import SPENT
+from schedbed.deploy.results.comparison import seconds
+from schedbed.deploy.results.measures.wait_causes import SPENT
 from schedbed.deploy.results.metrics import RunTables
-from schedbed.deploy.results.page import node_use, offers, report_data, report_tables
+from schedbed.deploy.results.page import bands as node_use
+from schedbed.deploy.results.page import report_data, report_tables
 from schedbed.deploy.results.page.bands import BANDS_MAX, Bands
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
-from schedbed.deploy.results.shown_figures import seconds
 from schedbed.scheduler.history import read_table
 from tests.harness.browser import OVERLAPS, look
 from tests.harness.fake_run import FakeRun
@@ -89,7 +90,7 @@ def test_the_distributions_are_those_of_the_tables(small: Path) -> None:
 
 def test_answers_are_summed_by_reason(small: Path) -> None:
     recorded, run = Recorded(small, RunFile.load(small)), RunFile.load(small)
-    counted = {policy: offers.sums(recorded.tables(policy, 0)) for policy in run.policies}
+    counted = {policy: report_data.sums(recorded.tables(policy, 0)) for policy in run.policies}
     decisions = read_table(small, "decisions")
     for policy, mine in counted.items():
         there = decisions[(decisions["policy"] == policy) & (decisions["repeat"] == 0)]
@@ -116,9 +117,9 @@ def test_an_attempt_has_the_reason_that_launched_it_and_the_offers_before(small:
 
 
 def test_offers_are_bounded(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offers, "PASSES_MAX", 2)
+    monkeypatch.setattr(report_data, "PASSES_MAX", 2)
     mine = Recorded(small, RunFile.load(small)).tables("delay:node_wait=5s", 0)
-    found = offers.of_attempts(mine, mine.attempts, mine.jobs["job"].tolist())
+    found = report_data.of_attempts(mine, mine.attempts, mine.jobs["job"].tolist())
     assert len(found["passes"]["job"]) == 2 and found["left_out"] > 0
 
 

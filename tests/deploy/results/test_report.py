@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from schedbed.deploy.results import html_report, lanes, summary, table, timeline
-from schedbed.deploy.results.lanes import assign_lanes
+from schedbed.deploy.results import html_report, summary, table, timeline
+from schedbed.deploy.results import recorded as lanes
+from schedbed.deploy.results.html_report import make_parts
 from schedbed.deploy.results.measures import waits
 from schedbed.deploy.results.page import report_tables
-from schedbed.deploy.results.recorded import Recorded
-from schedbed.deploy.results.run_parts import make_parts
+from schedbed.deploy.results.recorded import Recorded, assign_lanes
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.scheduler.history import read_table, read_tables
 from schedbed.tasks.errors import BadInput

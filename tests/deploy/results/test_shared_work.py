@@ -8,7 +8,7 @@ from shutil import copytree
 
 import pytest
 
-from schedbed.deploy.results import html_report, record_check, run_parts, shared_work
+from schedbed.deploy.results import html_report, record_check, shared_work
 from schedbed.deploy.results.runfile import RunFile, RunRecord, TableRecord
 from schedbed.deploy.results.shared_work import LARGE_ROWS, cores_for, share
 from schedbed.scheduler.history import COLUMNS, History
@@ -100,11 +100,11 @@ def test_several_processes_write_the_same_files(
     FakeRun(policies=policies, repeats=repeats, maps=30).write(one)
     copytree(one, two)
     html_report.rebuild(one, with_plots=False)
-    monkeypatch.setattr(run_parts, "cores_for", lambda _: 2)
+    monkeypatch.setattr(html_report, "cores_for", lambda _: 2)
     monkeypatch.setattr("schedbed.deploy.results.recorded.MANY_GROUPS", groups)
     shared: list[int] = []
     monkeypatch.setattr(
-        run_parts, "share", lambda works, at_once: shared.append(len(works)) or share(works, at_once)
+        html_report, "share", lambda works, at_once: shared.append(len(works)) or share(works, at_once)
     )
     html_report.rebuild(two, with_plots=False)
     assert shared == works

@@ -15,11 +15,11 @@ import pandas as pd
 import pytest
 
 from schedbed.deploy.results import comparison, html_report, stats, summary
-from schedbed.deploy.results.measures.job_time import SPENT
-from schedbed.deploy.results.page import because, why
-from schedbed.deploy.results.page.because import Runs
+from schedbed.deploy.results.measures.wait_causes import SPENT
+from schedbed.deploy.results.page import why
 from schedbed.deploy.results.page.compared_pairs import FIGURE_OF, ComparedPair
 from schedbed.deploy.results.page.run_facts import RunFacts, common_names
+from schedbed.deploy.results.page.why import Runs
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
 from tests.harness.fake_run import FakeRun
@@ -240,7 +240,7 @@ def test_the_makespan_is_shorter_by_fuller_slots_or_by_less_work() -> None:
             others=np.array([100.0, 101.0, 103.0][: len(busy["fair"])]),
             tested=tested,
         )
-        return because.of_makespan(policies, pair).text
+        return why.of_makespan(policies, pair).text
 
     assert (
         cause({"fair": [0.8], "fifo": [0.4]})

@@ -197,7 +197,7 @@ def test_users_that_are_drawn_together_are_those_drawn_one_by_one(
 
     # The module itself would load the compiler.
     fake = SimpleNamespace(TOO_MANY=8, numbers_below=numbers_below)
-    monkeypatch.setitem(sys.modules, "schedbed.scheduler.simulate.loading.many_draws", fake)
+    monkeypatch.setitem(sys.modules, "schedbed.scheduler.simulate.loading.task_tables", fake)
     assert [job.user for job in of(trace, users=7).jobs] == users and len(set(users)) == 7
     assert len({job.user for job in of(trace, users=8).jobs}) == 8 and asked == [200]
     monkeypatch.setattr(trace_jobs, "ready_engine", lambda: OBJECTS)

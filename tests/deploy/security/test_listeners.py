@@ -16,14 +16,17 @@ import pytest
 
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.security.listeners import Listener, listeners_of
-from schedbed.deploy.security.start_check import check_listeners, check_ray, ports_of, without_guarded_ray
 from schedbed.deploy.security.strange_calls import (
     OPEN,
     REFUSES,
     UNKNOWN,
+    check_listeners,
+    check_ray,
     frames_refuse,
     http_refuses,
+    ports_of,
     ray_refuses,
+    without_guarded_ray,
 )
 from tests.harness.fake_server import answering
 

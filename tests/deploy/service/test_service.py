@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 from schedbed.cluster.faults import KINDS, RESTART, STATE
 from schedbed.cluster.masters import MasterGone
 from schedbed.deploy.cli import cluster_commands, main
-from schedbed.deploy.live.fault_injector import FaultInjector
-from schedbed.deploy.live.instant_faults import FaultCalls
+from schedbed.deploy.live.fault_injector import FaultCalls, FaultInjector
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.service import show
 from schedbed.deploy.service.job_intake import Desk

@@ -17,10 +17,17 @@ from schedbed.deploy.cli import main
 from schedbed.deploy.failures import Denied, RunFailed
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.service.job_intake import Desk
-from schedbed.deploy.service.users.class_list import open_class, read_class, write_class
 from schedbed.deploy.service.users.quota_ledger import QuotaLedger
 from schedbed.deploy.service.users.sent_files import SENT_BYTES, pack_files, unpack_files
-from schedbed.deploy.service.users.user_book import TokenUser, UserBook, UserChange, UserQuota
+from schedbed.deploy.service.users.user_book import (
+    TokenUser,
+    UserBook,
+    UserChange,
+    UserQuota,
+    open_class,
+    read_class,
+    write_class,
+)
 from schedbed.deploy.service.users.user_desk import UserDesk
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.workloads.planned import PlannedJob

@@ -20,7 +20,7 @@ from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.simulated.simulated_runs import setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
-from schedbed.scheduler.core.records import NoSink
+from schedbed.scheduler.core.rows import NoSink
 from schedbed.scheduler.simulate.setup import Timing
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.workloads.planned import PlannedJob

@@ -12,8 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from schedbed.deploy.simulated.one_run import SentRows
-from schedbed.deploy.simulated.packed_frames import pack, unpack
+from schedbed.deploy.simulated.one_run import SentRows, pack, unpack
 from schedbed.scheduler.simulate.row_frames import Text, as_frame
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedbed.deploy.simulated.sent_policies import contents_of, file_of, moved_to
+from schedbed.deploy.simulated.sent_runs import contents_of, file_of, moved_to
 
 
 @pytest.mark.parametrize(

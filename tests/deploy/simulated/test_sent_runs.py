@@ -25,9 +25,8 @@ from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.simulated import ray_tasks
 from schedbed.deploy.simulated.host_runs import HostRuns
 from schedbed.deploy.simulated.one_run import OneRun
-from schedbed.deploy.simulated.recorded_costs import RecordedAmounts, RecordedCosts
+from schedbed.deploy.simulated.recorded_costs import RecordedAmounts, RecordedCosts, SharedInputs
 from schedbed.deploy.simulated.sent_runs import packed_inputs, take_end
-from schedbed.deploy.simulated.shared_inputs import SharedInputs
 from schedbed.deploy.simulated.simulated_runs import SimRuns
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.workspace import PREFIX, base_folder

@@ -11,7 +11,7 @@ from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.simulated.simulated_runs import setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
-from schedbed.scheduler.core.records import NoSink
+from schedbed.scheduler.core.rows import NoSink
 from schedbed.scheduler.simulate.simulation import Simulation
 
 MIB = 2**20

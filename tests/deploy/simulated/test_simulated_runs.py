@@ -22,9 +22,9 @@ from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.cli import main
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.results import plots
+from schedbed.deploy.results.comparison import seconds
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.runfile import RunFile
-from schedbed.deploy.results.shown_figures import seconds
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.simulated import simulated_runs
 from schedbed.deploy.simulated.recorded_costs import RecordedAmounts, RecordedCosts

@@ -10,8 +10,8 @@ import pytest
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.simulated.measure_apps import measure, sample_of
-from schedbed.deploy.simulated.measured_laws import cpu_factors_of, laws_of
 from schedbed.deploy.simulated.task_costs import HANDLING, ScenarioCosts, costs_of
+from schedbed.deploy.studies.validate import cpu_factors_of, laws_of
 from schedbed.scheduler.simulate.setup import stage_costs
 from schedbed.tasks.appkit.app_catalogue import APPS
 from schedbed.tasks.appkit.cost_law import AppCosts, Law

@@ -12,8 +12,7 @@ from schedbed.deploy.results.metrics import utilisation
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.simulated.simulated_runs import setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
-from schedbed.scheduler.core.records import NoSink
-from schedbed.scheduler.core.rows import AttemptRow
+from schedbed.scheduler.core.rows import AttemptRow, NoSink
 from schedbed.scheduler.history import COLUMNS, frame
 from schedbed.scheduler.simulate.simulation import Simulation
 

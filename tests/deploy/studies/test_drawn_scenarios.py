@@ -18,9 +18,8 @@ from typer.testing import CliRunner
 from schedbed.deploy.cli.main import app
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.scenario.resolve import resolve
-from schedbed.deploy.studies.compare import Agreement, Pair
+from schedbed.deploy.studies.compare import Agreement, Pair, Winner
 from schedbed.deploy.studies.drawn_scenarios import BUSY_S, HOST_SHARE, draw, together, validate_drawn
-from schedbed.deploy.studies.judging import Winner
 from schedbed.tasks.errors import BadInput
 
 

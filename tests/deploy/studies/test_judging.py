@@ -7,8 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schedbed.deploy.studies.compare import Agreement, Pair, ratio_interval
-from schedbed.deploy.studies.judging import Winner, job_errors, split_repeats, winners
+from schedbed.deploy.studies.compare import (
+    Agreement,
+    Pair,
+    Winner,
+    job_errors,
+    ratio_interval,
+    split_repeats,
+    winners,
+)
 from schedbed.deploy.studies.validate import LiveRepeats, compare
 from tests.harness.fake_run import FakeRun
 

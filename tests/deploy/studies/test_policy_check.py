@@ -12,8 +12,7 @@ import pytest
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolved import PolicyChoice
 from schedbed.deploy.studies import policy_check
-from schedbed.deploy.studies.policy_check import check_policy, run_story
-from schedbed.deploy.studies.policy_stories import STORIES
+from schedbed.deploy.studies.policy_check import STORIES, check_policy, run_story
 from schedbed.tasks.errors import BadInput
 
 FILE = """

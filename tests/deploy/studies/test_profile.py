@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.cli.main import app
-from schedbed.deploy.results.measured_profiles import demands, phase_profile, resource_profile
+from schedbed.deploy.results.learn import demands, phase_profile, resource_profile
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.studies.profile import alone, chosen
 from schedbed.scheduler.admission.fgcs import DEMAND, IO_RATES

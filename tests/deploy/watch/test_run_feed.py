@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedbed.deploy.watch import run_feed
-from schedbed.deploy.watch.run_feed import RunFeed
+from schedbed.deploy.watch import page_server
+from schedbed.deploy.watch.page_server import RunFeed
 from tests.harness.tables import NODE, rows
 
 
@@ -56,11 +56,11 @@ def test_skips_are_not_told_and_reasons_are() -> None:
 def test_a_late_page_sees_what_the_steps_told_and_no_more_than_is_kept() -> None:
     feed = begun()
     one = {"attempt": "a_1_m_0_0", "node": "n1", "assigned": 0.0, "end": 1.0, "state": "succeeded"}
-    feed.take_rows("attempts", rows("attempts", *[one] * (run_feed.ATTEMPTS_KEPT + 5)))
+    feed.take_rows("attempts", rows("attempts", *[one] * (page_server.ATTEMPTS_KEPT + 5)))
     feed.take_rows("faults", [(0.5, "kill", "n1", None)])
     step = feed.take_status(status(1.0))
     found = feed.snapshot()
-    assert len(found["ended"]) == run_feed.ATTEMPTS_KEPT and found["faults"] == [[0.5, "kill", "n1", None]]
+    assert len(found["ended"]) == page_server.ATTEMPTS_KEPT and found["faults"] == [[0.5, "kill", "n1", None]]
     assert found["seq"] == step["data"]["seq"], "so that the page skips a step that it knows already"
     assert found["specs"][0]["cpu_rate"] == 0.2
 
@@ -93,6 +93,6 @@ def test_runs_that_have_ended_stand_side_by_side() -> None:
 
 def test_what_waits_for_a_status_is_bounded() -> None:
     feed = begun()
-    for _ in range(5 * run_feed.ATTEMPTS_KEPT):
+    for _ in range(5 * page_server.ATTEMPTS_KEPT):
         feed.take_rows("decisions", launch("t", 0.2))
-    assert len(feed.take_status(status(1.0))["data"]["decisions"]) <= 2 * run_feed.ATTEMPTS_KEPT
+    assert len(feed.take_status(status(1.0))["data"]["decisions"]) <= 2 * page_server.ATTEMPTS_KEPT

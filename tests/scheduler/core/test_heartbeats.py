@@ -16,7 +16,7 @@ from schedbed.cluster.messages import (
     Reregister,
 )
 from schedbed.scheduler.core.core import Core, CoreConfig
-from schedbed.scheduler.core.records import Discard, NodeLost
+from schedbed.scheduler.core.rows import Discard, NodeLost
 from schedbed.scheduler.registry.registry import build_policy
 from tests.harness.world import Tape, World, job, node
 

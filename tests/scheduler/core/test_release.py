@@ -8,7 +8,7 @@ import gc
 
 import pytest
 
-from schedbed.scheduler.core import job_lifecycle
+from schedbed.scheduler.core import ledger
 from schedbed.scheduler.core.entities import Attempt, Task
 from schedbed.scheduler.registry.registry import build_policy
 from tests.harness.world import World, job, node
@@ -19,7 +19,7 @@ def test_ended_jobs_are_let_go(monkeypatch: pytest.MonkeyPatch):
 
     The status shows only the latest five jobs.
     """
-    monkeypatch.setattr(job_lifecycle, "ENDED_KEPT", 5)
+    monkeypatch.setattr(ledger, "ENDED_KEPT", 5)
     world = World(build_policy("delay"), [node("n1", maps=2), node("n2", maps=2)], task_ms=1000, audit=False)
     for number in range(12):
         world.submit(job(f"job_{number:04d}", ["n1", "n2", "n1 n2"], reduces=1, submit_s=number / 4))

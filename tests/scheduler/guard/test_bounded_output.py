@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from schedbed.scheduler.guard.bounded_output import OutputBound
-from schedbed.scheduler.guard.call_record import CALL_RECORD, SIZE
+from schedbed.scheduler.guard.call_record import CALL_RECORD, SIZE, OutputBound
 
 
 @pytest.fixture

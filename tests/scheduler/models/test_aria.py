@@ -6,8 +6,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from schedbed.scheduler.models.aria_bounds import BOUNDS, SlotAllocation, allocate, bounds, curve
-from schedbed.scheduler.models.aria_waves import allocate_waves, waves_time_s
+from schedbed.scheduler.models.aria_bounds import (
+    BOUNDS,
+    SlotAllocation,
+    allocate,
+    allocate_waves,
+    bounds,
+    curve,
+    waves_time_s,
+)
 from schedbed.scheduler.models.job_profile import JobProfile, Times
 
 # WikiTrends of section 5.2; the four maxima add up to 156.2 s, which is all that the table depends on.

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedbed.scheduler.admission import load_series
-from schedbed.scheduler.admission.load_series import LoadSeries
+from schedbed.scheduler.admission import load as load_series
+from schedbed.scheduler.admission.load import LoadSeries
 from schedbed.scheduler.models.csla_tags import UNKNOWN, Errors, TaskSample, predict, tag, words
 from schedbed.tasks.chance import chance
 

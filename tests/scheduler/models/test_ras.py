@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedbed.scheduler.models.ras_utility import ends_within, map_utility, reduce_utility, slots_required
+from schedbed.scheduler.models.ras_placement import ends_within, map_utility, reduce_utility, slots_required
 from schedbed.scheduler.models.resource_profiles import (
     Amounts,
     ResourceProfile,

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schedbed.scheduler.order.capacity import Capacity
-from schedbed.scheduler.order.queues import Held, over_max, user_limit
+from schedbed.scheduler.order.capacity import Capacity, Held, over_max, user_limit
 from schedbed.scheduler.policy import Composed
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.view import View

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedbed.scheduler.models.size_pattern import slots_by_size, variation
 from schedbed.scheduler.models.task_times import MeanTimes
-from schedbed.scheduler.order.lsps import Lsps
+from schedbed.scheduler.order.lsps import Lsps, slots_by_size, variation
 from schedbed.scheduler.policy import Composed
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.errors import BadInput

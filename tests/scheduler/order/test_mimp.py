@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schedbed.scheduler.models.residual_cpu import (
+from schedbed.scheduler.order.mimp import (
     ResidualTimes,
     SlotsLeft,
     TaskTime,

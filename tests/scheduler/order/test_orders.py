@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schedbed.cluster.messages import AttemptReport, Heartbeat, Launch
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.settings import CoreConfig
-from schedbed.scheduler.order.shares import Claim, fair_shares
+from schedbed.scheduler.order.preemption import Claim, fair_shares
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.specs import JobSpec

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedbed.scheduler.models.deadline_pace import slots_lacking
+from schedbed.scheduler.order.pd import slots_lacking
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.errors import BadInput
 from tests.harness.world import World, job, node

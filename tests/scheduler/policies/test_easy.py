@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, Launch
 from schedbed.cluster.tracker import Tracker
 from schedbed.scheduler.core.core import Core, CoreConfig
-from schedbed.scheduler.core.records import Commit
+from schedbed.scheduler.core.rows import Commit
 from schedbed.scheduler.policies.easy import Easy
 from schedbed.scheduler.registry.registry import build_policy
 from tests.harness.world import Tape, World, job, node

@@ -24,11 +24,14 @@ from schedbed.cluster.blocks.placement import place_file, place_new  # noqa: E40
 from schedbed.scheduler.coded_columns import plain_texts  # noqa: E402
 from schedbed.scheduler.engines import fast_engine  # noqa: E402
 from schedbed.scheduler.simulate.compiled.placing import block_placer  # noqa: E402
-from schedbed.scheduler.simulate.compiled.placing.block_nodes import EXACT, most_bytes_of  # noqa: E402
-from schedbed.scheduler.simulate.compiled.placing.block_placer import BlockPlacer  # noqa: E402
+from schedbed.scheduler.simulate.compiled.placing.block_placer import (  # noqa: E402
+    EXACT,
+    BlockPlacer,
+    most_bytes_of,
+)
 from schedbed.scheduler.simulate.compiled.placing.twisters import MOST_DRAWS, first_draws  # noqa: E402
-from schedbed.scheduler.simulate.loading import input_placer, many_draws  # noqa: E402
-from schedbed.scheduler.simulate.loading.input_placer import InputPlacer  # noqa: E402
+from schedbed.scheduler.simulate.loading import task_tables  # noqa: E402
+from schedbed.scheduler.simulate.loading.task_tables import InputPlacer  # noqa: E402
 from schedbed.scheduler.simulate.plain_files import PlainFiles, WrittenFiles  # noqa: E402
 from schedbed.scheduler.simulate.row_frames import Column, as_frame  # noqa: E402
 from schedbed.tasks.chance import Coin, chance, keys_of  # noqa: E402
@@ -199,10 +202,10 @@ def test_many_files_are_placed_as_one_by_one(seed: int) -> None:
     assert hold_files_against_python(seed) > 0
 
 
-@pytest.mark.parametrize("draws", [0, 1, input_placer.DRAWS_EACH])
+@pytest.mark.parametrize("draws", [0, 1, task_tables.DRAWS_EACH])
 def test_they_are_when_they_are_placed_in_parts(draws: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_placer, "BLOCKS_AT_ONCE", 3)
-    monkeypatch.setattr(input_placer, "DRAWS_EACH", draws)
+    monkeypatch.setattr(task_tables, "BLOCKS_AT_ONCE", 3)
+    monkeypatch.setattr(task_tables, "DRAWS_EACH", draws)
     assert sum(map(hold_files_against_python, range(30))) > 100
 
 
@@ -230,9 +233,9 @@ def namenode_files(nodes: int, seed: int = 5) -> PlainFiles:
     return PlainFiles(names, seed)
 
 
-@pytest.mark.parametrize("draws", [1, many_draws.DRAWS])
+@pytest.mark.parametrize("draws", [1, task_tables.DRAWS])
 @pytest.mark.parametrize("most", [1, 2, 5, 17, 32, 1000, (1 << 26) - 1])
 def test_whole_numbers_are_those_of_chance(most: int, draws: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many_draws, "DRAWS", draws)
-    found = many_draws.numbers_below(most, 7, "trace user", 300)
+    monkeypatch.setattr(task_tables, "DRAWS", draws)
+    found = task_tables.numbers_below(most, 7, "trace user", 300)
     assert found == [chance(7, "trace user", number).randrange(most) for number in range(300)]

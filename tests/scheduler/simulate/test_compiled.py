@@ -46,7 +46,7 @@ from schedbed.scheduler.simulate.compiled import columns, input_tables, run_comp
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays  # noqa: E402
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown as enlarged  # noqa: E402
 from schedbed.scheduler.simulate.compiled.covers import why_not_policy  # noqa: E402
-from schedbed.scheduler.simulate.compiled.offers import queue_orders  # noqa: E402
+from schedbed.scheduler.simulate.compiled.offers import slot_answers  # noqa: E402
 from schedbed.scheduler.simulate.compiled.run_compiled import run  # noqa: E402
 
 QUEUES = {
@@ -370,7 +370,7 @@ def test_waits_that_are_written_alike_are_one_text(values: list[float]) -> None:
 
 @given(st.integers(0, 30_000), st.integers(0, 30_000) | st.integers(0, 10**9))
 def test_amounts_that_are_written_alike_are_one_amount(amount: int, other: int) -> None:
-    one, two = queue_orders.as_printed(amount), queue_orders.as_printed(other)
+    one, two = slot_answers.as_printed(amount), slot_answers.as_printed(other)
     assert f"{one:.3g}" == f"{amount:.3g}" and (one == two) is (f"{amount:.3g}" == f"{other:.3g}")
 
 

@@ -10,8 +10,7 @@ from schedbed.cluster.blocks.memory_journal import MemoryJournal
 from schedbed.cluster.blocks.namenode import NameNode
 from schedbed.cluster.blocks.namespace import block_id
 from schedbed.scheduler.coded_columns import plain_texts
-from schedbed.scheduler.simulate.plain_files import PlainFiles, block_ids
-from schedbed.scheduler.simulate.replica_rows import columns_of_lives
+from schedbed.scheduler.simulate.plain_files import PlainFiles, block_ids, columns_of_lives
 from schedbed.scheduler.simulate.row_frames import as_frame
 
 

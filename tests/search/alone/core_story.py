@@ -9,9 +9,9 @@ from unittest.mock import patch
 
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, FetchFailure, Heartbeat, Usage
 from schedbed.cluster.spec import NodeSpec
-from schedbed.scheduler.core import job_lifecycle
+from schedbed.scheduler.core import ledger as job_lifecycle
 from schedbed.scheduler.core.core import Core
-from schedbed.scheduler.core.records import Commit, Discard
+from schedbed.scheduler.core.rows import Commit, Discard
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.policy import Kill, Limits, PolicyError, Proposal
 from schedbed.tasks.chance import chance

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from schedbed.cluster.spec import NodeSpec
-from schedbed.scheduler.core.records import JobEnded, NodeLost, NoSink
+from schedbed.scheduler.core.rows import JobEnded, NodeLost, NoSink
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver, Plan
 from schedbed.scheduler.event_log import ANSWERED, EventList

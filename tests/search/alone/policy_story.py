@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from schedbed.scheduler.hook_calls import together
-from schedbed.scheduler.policy import Composed, Proposal
+from schedbed.scheduler.policy import Composed, Proposal, together
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import TaskKind
 from tests.search.alone.any_policy import NOTED_HOOKS, ToldPolicy

@@ -14,8 +14,8 @@ from schedbed.cluster.blocks.placement import place_file, place_hdfs, surplus
 from schedbed.scheduler.core.index import TaskIndex
 from schedbed.scheduler.core.states import TaskState
 from schedbed.scheduler.models.time_left import percentile, time_left_s
-from schedbed.scheduler.order.queues import Held, over_max, user_limit
-from schedbed.scheduler.order.shares import Claim, fair_shares
+from schedbed.scheduler.order.capacity import Held, over_max, user_limit
+from schedbed.scheduler.order.preemption import Claim, fair_shares
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import Composed
 from schedbed.tasks.chance import chance

@@ -45,20 +45,20 @@ EQUIVALENT: dict[str, dict[str, str]] = {
             "`_miss_attempts` is asked more often, and looks at each"
         ),
     },
-    f"{_CORE}.job_lifecycle:JobTables.split_task": {
+    f"{_CORE}.ledger:JobTables.split_task": {
         "without `self._changed(stage)`": "`launch`, which alone splits, tells of the change itself",
     },
     "schedbed.scheduler.order.sorted_keys:SortedKeys.put": {
         "without `return`": "with the key that it had it goes out and comes in at the same place",
     },
-    "schedbed.scheduler.order.shares:fair_shares": {
+    "schedbed.scheduler.order.preemption:fair_shares": {
         "`sum((claim.demand for claim in claims)) <= capacity` is `sum((claim.demand for claim in claims)) < "
         "capacity`": "when there is just enough the level reaches each demand",
     },
     "schedbed.scheduler.admission.slots:Slots.room": {
         "`node.free_slots(kind) > 0` is `node.free_slots(kind) >= 0`": "the core offers a free slot only",
     },
-    f"{_CORE}.avoidance:Avoidance.strength": {
+    f"{_CORE}.entities:Avoidance.strength": {
         "`3` is `4`": "strengths are compared with each other and with 0 only, and this one is the greatest",
         "`0` is `1` (2)": "a node in `excluded` has failed, so that its count is there",
     },

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 _CORE = "schedbed.scheduler.core"
 MODULES: tuple[str, ...] = (
-    *(f"{_CORE}.{name}" for name in ("core", "ledger", "core_tables", "job_lifecycle", "entities", "index")),
-    f"{_CORE}.avoidance",
+    *(f"{_CORE}.{name}" for name in ("core", "ledger", "core_tables", "entities", "index")),
     "schedbed.cluster.tracker",
     "schedbed.scheduler.driver",
-    *(
-        f"schedbed.cluster.blocks.{name}"
-        for name in ("blockmanager", "blockmap", "replication", "placement", "keeper_replicas")
-    ),
+    *(f"schedbed.cluster.blocks.{name}" for name in ("blockmanager", "blockmap", "replication", "placement")),
     "schedbed.scheduler.policy",
     *(
         f"schedbed.scheduler.order.{name}"

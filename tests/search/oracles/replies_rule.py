@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedbed.cluster.messages import ForgetJob, Heartbeat, KillAttempt, Launch, MapOutputs, Reply, Reregister
-from schedbed.scheduler.core.records import Discard
+from schedbed.scheduler.core.rows import Discard
 from schedbed.tasks.specs import TaskKind
 from tests.search.violation import Violation, hold
 

@@ -13,8 +13,7 @@ from schedbed.scheduler.locality.split import SplitLocality
 from schedbed.scheduler.order.capacity import Capacity
 from schedbed.scheduler.order.fair import Fair
 from schedbed.scheduler.order.fifo import Fifo
-from schedbed.scheduler.order.pool_order import PoolOrder
-from schedbed.scheduler.order.pools import PoolSettings
+from schedbed.scheduler.order.pools import PoolOrder, PoolSettings
 from schedbed.scheduler.policies.late import Late
 from schedbed.scheduler.policy import Composed, Proposal
 from schedbed.tasks.specs import TaskKind

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from schedbed.deploy.doctor.witness import AttemptProcesses
+from schedbed.deploy.doctor.hostile_measure import AttemptProcesses
 from schedbed.tasks.hostile.escapes import group_folders
 from schedbed.tasks.hostile.fork_bomb import PROCESSES
 from schedbed.tasks.hostile.orders import CHILDREN

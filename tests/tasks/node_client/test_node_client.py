@@ -17,10 +17,10 @@ import pytest
 
 from schedbed.tasks.blockfile import BlockWriter
 from schedbed.tasks.context import NodeContext
-from schedbed.tasks.node_client import stored_files
-from schedbed.tasks.node_client.block_calls import BlockCalls
+from schedbed.tasks.node_client import node as stored_files
 from schedbed.tasks.node_client.http_requests import AgentLink, Refused
 from schedbed.tasks.node_client.node import FetchFailed, HttpNode, MapOutputAt
+from schedbed.tasks.node_client.read_aside import BlockCalls
 from schedbed.tasks.pacing import Budget, socket_bytes
 from schedbed.tasks.specs import BlockRange, TaskKind
 from tests.harness.memory_node import a_spec

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from schedbed.tasks.own import command
+from schedbed.tasks.own import stages
 from tests.harness.own_apps import OwnJob
 
 WORDS = "tr -s ' ' '\\n' | awk '{print $1 \"\\t1\"}'"
@@ -142,7 +142,7 @@ def test_a_command_that_hangs_is_ended(tmp_path: Path, mapper: str, reason: str)
 def test_output_without_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = OwnJob(tmp_path, TEXT, mapper="yes", reducer="cat", output_limit=2**20)
     assert job.reason() == "the map wrote more than 1.0 MiB: output_limit in params allows more"
-    monkeypatch.setattr(command, "LINE_MAX_BYTES", 2**20)
+    monkeypatch.setattr(stages, "LINE_MAX_BYTES", 2**20)
     endless = OwnJob(tmp_path, TEXT, mapper="cat /dev/zero", reducer="cat")
     assert endless.reason() == "mapper `cat /dev/zero` wrote a line of more than 1.0 MiB"
 

@@ -9,8 +9,8 @@ import yaml
 
 from schedbed.deploy.cli.trace_commands import convert_trace, show_trace
 from schedbed.deploy.scenario.resolve import resolve
-from schedbed.tasks.traces.contradictions import contradictions
 from schedbed.tasks.traces.convert import conversion, scenario_of, trace_demands
+from schedbed.tasks.traces.describe import contradictions
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.fit_cluster import fit_cluster
 from schedbed.tasks.traces.trace import Trace, TracedMachine, TraceJob, TraceTask

@@ -10,7 +10,7 @@ import fcntl
 from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.cluster.virtual.node_model import TaskCost
-from schedbed.scheduler.core.records import NoSink
+from schedbed.scheduler.core.rows import NoSink
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.simulate.compiled.code_cache import is_cached, lock_file
 from schedbed.scheduler.simulate.compiled.run_compiled import run

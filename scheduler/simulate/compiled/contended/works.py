@@ -200,7 +200,7 @@ def write(state: State) -> None:
 # --------------------------------------------------------------------- phases
 
 
-@twin_of("schedbed.cluster.virtual.fluid.map_phases:MapRun.start")
+@twin_of("schedbed.cluster.virtual.fluid.fluid:MapRun.start")
 @compiled
 def start_map(state: State, work: int) -> None:
     """Start the first phase of a map, which reads and computes. Mirrors `MapRun.start`.
@@ -241,7 +241,7 @@ def start_map(state: State, work: int) -> None:
     stream_over(state, work)
 
 
-@twin_of("schedbed.cluster.virtual.fluid.map_phases:MapRun._spill")
+@twin_of("schedbed.cluster.virtual.fluid.fluid:MapRun._spill")
 @compiled
 def _spill(state: State, task: int) -> float:
     """Return the number of bytes that a map writes to spill files and reads back. Mirrors `MapRun._spill`."""
@@ -252,7 +252,7 @@ def _spill(state: State, task: int) -> float:
     return float(run.spill_bytes) + float(back)
 
 
-@twin_of("schedbed.cluster.virtual.fluid.map_phases:MapRun._sort")
+@twin_of("schedbed.cluster.virtual.fluid.fluid:MapRun._sort")
 @compiled
 def _sort(state: State, work: int) -> None:
     """Start the sort phase of a map, which also writes spills and output. Mirrors `MapRun._sort`."""
@@ -316,7 +316,7 @@ def _all_fetched(state: State, work: int) -> bool:
 
 
 @twin_of(
-    "schedbed.cluster.virtual.fluid.map_phases:MapRun.phase_over",
+    "schedbed.cluster.virtual.fluid.fluid:MapRun.phase_over",
     "schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.phase_over",
 )
 @compiled
@@ -378,7 +378,7 @@ def _done(state: State, work: int, now_s: float) -> float:
 
 @twin_of(
     "schedbed.cluster.virtual.fluid.running:RunningAttempt.memory_bytes",
-    "schedbed.cluster.virtual.fluid.map_phases:MapRun.progress",
+    "schedbed.cluster.virtual.fluid.fluid:MapRun.progress",
     "schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.progress",
 )
 @compiled

@@ -66,7 +66,7 @@ def _fifo_changed(state: State, job: int, kind: int) -> None:
     state.num.pools[kind] = 1 if state.pool_stages[kind].ready else 0
 
 
-@twin_of("schedbed.scheduler.order.pool_order:PoolOrder.changed")
+@twin_of("schedbed.scheduler.order.pools:PoolOrder.changed")
 @compiled
 def _fair_changed(state: State, job: int, kind: int) -> None:
     pool = state.jobs[job].pool

@@ -9,6 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -17,7 +19,9 @@ from prometheus_client.core import (
 )
 
 from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.wire.http_gate import HttpGate, Refusal
 from schedbed.deploy.display.display import ENDED
+from schedbed.deploy.http_thread import HttpThread
 from schedbed.scheduler.history import places_of
 
 KINDS = ("map", "reduce")
@@ -100,7 +104,7 @@ class RunMeter:
                     self._waits[row[QUEUE]].add(row[JOB_START] - row[SUBMIT])
 
     def take_status(self, status: Mapping[str, Any]) -> None:
-        """Store the JobTracker's latest status, in the format of `scheduler.core.status`."""
+        """Store the JobTracker's latest status, in the format of `scheduler.core.core`."""
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
@@ -203,3 +207,23 @@ def _histogram(name: str, text: str, found: Mapping[Labels, Histogram]) -> Metri
 
 def _names(found: Mapping[Labels, Any]) -> list[str]:
     return [name for name, _ in next(iter(found), ())]
+
+
+# The HTTP server for a run's Prometheus metrics. It listens on the loopback interface and requires a token.
+
+
+def serve_metrics(meter: RunMeter, token: str, port: int) -> HttpThread:
+    """Return a context manager that serves the metrics at the path `/metrics`. Port 0 means any free port.
+
+    Requests must contain the header `Authorization: Bearer TOKEN` with the given token.
+    """
+    registry = CollectorRegistry()
+    registry.register(meter)  # pyright: ignore[reportArgumentType] - only `collect` is called
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    gate = HttpGate(token, Refusal("text/plain", b"no valid token"))
+    app = web.Application(middlewares=[gate.middleware()])
+    app.router.add_get("/metrics", metrics)
+    return HttpThread(app, gate, port=port)

@@ -1,1 +1,0 @@
-"""Metrics of a live run for Prometheus."""

@@ -1,0 +1,319 @@
+"""A node's disk, memory and foreground load in a scenario, and how they slow down tasks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+
+from schedbed.deploy.scenario.scalars import (
+    Count,
+    Duration,
+    Factor,
+    Number,
+    Rate,
+    Section,
+    Size,
+    Slots,
+    as_list,
+    says,
+)
+from schedbed.scheduler.simulate.framework import PROFILES, Framework
+
+FOREGROUND_MAX = 0.95
+ForegroundShare = Annotated[
+    float,
+    Number,
+    Field(ge=0, le=FOREGROUND_MAX),
+    says("share of the node's CPU that other work takes, ahead of all tasks"),
+]
+
+
+class DiskModel(Section):
+    """`disk: {rate: 40MB/s, seek: 0.1}`: a disk that becomes slower with the number of concurrent streams.
+
+    The total rate of n concurrent streams is rate / (1 + seek x (n - 1)).
+    """
+
+    rate: Annotated[Rate, says("rate of the disk, shared by reads and writes")]
+    seek: Annotated[
+        float, Number, Field(ge=0, le=10), says("what each further stream takes, in shares of the rate")
+    ] = 0.0
+
+
+class MemoryModel(Section):
+    """`memory: {size: 8GiB, paging: 0.3}`: a memory that slows down the disk when tasks declare too much.
+
+    If tasks declare more memory than `size`, the rate of the disk is rate / (1 + paging x (declared / size -
+    1)).
+    """
+
+    size: Annotated[Size, says("memory of the node")]
+    paging: Annotated[
+        float,
+        Number,
+        Field(ge=0, le=100),
+        says("what the disk loses when tasks declare twice the memory, in shares of the rate"),
+    ] = 0.0
+
+
+class ForegroundStep(Section):
+    """`{at: 60s, cpu: 0.2}`: from the time `at`, other work uses the share `cpu` of a node's CPU."""
+
+    at: Annotated[Duration, Field(le=1e9), says("when the share begins, multiplied by `scale`")]
+    cpu: ForegroundShare
+
+
+def _form(value: object) -> str:
+    return "suffers" if isinstance(value, dict | Section) else "plain"
+
+
+Disk = Annotated[
+    Annotated[Rate, Tag("plain")] | Annotated[DiskModel, Tag("suffers")],
+    Discriminator(_form),
+    says(
+        "rate of the disk, shared by reads and writes, or with what further streams take", "bytes per second"
+    ),
+]
+Memory = Annotated[
+    Annotated[Size, Tag("plain")] | Annotated[MemoryModel, Tag("suffers")],
+    Discriminator(_form),
+    says("memory of the node, or with what the disk loses when tasks declare more", "bytes"),
+]
+
+
+def _rising(steps: list[ForegroundStep]) -> list[ForegroundStep]:
+    for before, step in pairwise(steps):
+        if step.at <= before.at:
+            raise ValueError(f"{step.at:g}s comes after {before.at:g}s, expected times that rise")
+    return steps
+
+
+def _load_form(value: object) -> str:
+    return "steps" if isinstance(value, list | dict) else "steady"
+
+
+Foreground = Annotated[
+    Annotated[ForegroundShare, Tag("steady")]
+    | Annotated[
+        list[ForegroundStep],
+        Field(min_length=1, max_length=10_000),
+        BeforeValidator(as_list),
+        AfterValidator(_rising),
+        Tag("steps"),
+    ],
+    Discriminator(_load_form),
+    says("other work on a shared node, ahead of all tasks: a share of its CPU, or one from each time"),
+]
+
+
+def foreground_of(value: float | list[ForegroundStep], scale: float) -> tuple[tuple[float, float], ...]:
+    """Return the load that other work puts on a node: pairs of a start time in s and a CPU share.
+
+    Start times are multiplied by `scale`, the scenario's factor on durations.
+    """
+    if not isinstance(value, list):
+        return ((0.0, value),) if value else ()
+    return tuple((step.at * scale, step.cpu) for step in value)
+
+
+def disk_of(value: float | DiskModel) -> DiskModel:
+    """Return the disk as a `DiskModel`; a plain rate becomes a disk without seeks."""
+    return value if isinstance(value, DiskModel) else DiskModel(rate=value)
+
+
+def memory_of(value: int | MemoryModel) -> MemoryModel:
+    """Return the memory as a `MemoryModel`; a plain size becomes memory without paging."""
+    return value if isinstance(value, MemoryModel) else MemoryModel(size=value)
+
+
+# `framework`: the time and CPU that a framework such as Hadoop 1 adds to the tasks of a simulated run.
+#
+# The value is the name of a profile, or a profile with some changed costs.
+
+Cost = Annotated[Duration, Field(le=3600)]
+
+
+class FrameworkCosts(Section):
+    """Values that replace those of a framework profile (the delays that Hadoop, for example, adds to tasks).
+
+    A missing key leaves the profile's value unchanged. The scenario's key `scale` does not change these
+    values.
+    """
+
+    maps_per_heartbeat: Annotated[Slots | None, says("maps that a heartbeat's reply starts, 0 for all")] = (
+        None
+    )
+    reduces_per_heartbeat: Annotated[
+        Slots | None, says("reduces that a heartbeat's reply starts, 0 for all")
+    ] = None
+    out_of_band: Annotated[
+        Annotated[bool, Field(strict=True)] | None,
+        says("let the end of a task send a heartbeat at once; else the timer's next one reports the end"),
+    ] = None
+    init_poll: Annotated[Cost | None, says("time between polls for jobs to initialize, 0s for no polls")] = (
+        None
+    )
+    init: Annotated[Cost | None, says("time from a poll or the submission until a job is initialized")] = None
+    init_jobs: Annotated[
+        Slots | None, says("jobs of a user that polls initialize before one of them starts a task, 0 for all")
+    ] = None
+    setup: Annotated[Cost | None, says("time of a job's set-up task, before all others")] = None
+    cleanup: Annotated[Cost | None, says("time of a job's clean-up task, after all others")] = None
+    localize: Annotated[Cost | None, says("time in which a node fetches a job's files, once a job")] = None
+    jvm: Annotated[Cost | None, says("time from the start of an attempt to its first line")] = None
+    fetch_poll: Annotated[
+        Cost | None, says("time until a reduce has heard of map outputs and fetched the last one")
+    ] = None
+    fetch_rate: Annotated[
+        Annotated[Rate, Field(gt=0)] | None, says("rate at which one reduce fetches map outputs at most")
+    ] = None
+    recorded_shuffle: Annotated[
+        Annotated[bool, Field(strict=True)] | None,
+        says(
+            "take a traced reduce's time in its shuffle after the last map from the trace, where it has that"
+        ),
+    ] = None
+
+    def applied(self, profile: Framework) -> Framework:
+        """Return a copy of the profile in which the values given here replace the profile's values."""
+        given = self.model_dump(exclude_none=True)
+        seconds = ("init_poll", "init", "setup", "cleanup", "localize", "jvm", "fetch_poll")
+        return replace(
+            profile, **{f"{key}_s" if key in seconds else key: value for key, value in given.items()}
+        )
+
+
+class FrameworkChoice(Section):
+    """`framework: {hadoop1: {setup: 2s}}`: a framework profile with some of its costs changed."""
+
+    hadoop1: Annotated[FrameworkCosts | None, says("Hadoop 1 (MRv1), with these numbers")] = None
+    yarn: Annotated[FrameworkCosts | None, says("MapReduce on YARN, with these numbers")] = None
+
+    @model_validator(mode="after")
+    def _one_of(self) -> FrameworkChoice:
+        if (self.hadoop1 is None) == (self.yarn is None):
+            raise ValueError("expected one of hadoop1: {...} and yarn: {...}")
+        return self
+
+
+def _framework_section_form(value: object) -> str:
+    return "costs" if isinstance(value, dict | FrameworkChoice) else "name"
+
+
+FrameworkModel = Annotated[
+    Annotated[Literal["none", "hadoop1", "yarn"], Tag("name")] | Annotated[FrameworkChoice, Tag("costs")],
+    Discriminator(_framework_section_form),
+]
+
+
+def framework_of(given: Any) -> Framework:
+    """Return the framework costs for the value of the key `framework`, which has been validated already."""
+    if isinstance(given, str):
+        return PROFILES[given]
+    assert isinstance(given, FrameworkChoice)
+    name = "hadoop1" if given.hadoop1 is not None else "yarn"
+    costs = given.hadoop1 or given.yarn
+    assert costs is not None
+    return costs.applied(PROFILES[name])
+
+
+# `blocks: {dynamic: ...}`: the schemes that create replicas while jobs run, and their parameters.
+
+
+class Dare(Section):
+    """`dynamic: {dare: {p: 0.3, budget: 0.2}}`: nodes keep blocks that their maps fetched from other nodes.
+
+    The share `p` of the maps that fetch their block keep it as a replica. These replicas use at most the
+    share `budget` of the bytes of all inputs.
+    """
+
+    p: Annotated[Factor, says("share of the maps that leave a replica of the block they fetch")] = 0.3
+    budget: Annotated[Factor, says("share of the inputs' bytes that such replicas take at most")] = 0.2
+
+
+class DareChoice(Section):
+    """`dynamic: {dare: ...}`: the replication scheme DARE with the given parameters."""
+
+    dare: Annotated[Dare, says("the parameters of DARE")]
+
+
+class Scarlett(Section):
+    """`dynamic: {scarlett: {epoch: 60s, delta: 1, budget: 0.2}}`: popular inputs have more replicas.
+
+    Every `epoch`, the number of replicas of each input is changed to `delta` more than the largest number of
+    jobs that read the input at the same time. The additional replicas use at most the share `budget` of the
+    bytes of all inputs.
+    """
+
+    epoch: Annotated[Duration, Field(gt=0), says("time between changes of the numbers of replicas")] = 60.0
+    delta: Annotated[Count, says("replicas beyond the most jobs that read an input at a time")] = 1
+    budget: Annotated[Factor, says("share of the inputs' bytes that such replicas take at most")] = 0.2
+
+
+class ScarlettChoice(Section):
+    """`dynamic: {scarlett: ...}`: the replication scheme Scarlett with the given parameters."""
+
+    scarlett: Annotated[Scarlett, says("the parameters of Scarlett")]
+
+
+class Cdrm(Section):
+    """`dynamic: {cdrm: {epoch: 60s, availability: 0.99, failure: 0.1}}`: replicas for a given availability.
+
+    Every `epoch`, each input is given the fewest replicas that reach the `availability`, if each node is down
+    with the probability `failure`. New replicas are placed on the nodes that are least likely to be busy.
+    """
+
+    epoch: Annotated[Duration, Field(gt=0), says("time between changes of the numbers of replicas")] = 60.0
+    availability: Annotated[
+        float, Field(gt=0, lt=1), says("probability that all blocks of an input are there")
+    ] = 0.99
+    failure: Annotated[float, Field(gt=0, lt=1), says("probability that a node is not there")] = 0.1
+
+
+class CdrmChoice(Section):
+    """`dynamic: {cdrm: ...}`: the replication scheme CDRM with the given parameters."""
+
+    cdrm: Annotated[Cdrm, says("the parameters of CDRM")]
+
+
+_DYNAMIC_FORMS = {"scarlett": ScarlettChoice, "cdrm": CdrmChoice, "dare": DareChoice}
+
+
+def _dynamic_form(value: object) -> str:
+    for name, choice in _DYNAMIC_FORMS.items():
+        if isinstance(value, choice) or (isinstance(value, dict) and name in value):
+            return name
+    return "dare" if isinstance(value, dict) else "name"
+
+
+Dynamic = Annotated[
+    Annotated[Literal["none", "dare", "scarlett", "cdrm"], Tag("name")]
+    | Annotated[DareChoice, Tag("dare")]
+    | Annotated[ScarlettChoice, Tag("scarlett")]
+    | Annotated[CdrmChoice, Tag("cdrm")],
+    Discriminator(_dynamic_form),
+]
+
+
+# `measure`: the jobs on which a run's figures are based, so that a warm-up and a cool-down are left out.
+
+
+class Measure(Section):
+    """`measure: {from: 10m, until: 1h}`: a run's figures are based on the jobs submitted in [from, until).
+
+    Both times are multiplied by `scale`.
+    """
+
+    from_: Annotated[
+        Duration, Field(alias="from"), says("figures are of jobs submitted from this time on")
+    ] = 0.0
+    until: Annotated[Duration | None, says("figures are of jobs submitted before this time")] = None
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Measure:
+        if self.until is not None and self.until <= self.from_:
+            raise ValueError("until is not after from")
+        return self
