@@ -26,8 +26,8 @@ from schedbed.deploy.results.table import show
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.workspace import locked, result_folder
 from schedbed.scheduler.profiles import named_store
+from schedbed.scheduler.registry.policy_spec import is_policy_file
 from schedbed.scheduler.registry.registry import COSTS, PROFILES, reads_store, sizes_read_by
-from schedbed.scheduler.registry.user_file import is_policy_file
 from schedbed.scheduler.sizes import TRUE_SIZES, make_sizes
 from schedbed.tasks.errors import BadInput
 

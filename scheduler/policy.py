@@ -53,6 +53,36 @@ class PolicyFailed(PolicyError):
     """
 
 
+class HeartbeatRead(BaseException):
+    """The exception raised when a policy reads a value that may be outdated because a heartbeat was skipped.
+
+    The simulation then starts again and skips no heartbeats.
+    """
+
+
+class HeartbeatWatch:
+    """A record of whether a policy has read a value that each heartbeat can change.
+
+    `read`: the policy has read such a value. `is_over`: the run has ended.
+    """
+
+    __slots__ = ("is_over", "read")
+
+    def __init__(self) -> None:
+        self.read = False
+        self.is_over = False
+
+    def note(self) -> None:
+        """Record that the policy reads a value that each heartbeat can change, and raise HeartbeatRead.
+
+        After the end of the run, raise TypeError instead, because a policy must not keep the view's objects.
+        """
+        if self.is_over:
+            raise TypeError("the run has ended: a policy keeps numbers, not the view's objects")
+        self.read = True
+        raise HeartbeatRead
+
+
 @value
 class Proposal:
     """An answer of `Policy.decide`: start a task on the offered node.

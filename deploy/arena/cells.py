@@ -15,7 +15,7 @@ from typing import Any
 
 from schedbed import __version__
 from schedbed.deploy.arena.courses import Course
-from schedbed.scheduler.registry.user_file import is_policy_file
+from schedbed.scheduler.registry.policy_spec import is_policy_file
 from schedbed.tasks.errors import BadInput
 
 FIGURES: Mapping[str, tuple[str, ...]] = {

@@ -15,10 +15,9 @@ from schedbed.deploy.scenario.check import Complaints
 from schedbed.deploy.scenario.models import Profiles
 from schedbed.deploy.scenario.resolved import PolicyChoice, ProfilesChoice
 from schedbed.deploy.worker_fork import ApartFailed, CutOff, Send
-from schedbed.scheduler.registry.policy_spec import parse_spec
+from schedbed.scheduler.registry.policy_spec import is_policy_file, parse_spec
 from schedbed.scheduler.registry.registry import AXES, build_policy
 from schedbed.scheduler.registry.speculation import make_speculation
-from schedbed.scheduler.registry.user_file import is_policy_file
 from schedbed.scheduler.sizes import make_sizes
 from schedbed.tasks.errors import BadInput
 

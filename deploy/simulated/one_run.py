@@ -23,7 +23,7 @@ from schedbed.deploy.scenario.resolved import PolicyChoice
 from schedbed.deploy.worker_fork import RESULT, STOPPED, CutOff, Send, WorkEnd
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.history import COLUMNS, ROW_GROUP_ROWS, History, drop_parts
-from schedbed.scheduler.registry.user_file import is_policy_file
+from schedbed.scheduler.registry.policy_spec import is_policy_file
 from schedbed.scheduler.simulate.row_frames import RowRanges, Text, as_frame
 
 if TYPE_CHECKING:

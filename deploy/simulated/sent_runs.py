@@ -21,9 +21,8 @@ from schedbed.deploy.simulated.one_run import OneRun, SimulationEnd
 from schedbed.deploy.workspace import base_folder, owned
 from schedbed.scheduler.history import COLUMNS, PARTS
 from schedbed.scheduler.profiles import frozen_store, named_store
-from schedbed.scheduler.registry.policy_spec import parse_spec
+from schedbed.scheduler.registry.policy_spec import is_policy_file, parse_spec
 from schedbed.scheduler.registry.registry import AXES, reads_store
-from schedbed.scheduler.registry.user_file import is_policy_file
 
 if TYPE_CHECKING:
     from schedbed.deploy.simulated.recorded_costs import SharedInputs

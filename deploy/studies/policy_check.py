@@ -27,7 +27,7 @@ from schedbed.deploy.worker_fork import ApartFailed, CutOff
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.guard.guarded_policy import GuardedPolicy
 from schedbed.scheduler.policy import PolicyError
-from schedbed.scheduler.registry.user_file import is_policy_file
+from schedbed.scheduler.registry.policy_spec import is_policy_file
 from schedbed.scheduler.simulate.setup import Stuck
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.errors import BadInput

@@ -17,7 +17,7 @@ from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.snapshots import Unkept
 from schedbed.scheduler.core.states import JOB_RUNNING, SUCCEEDED
 from schedbed.scheduler.guard.blame import PolicySource
-from schedbed.scheduler.guard.guarded_calls import Guard, HeartbeatWatch
+from schedbed.scheduler.guard.guarded_calls import Guard
 from schedbed.scheduler.guard.idle_watch import IdleWatch
 from schedbed.scheduler.guard.own_order import (
     HOOKS,
@@ -31,7 +31,7 @@ from schedbed.scheduler.guard.own_order import (
 from schedbed.scheduler.guard.proxies import Proxies, TaskProxy, WatchedProxies
 from schedbed.scheduler.guard.read_only import clean, is_plain, raw_of
 from schedbed.scheduler.policies.keeper_choice import Keeping
-from schedbed.scheduler.policy import Kill, Limits, Policy, PolicyFailed, Proposal
+from schedbed.scheduler.policy import HeartbeatWatch, Kill, Limits, Policy, PolicyFailed, Proposal
 from schedbed.tasks.specs import TaskKind, value
 
 REJECTS = 100

@@ -15,7 +15,6 @@ from schedbed.cluster.messages import Usage
 from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Job, Node, Stage, Task
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.states import ASSIGNED, COMMITTING, FAILED, RUNNING, SUCCEEDED, Tally
-from schedbed.scheduler.guard.guarded_calls import HeartbeatWatch
 from schedbed.scheduler.guard.read_only import (
     MapProxy,
     Proxy,
@@ -27,6 +26,7 @@ from schedbed.scheduler.guard.read_only import (
     raw_of,
     still,
 )
+from schedbed.scheduler.policy import HeartbeatWatch
 from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
 from schedbed.tasks.parts import Part
 from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind

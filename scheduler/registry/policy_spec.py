@@ -15,6 +15,11 @@ Choice = tuple[str, dict[str, Any]]
 """A name with its parameters, whose values are not parsed yet."""
 
 
+def is_policy_file(name: str) -> bool:
+    """Return whether the policy name in a SPEC is the path of a Python file."""
+    return name.endswith(".py") or ".py:" in name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSpec:
     """A policy SPEC after parsing: either the policy's name with its parameters, or the chosen implementation

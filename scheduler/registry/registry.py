@@ -17,8 +17,8 @@ from schedbed.scheduler.policy import Composed, Policy
 from schedbed.scheduler.profiles import ProfileStore, default_store
 from schedbed.scheduler.registry.declarations import Axis, Declared, Named, Needs, Whole
 from schedbed.scheduler.registry.parameters import PolicyParameter, ProfilesParameter, hint, read_parameters
-from schedbed.scheduler.registry.policy_spec import ParsedSpec, parse_spec
-from schedbed.scheduler.registry.user_file import is_policy_file, load_policy_file
+from schedbed.scheduler.registry.policy_spec import ParsedSpec, is_policy_file, parse_spec
+from schedbed.scheduler.registry.user_file import load_policy_file
 from schedbed.tasks.discover import declared
 from schedbed.tasks.errors import BadInput
 

@@ -22,11 +22,6 @@ from schedbed.tasks.own.beside import load_with_files_beside
 from schedbed.tasks.units import parse_duration
 
 
-def is_policy_file(name: str) -> bool:
-    """Return whether the policy name in a SPEC is the path of a Python file."""
-    return name.endswith(".py") or ".py:" in name
-
-
 def load_policy_file(name: str, given: Mapping[str, Any], scale: float) -> Policy:
     """Import the file and class in `name`, and return an instance in a wrapper that checks its answers.
 

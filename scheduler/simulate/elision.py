@@ -13,9 +13,8 @@ from collections.abc import Callable
 from operator import methodcaller
 from typing import Any, Protocol
 
-from schedbed.scheduler.guard.guarded_calls import HeartbeatWatch
 from schedbed.scheduler.policies.explained import Explained
-from schedbed.scheduler.policy import Composed, Policy, says
+from schedbed.scheduler.policy import Composed, HeartbeatWatch, Policy, says
 from schedbed.scheduler.view import NodeView, View
 
 

@@ -23,9 +23,8 @@ from schedbed.scheduler.core.rows import (
     NodeLost,
 )
 from schedbed.scheduler.driver import Plan
-from schedbed.scheduler.guard.guarded_calls import HeartbeatRead
 from schedbed.scheduler.policies.keeper_choice import keeping_of
-from schedbed.scheduler.policy import PolicyError
+from schedbed.scheduler.policy import HeartbeatRead, PolicyError
 from schedbed.scheduler.simulate import event_queue as kinds
 from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet, reads_progress, watch_of
 from schedbed.scheduler.simulate.event_queue import NUMBERS, SHIFT, EventQueue

@@ -38,6 +38,28 @@ def modules() -> tuple[Path, ...]:
     return tuple(sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py")))
 
 
+def kernel() -> tuple[Path, ...]:
+    """Return the modules that `tests/house/kernel.txt` lists; none if there is no such file.
+
+    Raises FileNotFoundError if a listed module does not exist.
+    """
+    listed = ROOT / "tests" / "house" / "kernel.txt"
+    text = listed.read_text() if listed.is_file() else ""
+    found: list[Path] = []
+    folder = ROOT
+    for word in text.partition("\n\n")[2].split():
+        if word.endswith("/"):
+            folder = ROOT / word
+        else:
+            found.append((folder / f"{word}.py").resolve(strict=True))
+    return tuple(found)
+
+
+def kernel_lines() -> int:
+    """Return the number of lines of the kernel's modules."""
+    return sum(path.read_text().count("\n") for path in kernel())
+
+
 def name_of(path: Path) -> str:
     """Return the path relative to the project's root."""
     return str(path.relative_to(ROOT))
@@ -183,6 +205,7 @@ def report() -> str:
     """Return the report as text, with one figure a line."""
     files, functions = file_sizes(), function_sizes()
     rows = [
+        ("kernel", f"{len(kernel())} files, {kernel_lines()} lines"),
         ("files", f"{files.count}, {files.lines} lines"),
         ("median file", f"{files.median:g} lines"),
         ("longest file", f"{files.longest} lines ({files.where})"),

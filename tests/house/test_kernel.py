@@ -1,17 +1,50 @@
-"""The kernel names no room: what is behind a door is named by its registration only."""
+"""The kernel is small and imports no room: what is behind a door is named by its registration only.
+
+`kernel.txt` lists the kernel. Every other module belongs to a room, which imports the kernel and registers with it.
+`python -m tests.house.structure` prints the kernel's size.
+"""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
-from tests.house.structure import imported, modules, name_of, tree_of
+from tests.house.structure import imported, kernel, kernel_lines, modules, name_of, tree_of
+
+MOST_FILES, MOST_LINES = 160, 30_000
+LEFT = {
+    ("deploy/scenario/jobs.py", "deploy/scenario/own_apps.py"),
+    ("deploy/scenario/policies.py", "deploy/side_by_side.py"),
+    ("deploy/scenario/policies.py", "deploy/worker_fork.py"),
+    ("deploy/scenario/resolve.py", "deploy/scenario/own_policies.py"),
+    ("deploy/scenario/resolve.py", "scheduler/models/aria_bounds.py"),
+    ("deploy/scenario/resolve.py", "scheduler/models/job_profile.py"),
+    ("scheduler/registry/registry.py", "scheduler/registry/user_file.py"),
+    ("tasks/own/own_app.py", "tasks/own/stages.py"),
+}
+"""The imports from the kernel into a room that are still to go: a user's own code, and ARIA's deadlines."""
 
 BEHIND = ("scheduler/simulate/compiled/", "scheduler/simulate/loading/")
 """The compiled engine and its feeders, which only `registration` in the engine's package connects with the rest."""
 WORDS = ("simulate.compiled", "simulate.loading", "numba")
 TWINS = ("cluster/virtual/fluid/fluid.py", "cluster/virtual/fluid/max_min.py")
 """Files whose docstring names their compiled twin."""
+
+
+def test_the_kernel_is_small() -> None:
+    assert len(kernel()) <= MOST_FILES
+    assert kernel_lines() <= MOST_LINES
+
+
+def test_the_kernel_imports_no_room() -> None:
+    """`LEFT` may only shrink: an import that goes leaves the list as well."""
+    found = {
+        (name_of(path), name_of(other))
+        for path in kernel()
+        for other in imported(path)
+        if other not in kernel() and other.name != "__init__.py"
+    }
+    assert found == LEFT
 
 
 def is_behind(path: Path) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from schedbed.cluster.virtual.fluid.max_min import Solved
 from schedbed.cluster.virtual.plan_arithmetic import block_lengths
 from schedbed.scheduler.assignment import aside
-from schedbed.scheduler.guard.guarded_calls import HeartbeatRead
+from schedbed.scheduler.policy import HeartbeatRead
 from schedbed.scheduler.row_thread import RowThread
 from schedbed.scheduler.simulate.compiled import columns, covers
 from schedbed.scheduler.simulate.compiled import state as names
