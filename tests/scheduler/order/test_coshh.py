@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedbed.scheduler.order.coshh import classify, suggest
+from schedbed.scheduler.models.job_classes import classify, suggest
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.errors import BadInput
 from tests.harness.world import World, job, node

@@ -15,11 +15,8 @@ MODULES: tuple[str, ...] = (
             "fifo",
             "fair",
             "capacity",
-            "pool_order",
             "pools",
-            "queues",
             "preemption",
-            "shares",
             "sorted_keys",
         )
     ),
@@ -44,6 +41,11 @@ _APART = {
         "core.index:TaskIndex.holds",
         "core.core:Core.check_tables",
         "core.core:Core.status",
+        *(
+            f"core.core:{name}"
+            for name in ("status", "_job", "_node", "check_tables", "_check_node", "_check_job")
+        ),
+        *(f"core.core:{name}" for name in ("_check_stage", "_check_parts", "_check_task", "_check_totals")),
         "core.entities:Node.running_maps",
         "core.entities:Node.running_reduces",
         "core.entities:Attempt.phase",
