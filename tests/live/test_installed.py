@@ -156,7 +156,9 @@ def test_the_wheel_has_one_top_level_and_all_data(wheel: Path) -> None:
     source = {
         path.relative_to(ROOT) for room in ("tasks", "cluster", "scheduler", "deploy") for path in files(room)
     }
-    assert {f"schedbed/{path}" for path in source} - names == set()
+    hostile = {path for path in source if path.is_relative_to("tasks/hostile")}
+    assert hostile and names.isdisjoint(f"schedbed/{path}" for path in hostile)
+    assert {f"schedbed/{path}" for path in source - hostile} - names == set()
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
