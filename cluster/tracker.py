@@ -28,6 +28,27 @@ UNSEEN_LIMIT = 3
 that is on its way to the node may be missing once."""
 
 
+# Heartbeats, sequences and incarnations
+#
+# A heartbeat does two things at once: it reports what ended, and it asks for work. If a heartbeat or its
+# reply gets lost, neither side knows which of the two was lost. Sending a new heartbeat could report an end
+# twice, and answering it with new launches could start the tasks of the lost reply a second time. Two
+# numbers prevent this:
+#
+# - The sequence numbers a node's heartbeats. Until the reply arrives, the tracker sends the same heartbeat
+#   again, with the same content. The JobTracker answers a sequence that it has seen with the reply that it
+#   gave at that time. A reply is therefore carried out once, however often each direction of the connection
+#   fails.
+# - The incarnation numbers the lives of a node. If a node was silent for too long, the JobTracker counts
+#   its attempts as lost and runs their tasks elsewhere. If the node then turns out to be alive, its
+#   attempts must not count a second time. The JobTracker answers a heartbeat of an incarnation that it does
+#   not expect only with `Reregister`: the node kills what runs and begins a new life, in which
+#   sequences start again.
+#
+# A report of an end and a request for a launch may still cross. For this reason the tracker counts an
+# attempt that the node does not list as gone only after `UNSEEN_LIMIT` reports.
+
+
 class Tracker:
     """The state of a node, as reported to the JobTracker, across its incarnations (its lives between losses).
 

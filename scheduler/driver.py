@@ -57,6 +57,23 @@ class Plan:
     files: Mapping[str, tuple[BlockRange, ...]]
 
 
+# Journal, replay and snapshots
+#
+# The core is deterministic: the same events with the same times lead to the same state. It is therefore
+# enough to write down the events, each one before the core applies it, and to apply them again after a
+# crash. Three things are not events of that kind:
+#
+# - What the core causes outside, such as a commit. An effect is kept until its end is itself an event
+#   (`carried_out`). A recovered driver returns the effects without an end again, and the receiver must
+#   tolerate a repetition.
+# - What a user's policy answered. Its code may not be deterministic, so the answers are part of the
+#   journal, written before nodes receive them. A replay takes the answers from the journal and only reports
+#   a difference.
+# - Time. A long run has too many events to apply all again. A snapshot of the whole state replaces the
+#   events before it. A snapshot is read back once before it is trusted; if a policy's state cannot be
+#   written, the journal keeps all events instead, and the run's report says so.
+
+
 class Driver:
     """The core with its journal and the jobs that wait for submission, without clocks, sockets and disks.
 

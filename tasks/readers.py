@@ -17,6 +17,17 @@ Read = Callable[[int, int], Iterator[Piece]]
 """A function that yields the file's bytes [start, end) in pieces."""
 
 
+# Splits and the borders of records
+#
+# A split is a range of bytes, and knows nothing of lines. A line that crosses the border of two splits must
+# be read by one of them. The rule, which is Hadoop's (LineRecordReader): a split owns the records that
+# begin in its range. So it reads on behind its end until its last record is complete, and skips what it
+# finds at its beginning until the first record begins. To know whether a line begins at its very first
+# byte, it reads one byte before: only if that byte is a newline does the line belong to it. The rule holds
+# for any cut, which is what lets a policy split a running map again (DTSS), and lets two attempts with
+# different cuts never count a record twice.
+
+
 def text_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[bytes]:
     """Yield the lines that begin in [offset, offset + length) of a file, in chunks of whole lines.
 

@@ -216,6 +216,21 @@ class JobTables(CoreTables):
                     job.maps.index.add(task)
 
 
+# Commit once
+#
+# Several attempts of one task may succeed: a speculative copy, or an attempt on a node that was lost and
+# came back. The output must appear once. Each attempt therefore writes into a folder of its own, and the
+# ledger names one winner: the first attempt whose success is reported while the task is still running. At
+# this moment the task leaves the state RUNNING, so that each later success is "superseded" and its attempt
+# counts as killed.
+#
+# The output of a map stays on its node, so the map is done at once. It can be lost with the node: then the
+# task runs again, and reduces learn the new place. All other output goes to the NameNode, and the rename of
+# the winner's folder is an effect outside of the core, which may fail or be interrupted. The task waits in
+# the state COMMITTING for the answer. A rename that is requested twice after a crash finds the folder
+# renamed and changes nothing; one that fails makes the attempt a failed one, and the task runs again.
+
+
 class Ledger(JobTables):
     """The complete state of the core. This class adds the state changes of nodes and attempts.
 

@@ -17,6 +17,22 @@ from schedbed.scheduler.policies.explained import Explained
 from schedbed.scheduler.policy import Composed, HeartbeatWatch, Policy, says
 from schedbed.scheduler.view import NodeView, View
 
+# Wake-ups and skipped heartbeats
+#
+# A node of a large cluster sends a heartbeat every few seconds, and nearly all of them find nothing to do.
+# Simulating each one would cost more than everything else together. A heartbeat may be left out if nobody
+# could tell: it reports nothing new, the node receives no action, and the policy would launch nothing. The
+# third condition is the hard one, since a policy may decide by anything that it can read.
+#
+# So the question is turned around: which events could change the answer? These are the events of the core
+# (a task became ready, an attempt ended, a job was submitted, a block moved), the passing of time for
+# policies that wait, and the values that heartbeats themselves carry. The core reports the first as
+# wake-ups: a node that rests is woken and sends its next heartbeat at the time at which it would have sent
+# it anyway, on its own grid of times, so that nothing shifts. A policy that waits for time says so
+# (`awaits_beat`, `acts_on_ticks`). For the third, a user's policy is watched: the first read of such a
+# value raises HeartbeatRead, and the simulation starts again with every heartbeat. The rows of a run are
+# the same bytes either way, which tests/search checks with generated runs.
+
 
 def is_quiet(policy: Policy) -> bool:
     """Return whether heartbeats that report no change have no effect on the policy's answers.

@@ -174,7 +174,7 @@ class HostLimits:
 # Control groups for the attempts of a node in a container, created on the host.
 #
 # A container cannot create control groups itself. The host therefore creates the groups, and passes open
-# files of these groups to the agent (`group_handover`). With the files, the agent moves each attempt into a
+# files of these groups to the agent (the part below). With the files, the agent moves each attempt into a
 # group and sets the limits of the attempt. The agent itself remains in the container's group, so that the
 # declared resources are available to attempts alone.
 

@@ -24,6 +24,23 @@ _ROUNDING = 1 + 1e-9
 _by_cap = attrgetter("cap")
 
 
+# Max-min fairness, and how far a change reaches
+#
+# A transfer uses several resources at once: the source's disk and link, the target's link and disk. Its
+# rate is the least of its shares of these. Sharing is max-min fair (progressive filling): raise the rates
+# of all flows together; when a resource is full, its flows keep their rate; go on with the others. Nobody
+# can get more without taking from somebody who has less. TCP flows and disk queues come close to it, and
+# unlike packets it can be computed exactly.
+#
+# A change of one flow can reach every other flow through a chain of shared resources, and a cluster of
+# thousands of nodes is one such chain. But a resource that could carry the caps of all its flows limits
+# nobody, so that the chain ends there. Behind full resources the effect shrinks with each step. A
+# computation therefore updates about `REACH` flows nearest to the change, and treats the others as fixed
+# load: no capacity is exceeded, but a distant flow may keep a rate that is slightly too low or too high for
+# its fair share until something changes near it. Results count how often this happened
+# (`Solved.cut_short`), and runs with approximate rates say so.
+
+
 class Resource:
     """A shared resource with a current `capacity` (units per second) and a `declared` capacity.
 

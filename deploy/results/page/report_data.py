@@ -76,7 +76,7 @@ def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
 def of_policy(frame: Frame, run: RunFile, recorded: Recorded, policy: str, repeat: int) -> dict[str, Any]:
     """Return the data of one policy's plots, which show the repeat number `repeat`.
 
-    The entry `answers` contains the results of `offers.sums`, for the page's table of decisions.
+    The entry `answers` contains the results of `sums`, for the page's table of decisions.
     """
     mine, bands = recorded.tables(policy, repeat), frame.bands
     edges = np.linspace(0.0, frame.end_s, BINS + 1)

@@ -1,7 +1,7 @@
 """Start and end of attempts in simulations without contention for resources (compiled).
 
-Mirrors the modules `exact` and `phase_costs` of `cluster.virtual.exact`. Unlike in these modules, each task
-has at most one attempt at a time, and an attempt that is not stopped succeeds.
+Mirrors the module `cluster.virtual.exact.exact`. Unlike in that module, each task has at most one attempt at
+a time, and an attempt that is not stopped succeeds.
 """
 
 from __future__ import annotations

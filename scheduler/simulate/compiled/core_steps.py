@@ -453,7 +453,7 @@ def feed(state: State, node: int, count: int) -> int:
 
 # The scheduler core's handling of jobs and their stages (compiled).
 #
-# Mirrors the module `job_lifecycle` of `scheduler.core`. Unlike in that module, no job fails.
+# Mirrors `JobTables` of `scheduler.core.ledger`. Unlike there, no job fails.
 
 
 @twin_of("schedbed.scheduler.core.core_tables:CoreTables._changed")

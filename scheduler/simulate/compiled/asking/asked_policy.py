@@ -115,7 +115,7 @@ class AskedPolicy:
         num.n_steps = 0
 
     def _answer_or_give_up(self, now_s: float, steps: int, node: int, question: int) -> int:
-        """Return the answer to the question, as described in `questions`, or GIVES_UP after any error.
+        """Return the answer to the question, as described at `ANY_MAP`, or GIVES_UP after any error.
 
         An error cannot pass through the compiled loop, therefore it is stored.
         """

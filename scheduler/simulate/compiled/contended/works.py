@@ -1,6 +1,6 @@
 """The phases of attempts that contend for resources (compiled).
 
-Mirrors `running`, `map_phases` and `reduce_phases` of `cluster.virtual.fluid`. Unlike in these modules, the
+Mirrors `running`, `fluid` (maps) and `reduce_phases` of `cluster.virtual.fluid`. Unlike in these modules, the
 compiled loop pauses when an attempt needs a block for its output. Python code then requests the target nodes
 from the NameNode, and `write` continues.
 """
