@@ -159,7 +159,7 @@ def test_replicas_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.M
     assert popular.samples("local_most")[0] >= popular.samples("local_plain")[0]
 
 
-@pytest.mark.long  # simulates whole experiments
+@pytest.mark.slow  # simulates whole experiments
 @pytest.mark.parametrize(
     ("module", "name"), [(balancedpool_batch, "balancedpool"), (lsps_users, "lsps"), (lsap_idle, "lsap")]
 )
@@ -181,7 +181,7 @@ def test_uneven_batches_mix_the_two_sizes() -> None:
     assert names != sorted(names)
 
 
-@pytest.mark.long  # simulates small runs of four experiments
+@pytest.mark.slow  # simulates small runs of four experiments
 def test_causes_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reported values are those declared in the YAML file.
 

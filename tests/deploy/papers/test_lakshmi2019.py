@@ -22,7 +22,7 @@ def bench(folder: Path) -> Bench:
     return Bench(folder, machines="sim", repeats=1, seed=4)
 
 
-@pytest.mark.long  # seconds
+@pytest.mark.slow  # seconds
 def test_makespans_are_of_each_group_by_itself(tmp_path: Path) -> None:
     groups = [
         [two_jobs.job("sort", 1, queue, 500.0 * number) for queue in two_jobs.QUEUES[: number + 1]]
@@ -115,7 +115,7 @@ def test_jobs_in_turns_put_one_of_each_kind_into_each_queue() -> None:
     ]
 
 
-@pytest.mark.long  # seconds
+@pytest.mark.slow  # seconds
 def test_tags_of_jobs_alone_are_those_that_the_paper_needs(tmp_path: Path) -> None:
     """Jobs that run alone are classified as the paper needs: WordCount as CPU-heavy, RandomTextWriter like
     Sort.
@@ -130,7 +130,7 @@ def test_tags_of_jobs_alone_are_those_that_the_paper_needs(tmp_path: Path) -> No
     assert 1 < cpu_a_byte["rtw"] / cpu_a_byte["sort"] < 1.4
 
 
-@pytest.mark.long  # simulates whole experiments
+@pytest.mark.slow  # simulates whole experiments
 def test_pairs_and_fours_report_what_the_yaml_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs, "PAIRS", (("pi", "sort"), ("rtw", "sort")))
     monkeypatch.setattr(pairs, "SIZES_GB", (1,))
@@ -146,7 +146,7 @@ def test_pairs_and_fours_report_what_the_yaml_knows(tmp_path: Path, monkeypatch:
     assert set(fours.measure(bench(tmp_path)).values) == set(ABOUT["fours"].values)
 
 
-@pytest.mark.long  # simulates a whole experiment
+@pytest.mark.slow  # simulates a whole experiment
 def test_ways_report_what_the_yaml_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reported values are those declared in the YAML file, with small jobs and three pairs of
     applications.
@@ -171,7 +171,7 @@ def test_ways_report_what_the_yaml_knows(tmp_path: Path, monkeypatch: pytest.Mon
     assert names == ["pi", "sort", "grep", "rtw"]  # the CPU-heavy job of each unlike pair first
 
 
-@pytest.mark.long  # seconds
+@pytest.mark.slow  # seconds
 def test_table_3_is_what_csla_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table3_predictor, "CASES", {1: (), 4: ("cpu", "io")})
     measured = table3_predictor.measure(bench(tmp_path))

@@ -39,7 +39,7 @@ def test_the_eight_tests_are_those_of_table_3() -> None:
     assert heavy[1]["map"]["cpu"] == "87.525s"  # Table 6
 
 
-@pytest.mark.long  # seconds
+@pytest.mark.slow  # seconds
 def test_gains_of_one_test_are_those_of_its_jobs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gains of a mix of jobs are those of its jobs, here with half of the nodes and half of the tasks."""
     full = eight_tests.jobs_of
@@ -72,7 +72,7 @@ def test_extremes_are_of_means_over_the_repeats() -> None:
     assert mixes.most_changed({"a": [-3.0, -2.0], "b": [9.0, -6.0]}) == [-3.0, -2.0]
 
 
-@pytest.mark.long  # seconds
+@pytest.mark.slow  # seconds
 def test_causes_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reported values are those declared in the YAML file, for one mix of each kind.
 
@@ -90,7 +90,7 @@ def test_causes_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.Mon
     assert bench.simulations == 3 * len(few)
 
 
-@pytest.mark.long  # simulates disks of three rates
+@pytest.mark.slow  # simulates disks of three rates
 def test_the_load_is_of_the_time_while_the_job_runs(bench: Bench) -> None:
     """The load is the mean while the job runs: eight tasks of demand 49 on one disk give an eighth of 49 /
     51.

@@ -139,7 +139,7 @@ def test_profiles_follow_the_node() -> None:
     assert profile.on(spec).map == pytest.approx((30 * 3 / 8, 45 / 50, 25))
 
 
-@pytest.mark.long  # simulates whole experiments
+@pytest.mark.slow  # simulates whole experiments
 def test_experiments_1_and_2_report_what_the_yaml_knows(bench: Bench) -> None:
     sweep = fig3_makespans.measure(bench)
     assert set(sweep.values) == set(ABOUT["fig3"].values)
@@ -169,7 +169,7 @@ def test_experiments_1_and_2_report_what_the_yaml_knows(bench: Bench) -> None:
     assert tight.samples("met") == [met]
 
 
-@pytest.mark.long  # simulates twelve kinds of nodes
+@pytest.mark.slow  # simulates twelve kinds of nodes
 def test_the_map_has_a_gain_for_each_node_and_the_causes_what_they_change(bench: Bench) -> None:
     mapped = hardware_map.measure(bench)
     assert set(mapped.values) == set(ABOUT["map"].values)
@@ -181,7 +181,7 @@ def test_the_map_has_a_gain_for_each_node_and_the_causes_what_they_change(bench:
     assert changed.samples("J4_printed")[0] > changed.samples("J3_printed")[0]
 
 
-@pytest.mark.long  # seconds
+@pytest.mark.slow  # seconds
 def test_jobs_alone_take_their_time_and_maps_use_what_they_are_built_to(bench: Bench) -> None:
     measured = table1_alone.measure(bench)
     assert set(measured.values) <= set(ABOUT["table1"].values)

@@ -65,7 +65,7 @@ def test_the_cheapest_point_of_the_curve_is_between_its_ends(tmp_path: Path) -> 
     assert "<svg" in (tmp_path / "a.svg").read_text()
 
 
-@pytest.mark.long  # seconds
+@pytest.mark.slow  # seconds
 def test_jobs_run_with_the_slots_that_their_names_say(tmp_path: Path) -> None:
     """The job of Figure 5 runs with at most 5 map and 2 reduce slots, then with at most 30 map slots."""
     plain = fig5_bounds.job(live=True)  # 36 maps, 32 reduces
@@ -281,7 +281,7 @@ def test_deadlines_are_up_to_three_times_the_time_alone_and_can_be_spawned(name:
         assert job.profile.map.max_s == max(job.maps_s)
 
 
-@pytest.mark.long  # seconds
+@pytest.mark.slow  # seconds
 def test_jobs_are_spawned_by_load_and_end_by_their_deadlines() -> None:
     few = table3_readings.READINGS["W1_64"].draw
     drawn = w1_and_w2.workload("W1", TABLE2, 6, 0.9, 5, "avg", few)
@@ -335,7 +335,7 @@ def test_few_nodes_have_the_testbeds_slots() -> None:
         assert few == all_ == 256
 
 
-@pytest.mark.long  # seconds
+@pytest.mark.slow  # seconds
 def test_jobs_alone_are_late_where_reduces_wait_for_all_maps() -> None:
     """Some jobs are late even alone on the cluster if their reduces wait for all maps.
 
@@ -354,7 +354,7 @@ def test_a_round_of_scheduling_fills_all_slots_for_maps() -> None:
     assert 0 < spent_s < 5
 
 
-@pytest.mark.long  # seconds
+@pytest.mark.slow  # seconds
 def test_table_4_reduces_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Table 4 is computed from a run of its live scenario, simulated here."""
     monkeypatch.setattr(table4_testbed, "LIVE_JOBS", 2)

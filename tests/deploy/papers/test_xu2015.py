@@ -102,7 +102,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench(tmp_path, machines="sim", repeats=1, seed=3)
 
 
-@pytest.mark.long  # simulates whole experiments
+@pytest.mark.slow  # simulates whole experiments
 def test_all_experiments_under_skew_report_what_the_yaml_knows(bench: Bench) -> None:
     makespans = fig12.measure(bench)
     assert set(makespans.values) == set(ABOUT["fig12"].values)
