@@ -28,7 +28,7 @@ SAMPLES = 5_000_000  # of a map of Pi, with about the CPU time of a WordCount ma
 MAPS_PER_GB = 16
 BLOCK_BYTES = 64 * 2**20
 RTW_CPU_S = 1.0
-"""Of a map of RandomTextWriter: what writing its block takes of a core in the simulator, and nothing beside that. For
+"""The core time of a map of RandomTextWriter, which is that of writing its block alone. For
 each byte moved that is 1.3 times what a map of Sort uses, and the paper calls the two alike. Hadoop's program is
 I/O-bound; ours in Python computes 21 s for a block and would be CPU-bound."""
 

@@ -112,7 +112,7 @@ REDUCES = 320  # not in the paper; Table 1 has more than one wave of reduces wit
 UNLIMITED_REPEATS = 10
 SELECTIVITY = 10.0  # output bytes per input byte of a map, about that of Table 1
 FETCH_RATE = "11MB/s"
-"""Of one reduce: 320 reduces that fetch 720 maps' 599 MB take 1.35 GB each, in Table 1's 121 s of a typical shuffle."""
+"""Per reduce: 320 reduces that fetch 720 maps' 599 MB take 1.35 GB each, in Table 1's 121 s of a typical shuffle."""
 FETCH_POLL = "4.5s"
 """Time until a reduce knows of the last map outputs: Table 1's first row has 11.5 to 12.5 s of first shuffle."""
 

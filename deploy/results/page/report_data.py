@@ -19,8 +19,7 @@ from schedbed.deploy.results.measures.series import Intervals, active_users
 from schedbed.deploy.results.measures.wait_causes import SPENT
 from schedbed.deploy.results.measures.waits import SIZES, job_waits
 from schedbed.deploy.results.metrics import RunTables, completion_times, slowdowns, user_intervals
-from schedbed.deploy.results.page import bands as node_use
-from schedbed.deploy.results.page.bands import Bands, band_lanes
+from schedbed.deploy.results.page.bands import Bands, band_lanes, limits, use
 from schedbed.deploy.results.recorded import Key, Recorded, assign_lanes
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.results.summary import run_keys
@@ -88,8 +87,8 @@ def of_policy(frame: Frame, run: RunFile, recorded: Recorded, policy: str, repea
             else {"bands": band_lanes(mine, bands, frame.end_s)}
         )
         | {
-            "use": node_use.use(mine, edges, bands, simulated=run.machines == "sim"),
-            "limits": node_use.limits(mine),
+            "use": use(mine, edges, bands, simulated=run.machines == "sim"),
+            "limits": limits(mine),
             "answers": [[*pair, count] for pair, count in sums(mine).items()],
             "spread": spreads([recorded.jobs(policy, each).counted for each in run_keys(run, policy)]),
         }

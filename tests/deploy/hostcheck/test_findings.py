@@ -12,7 +12,7 @@ from rich.console import Console
 from schedbed.cluster.host_clock import ClockReading
 from schedbed.cluster.wire.port_range import PortRange
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.live import host_survey as host_survey
+from schedbed.deploy.live import host_survey
 from schedbed.deploy.live.host_survey import COLUMNS, HostFinding, all_missing, columns, rounds
 from schedbed.tasks.units import format_rate
 

@@ -6,7 +6,7 @@ import pytest
 
 from schedbed.cluster.agent.config import LOOPBACK
 from schedbed.cluster.wire.port_range import PortRange, listen_at
-from schedbed.deploy.live import host_survey as host_survey
+from schedbed.deploy.live import host_survey
 from schedbed.deploy.live.host_survey import TOKEN_BYTES, Surveyor
 
 TOKEN = "0" * TOKEN_BYTES

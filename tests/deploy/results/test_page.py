@@ -16,9 +16,8 @@ from schedbed.deploy.results import html_report, plots, summary
 from schedbed.deploy.results.comparison import seconds
 from schedbed.deploy.results.measures.wait_causes import SPENT
 from schedbed.deploy.results.metrics import RunTables
-from schedbed.deploy.results.page import bands as node_use
 from schedbed.deploy.results.page import report_data, report_tables
-from schedbed.deploy.results.page.bands import BANDS_MAX, Bands
+from schedbed.deploy.results.page.bands import BANDS_MAX, Bands, use
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.scheduler.history import read_table
@@ -190,7 +189,7 @@ def test_an_idle_simulated_node_is_not_silent_but_a_dead_one_is(small: Path) -> 
     tables = {**mine.tables, "heartbeats": quiet.reset_index(drop=True)}
     edges = np.linspace(0.0, mine.end_s, report_data.BINS + 1)
     found = {
-        simulated: node_use.use(replace(mine, tables=tables), edges, None, simulated=simulated)
+        simulated: use(replace(mine, tables=tables), edges, None, simulated=simulated)
         for simulated in (True, False)
     }
     assert None in found[False]["cpu"][0] and None not in found[True]["cpu"][0]

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from schedbed.deploy.results import html_report, summary, table, timeline
-from schedbed.deploy.results import recorded as lanes
+from schedbed.deploy.results import recorded as recorded_module
 from schedbed.deploy.results.html_report import make_parts
 from schedbed.deploy.results.measures import waits
 from schedbed.deploy.results.page import report_tables
@@ -212,7 +212,7 @@ def test_the_timeline_has_a_slice_an_attempt_and_threads_do_not_overlap(folder: 
 def test_the_timeline_of_a_large_run_has_the_decisions_of_the_drawn_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lanes, "NODES_DRAWN", 2)
+    monkeypatch.setattr(recorded_module, "NODES_DRAWN", 2)
     FakeRun(policies=("fifo",), maps=20).write(tmp_path)
     html_report.rebuild(tmp_path, with_plots=False)
     events = json.loads((tmp_path / timeline.NAME).read_text(encoding="utf-8"))["traceEvents"]

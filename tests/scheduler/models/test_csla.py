@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedbed.scheduler.admission import load as load_series
+from schedbed.scheduler.admission import load as load_module
 from schedbed.scheduler.admission.load import LoadSeries
 from schedbed.scheduler.models.csla_tags import UNKNOWN, Errors, TaskSample, predict, tag, words
 from schedbed.tasks.chance import chance
@@ -99,7 +99,7 @@ def test_many_predictions_at_once_have_the_errors_of_one_after_the_other(
     window: int, nodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sums are the same to the last bit, wherever the series is cut into parts."""
-    monkeypatch.setattr(load_series, "_AT_ONCE", 37)
+    monkeypatch.setattr(load_module, "_AT_ONCE", 37)
     luck, series, alone, past = (
         chance(window, "loads"),
         LoadSeries(window),

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, FetchFailure, Heartbeat, Usage
 from schedbed.cluster.spec import NodeSpec
-from schedbed.scheduler.core import ledger as job_lifecycle
+from schedbed.scheduler.core import ledger as ledger_module
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.rows import Commit, Discard
 from schedbed.scheduler.core.settings import CoreConfig
@@ -144,7 +144,7 @@ class CoreStory:
             (self._lose, 0.4),
             (self._recover, 0.2),
         )
-        with watched_lookups(in_turn=False), patch.object(job_lifecycle, "ENDED_KEPT", KEPT):
+        with watched_lookups(in_turn=False), patch.object(ledger_module, "ENDED_KEPT", KEPT):
             for node in self._nodes[: max(1, len(self._nodes) - 1)]:
                 self._enter(node, 1)
             self._submit()

@@ -17,7 +17,7 @@ import pytest
 
 from schedbed.tasks.blockfile import BlockWriter
 from schedbed.tasks.context import NodeContext
-from schedbed.tasks.node_client import node as stored_files
+from schedbed.tasks.node_client import node as node_module
 from schedbed.tasks.node_client.http_requests import AgentLink, Refused
 from schedbed.tasks.node_client.node import FetchFailed, HttpNode, MapOutputAt
 from schedbed.tasks.node_client.read_aside import BlockCalls
@@ -109,7 +109,7 @@ def agent() -> Iterator[Script]:
 
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_files, "LOCATE_WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr(node_module, "LOCATE_WAITS_S", (0.0, 0.0))
 
 
 def a_context(root: Path, agent: Script, **peers: str) -> NodeContext:
