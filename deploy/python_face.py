@@ -237,7 +237,7 @@ def _check_machines(machines: str) -> None:
 
 def _check_live_policies(policies: Sequence[str | Mapping[str, Any] | type[Policy] | Policy]) -> None:
     """Raise BadInput if a policy is a class or object that a live run cannot import in another process."""
-    from schedbed.deploy.scenario.own_policies import live_spec
+    from schedbed.deploy.own.own_policies import live_spec
 
     for policy in policies:
         if not isinstance(policy, str | Mapping):

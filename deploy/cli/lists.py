@@ -22,7 +22,7 @@ def show_apps(name: str | None) -> None:
     `name` may be a user's class, such as `my_app.py:Count`. The last rows are parameters that every
     application has.
     """
-    from schedbed.deploy.scenario.own_apps import read_app
+    from schedbed.deploy.own.own_apps import read_app
     from schedbed.tasks.appkit.app import RUNTIME_PARAMETERS
     from schedbed.tasks.appkit.app_catalogue import APPS
     from schedbed.tasks.own.own_app import OWN_PARAMETERS, app_of_class

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from schedbed.deploy.scenario.check import Complaints, did_you_mean
 from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.models import JobModel, Phase
-from schedbed.deploy.scenario.own_apps import find_app, params_of
+from schedbed.deploy.scenario.own_code import is_own, own_apps
 from schedbed.deploy.scenario.yaml_file import KeyPath
-from schedbed.tasks.appkit.app import App
+from schedbed.tasks.appkit.app import RUNTIME_PARAMETERS, App, Parameter
+from schedbed.tasks.appkit.app_catalogue import APPS
+from schedbed.tasks.own.program import COMMANDS
 from schedbed.tasks.specs import Cost, Demand, Priority
-from schedbed.tasks.units import format_bytes
+from schedbed.tasks.units import format_bytes, parse_duration, parse_size
 from schedbed.tasks.workloads.planned import PlannedJob, vary
 
 TASKS_MAX = 10_000_000
 SYNTHETIC = "synthetic"
+OF_OWN_APPS = (*COMMANDS, "files", "folder", "costs")
+"""Keys of a job that only an application of a user has."""
 REQUESTED = "requested_s"
 """The parameter of a job with the run time that its user expects, in s."""
 
@@ -37,8 +45,7 @@ def plan_jobs(
 ) -> tuple[PlannedJob, ...]:
     """Return the planned jobs in order of submission, with ids such as job_0001, numbered from `first`.
 
-    A job with `count: n` is planned n times. `place` is the place of the list of jobs in the scenario file.
-    Errors are added to `inputs.complaints`.
+    `place` is the place of the list of jobs in the scenario file. Errors are added to `inputs.complaints`.
     """
     if sum(job.count * (job.maps or 1) for job in jobs) > TASKS_MAX:
         inputs.complaints.add(place, f"more than {TASKS_MAX:,} tasks")
@@ -60,10 +67,10 @@ def _copies(job: JobModel, path: KeyPath) -> list[_Draft]:
 
 def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
     given, path = draft.given, draft.path
-    found = find_app(given, path, inputs)
+    found = _app_of(given, path, inputs)
     if found is None:
         return None
-    app, own = found
+    app, params = found
     _check_shape(app, given, path, inputs)
     input_path = inputs.of_job(given, app, path)
     maps = len(inputs.files[input_path].blocks) if input_path else given.maps or app.default_maps
@@ -82,27 +89,39 @@ def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
         reduces=_reduces(app, given),
         map_demand=demand(given.map, inputs),
         reduce_demand=demand(given.reduce, inputs),
-        params=params_of(app, own, given, path, inputs) | _requested(given, scale),
+        params=params | _requested(given, scale),
     )
     check_fits(planned, path, inputs)
     return _with_costs(planned, given, path, inputs) if app.name == SYNTHETIC else planned
 
 
-def demand(phase: Phase, inputs: JobInputs) -> Demand:
-    """Return the memory in bytes and the vcores that one task of a job's map or reduce phase declares.
+def _app_of(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, dict[str, Any]] | None:
+    """Return the job's application and the parameters with which it runs.
 
-    A task that declares no memory receives the least memory per slot of any node.
+    Return None after an error, which is added to `inputs.complaints`.
     """
+    if is_own(given.app):
+        return own_apps().find(given, path, inputs)
+    for key in OF_OWN_APPS:
+        if key in given.model_fields_set:
+            inputs.complaints.add((*path, key), f"only an own application has {key}, not {given.app}")
+    app = APPS.get(given.app)
+    if app is None:
+        message = f"unknown application {given.app!r}, {did_you_mean(given.app, APPS)}"
+        inputs.complaints.add((*path, "app"), message)
+        return None
+    params = resolve_params(app, given.params, inputs.scenario.scale, (*path, "params"), inputs.complaints)
+    return app, params
+
+
+def demand(phase: Phase, inputs: JobInputs) -> Demand:
+    """Return what one task declares. Without a declared memory, it is the least memory per slot of any node."""
     memory_bytes = inputs.memory_share_bytes if phase.memory is None else phase.memory
     return Demand(memory_bytes=memory_bytes, vcores=phase.vcores)
 
 
 def check_fits(job: PlannedJob, path: KeyPath, inputs: JobInputs) -> None:
-    """Check for each kind of task of the job that some node has enough memory, vcores and slots.
-
-    If there is no such node, an error is added to `inputs.complaints`. `path` is the job's place in the
-    scenario file.
-    """
+    """Check for each kind of task of the job that some node has enough memory, vcores and slots."""
     kinds = [("map", job.map_demand, "map_slots")]
     if job.reduces:
         kinds.append(("reduce", job.reduce_demand, "reduce_slots"))
@@ -189,10 +208,7 @@ def _duration_s(phase: Phase, scale: float) -> float | None:
 
 
 def _reads(job: PlannedJob, given: JobModel, inputs: JobInputs) -> tuple[int, ...]:
-    """Return the number of bytes that each map of the job reads.
-
-    A map reads the declared number of bytes (`map.read`), or its whole block if none is declared.
-    """
+    """Return the bytes that each map of the job reads: `map.read`, or its whole block if none is declared."""
     asked = None if given.map.read is None else round(given.map.read * inputs.scenario.scale)
     if job.input is None:
         return (asked or 0,) * job.maps
@@ -213,3 +229,66 @@ def _map_write_bytes(job: PlannedJob, given: JobModel, path: KeyPath, inputs: Jo
         message = f"reduces read what maps write: {written * job.maps} bytes are written, {shuffled} read"
         inputs.complaints.add((*path, "reduce", "read"), f"{message}; give one of map.write and reduce.read")
     return round(shuffled * scale / job.maps)
+
+
+# Parameters that a job passes to its application: they are checked, parsed and scaled.
+
+_EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+def resolve_params(
+    app: App, given: Mapping[str, Any], scale: float, path: KeyPath, complaints: Complaints
+) -> dict[str, Any]:
+    """Return the parameters given in a job, checked against the declaration of the application `app`.
+
+    Texts with units are parsed. Parameters declared as scaled, including default values, are multiplied by
+    `scale`, the scenario's factor on durations and sizes. Errors are added to `complaints` with the place
+    `path`.
+    """
+    declared = {p.name: p for p in (*app.parameters, *RUNTIME_PARAMETERS) if not p.derived}
+    resolved: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in declared:
+            message = f"unknown parameter of {app.name}, {did_you_mean(name, declared)}"
+            complaints.add((*path, name), message)
+            continue
+        try:
+            resolved[name] = _value(value, declared[name])
+        except ValueError as error:
+            complaints.add((*path, name), str(error))
+    for name, parameter in declared.items():
+        if parameter.required and name not in given:
+            complaints.add(path, f"{app.name} needs the parameter {name}: {parameter.doc}")
+        elif parameter.scaled:
+            resolved[name] = max(1, round(resolved.get(name, parameter.default) * scale))
+    return resolved
+
+
+def _value(value: Any, parameter: Parameter) -> Any:
+    if parameter.unit == "bytes":
+        return parse_size(value)
+    if parameter.unit == "s":
+        return parse_duration(value)
+    if parameter.unit == "regular expression":
+        return _pattern(value)
+    kind = type(parameter.default)
+    expected = _EXPECTED.get(kind)
+    accepted = (int, float) if kind is float else kind
+    if expected and (not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool)):
+        raise ValueError(f"{value!r} is not {expected}")
+    if isinstance(value, int | float) and not parameter.least <= value <= parameter.most:
+        bounds = f"{parameter.least:g} " + (
+            f"to {parameter.most:g}" if parameter.most < math.inf else "or more"
+        )
+        raise ValueError(f"{value!r} is not a number of {bounds}")
+    return value
+
+
+def _pattern(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a regular expression (a text)")
+    try:
+        re.compile(value.encode())
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"{value!r} is not a regular expression: {error}") from None
+    return value

@@ -13,8 +13,8 @@ from typing import Any
 
 from schedbed.deploy.scenario.check import Complaints
 from schedbed.deploy.scenario.models import Profiles
+from schedbed.deploy.scenario.own_code import own_policies
 from schedbed.deploy.scenario.resolved import PolicyChoice, ProfilesChoice
-from schedbed.deploy.worker_fork import ApartFailed, CutOff, Send
 from schedbed.scheduler.registry.policy_spec import is_policy_file, parse_spec
 from schedbed.scheduler.registry.registry import AXES, build_policy
 from schedbed.scheduler.registry.speculation import make_speculation
@@ -23,11 +23,7 @@ from schedbed.tasks.errors import BadInput
 
 
 def resolve_profiles(given: Profiles, base: Path, complaints: Complaints) -> ProfilesChoice:
-    """Return which file of job measurements the policies use, and whether the run adds to the file.
-
-    `given` is the scenario's key `profiles`. A relative path starts from the folder `base`. An error is
-    added to `complaints` if the file does not exist and the run would not create it.
-    """
+    """Return which file of job measurements the policies use, and whether the run adds to the file."""
     if given.store == "none" and given.learn:
         complaints.add(
             ("profiles", "learn"), "there is no store to keep anything in, expected store: default or a path"
@@ -67,11 +63,7 @@ def resolve_policies(
 
 
 def check_speculation(given: Any, complaints: Complaints) -> None:
-    """Check the value `given` of the scenario's key `speculation`, the rule for second attempts of slow
-    tasks.
-
-    An error is added to `complaints` if the name is unknown or a parameter is invalid.
-    """
+    """Check the scenario's key `speculation`, the rule for second attempts of slow tasks."""
     try:
         make_speculation(given)
     except BadInput as error:
@@ -79,11 +71,7 @@ def check_speculation(given: Any, complaints: Complaints) -> None:
 
 
 def check_sizes(given: Any, complaints: Complaints) -> Any:
-    """Check and return the scenario's key `sizes`, which selects the job sizes that policies see.
-
-    These are the true sizes, estimates or none. The boolean `true` becomes the text `true`. An error is
-    added to `complaints` if the value is not valid.
-    """
+    """Check and return the scenario's key `sizes`. YAML's boolean `true` becomes the text `true`."""
     try:
         make_sizes(given)
     except BadInput as error:
@@ -92,10 +80,7 @@ def check_sizes(given: Any, complaints: Complaints) -> Any:
 
 
 def policies_of(given: Sequence[Any]) -> tuple[PolicyChoice, ...]:
-    """Return the policies given by the values of `--policy` options.
-
-    Raises BadInput for the first policy that cannot be built.
-    """
+    """Return the policies of `--policy` options. Raises BadInput for the first that cannot be built."""
     found = {spec_text(policy): _found(policy, None) for policy in given}
     for policy in found.values():
         _try(policy)
@@ -135,31 +120,18 @@ def _choice(
 
 
 def _try(policy: Any, store: str = "store") -> None:
-    """Build the policy once to check it. A policy from a user's file is built in a separate process.
-
-    `store` is the file of job measurements (profile store) that the policy reads by default. Raises BadInput
-    if the policy cannot be built.
-    """
+    """Build the policy once to check it. A policy from a user's file is built in a separate process."""
     name = parse_spec(policy, tuple(AXES)).name
-    if not is_policy_file(name):
+    if is_policy_file(name):
+        own_policies().check(policy)
+    else:
         build_policy(policy, store=store)
-        return
-    from schedbed.deploy.side_by_side import apart
-
-    def build(_: Send) -> None:
-        build_policy(policy)
-
-    try:
-        apart(build, file=name.rpartition(":")[0])
-    except (CutOff, ApartFailed) as error:
-        raise BadInput(f"policy {name!r}: {error}") from None
 
 
 def _found(policy: Any, base: Path | None) -> Any:
-    """Return the policy, with the full path of its file if it is from a user's file.
+    """Return the policy, with the full path of a user's file, since the JobTracker's working folder is another.
 
-    The file is searched in the folder `base`, then in the working folder. The JobTracker needs the full path,
-    since its working folder is another one.
+    The file is searched in the folder `base`, then in the working folder.
     """
     name = parse_spec(policy, tuple(AXES)).name
     if not is_policy_file(name):

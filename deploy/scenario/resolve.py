@@ -16,7 +16,7 @@ from schedbed.deploy.scenario.draw_models import GOES_WITH, Generated
 from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.jobs import TASKS_MAX, check_fits, plan_jobs
 from schedbed.deploy.scenario.models import SOURCES, TRACE_KEYS, JobModel, Scenario
-from schedbed.deploy.scenario.own_policies import own_choices
+from schedbed.deploy.scenario.own_code import choices_in
 from schedbed.deploy.scenario.planned_faults import resolve_faults
 from schedbed.deploy.scenario.policies import (
     check_sizes,
@@ -74,7 +74,7 @@ def resolve(
     the scenario file, or the working folder if there is no file. With `idle`, the scenario has no jobs and no
     faults. Raises BadInput with one line per error in the file.
     """
-    own = own_choices(policies or ())
+    own = dict(choices_in(policies or ()))
     if policies is None and isinstance(source, ResolvedScenario):
         own = {index: choice for index, choice in enumerate(source.policies) if choice.make is not None}
     elif policies is not None:

@@ -19,7 +19,7 @@ from schedbed.deploy.scenario.check import Complaints, check_as
 from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.jobs import plan_jobs
 from schedbed.deploy.scenario.models import JobModel, Scenario, Section
-from schedbed.deploy.scenario.own_apps import is_own
+from schedbed.deploy.scenario.own_code import is_own
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.scenario.yaml_file import Document, from_values, load_text
 from schedbed.tasks.specs import id_key

@@ -16,6 +16,7 @@ from rich.table import Table
 from schedbed.cluster.spec import NodeSpec
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.options import RunOptions
+from schedbed.deploy.own.own_apps import read_app
 from schedbed.deploy.results.learn import (
     SHORTEST_S,
     demands,
@@ -26,7 +27,6 @@ from schedbed.deploy.results.learn import (
 from schedbed.deploy.results.metrics import RunTables, select
 from schedbed.deploy.results.record_check import open_record
 from schedbed.deploy.scenario.check import did_you_mean
-from schedbed.deploy.scenario.own_apps import read_app
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.whole_run import run_scenario

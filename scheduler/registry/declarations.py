@@ -5,7 +5,7 @@ Files in scheduler/order, locality, admission and policies contain such declarat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -48,6 +48,16 @@ class Declared:
     def lacks(self) -> Needs | None:
         """Return the dependency `needs` if it is not installed, else None."""
         return None if self.needs is None or self.needs.met else self.needs
+
+
+@dataclass(frozen=True, slots=True)
+class FileLoader:
+    """The loader of users' policies, declared as `LOADER` in a file of scheduler/guard.
+
+    `load` receives `path/to/file.py:ClassName`, the parameters and the scenario's `scale`. It raises BadInput.
+    """
+
+    load: Callable[[str, Mapping[str, Any], float], Policy]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

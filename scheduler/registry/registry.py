@@ -15,10 +15,9 @@ from typing import Any
 from schedbed.scheduler.policies.explained import Explained
 from schedbed.scheduler.policy import Composed, Policy
 from schedbed.scheduler.profiles import ProfileStore, default_store
-from schedbed.scheduler.registry.declarations import Axis, Declared, Named, Needs, Whole
+from schedbed.scheduler.registry.declarations import Axis, Declared, FileLoader, Named, Needs, Whole
 from schedbed.scheduler.registry.parameters import PolicyParameter, ProfilesParameter, hint, read_parameters
 from schedbed.scheduler.registry.policy_spec import ParsedSpec, is_policy_file, parse_spec
-from schedbed.scheduler.registry.user_file import load_policy_file
 from schedbed.tasks.discover import declared
 from schedbed.tasks.errors import BadInput
 
@@ -33,10 +32,7 @@ WITHHELD: dict[str, Needs] = {}
 
 
 def _keeps(each: Declared) -> bool:
-    """Return whether the optional dependency of a declared policy or axis is installed.
-
-    If not, store the dependency in `WITHHELD` under the name of the policy or axis.
-    """
+    """Return whether the optional dependency is installed. If not, store it in `WITHHELD`."""
     lacks = each.lacks
     if lacks is not None:
         WITHHELD[each.name] = lacks
@@ -69,10 +65,7 @@ def _policies() -> dict[str, Named | Whole]:
 
 
 def _filled(policy: Declared) -> Named | Whole:
-    """Return a copy of the declared policy with the parameters of its three axes added.
-
-    A policy without axes (`Whole`) is returned unchanged.
-    """
+    """Return the declared policy with the parameters of its three axes, if it has axes."""
     if isinstance(policy, Whole):
         return policy
     if not isinstance(policy, Named):
@@ -98,7 +91,8 @@ def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: st
     if parsed.axes is not None:
         return _compose(parsed, scale, store)
     if is_policy_file(parsed.name):
-        return load_policy_file(parsed.name, parsed.parameters, scale)
+        [loader] = declared("schedbed.scheduler.guard", "LOADER", FileLoader)
+        return loader.load(parsed.name, parsed.parameters, scale)
     named = POLICIES.get(parsed.name)
     if named is None:
         raise BadInput(f"policy {parsed.name!r} {_unknown(parsed.name, POLICIES)}")

@@ -104,3 +104,14 @@ class App:
         if self.work is None:
             return input_bytes
         return int(self.params(params)[self.work.parameter]) // (maps if self.work.shared else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class AppsOfUsers:
+    """Applications that users write, declared as `APPS_OF_USERS` in a file of tasks/own.
+
+    `app_of` receives a job's `app`, its parameters and the shipped applications. It returns the application of
+    the class in the parameters, else the shipped one with what the parameters determine. Raises KeyError.
+    """
+
+    app_of: Callable[[str, Mapping[str, Any], Mapping[str, App]], App]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from schedbed.tasks.appkit.app import App
+from schedbed.tasks.appkit.app import App, AppsOfUsers
 from schedbed.tasks.appkit.part_files import Parts, Pieces, Ran
 from schedbed.tasks.discover import declared
-from schedbed.tasks.own.class_source import class_of
-from schedbed.tasks.own.own_app import app_of_class, completed
 from schedbed.tasks.workloads.input_data import SHARED_KINDS
 
+[_of_users] = declared("schedbed.tasks.own", "APPS_OF_USERS", AppsOfUsers)
 _apps = {app.name: app for app in declared("schedbed.tasks.apps", "APP", App)}
 APPS: Mapping[str, App] = _apps
 KINDS: Mapping[str, Callable[[int, int], Iterator[bytes]]] = {
@@ -40,8 +39,7 @@ def app_of(job: RunsApp) -> App:
 
     For users' applications, the job's parameters also determine properties such as the costs.
     """
-    source = class_of(job.params)
-    return completed(APPS[job.app] if source is None else app_of_class(job.app, source), job.params)
+    return _of_users.app_of(job.app, job.params, APPS)
 
 
 def generate(kind: str, size: int, seed: int) -> Iterator[bytes]:

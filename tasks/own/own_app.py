@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from schedbed.tasks.appkit.app import App, Parameter
+from schedbed.tasks.appkit.app import App, AppsOfUsers, Parameter
 from schedbed.tasks.appkit.cost_law import AppCosts, Law
-from schedbed.tasks.own.class_source import PROGRAM, ClassSource
+from schedbed.tasks.own.class_source import PROGRAM, ClassSource, class_of
 from schedbed.tasks.own.program import FILES
 from schedbed.tasks.own.stages import LIMIT, run_map, run_reduce
 from schedbed.tasks.own.watch import TIMEOUT, TIMEOUT_S
@@ -104,3 +104,11 @@ def completed(app: App, params: Mapping[str, Any]) -> App:
     if costs is None:
         return app
     return replace(app, costs=declared_law(costs, reduces=app.reduces == "needed"))
+
+
+def _app_of(name: str, params: Mapping[str, Any], shipped: Mapping[str, App]) -> App:
+    source = class_of(params)
+    return completed(shipped[name] if source is None else app_of_class(name, source), params)
+
+
+APPS_OF_USERS = AppsOfUsers(_app_of)

@@ -25,6 +25,10 @@ KEPT = "programs"
 """The folder of a node with copies of application files, named by digest."""
 
 
+COMMANDS = ("mapper", "combiner", "reducer")
+"""The parameters with the commands of a streaming job, in the order in which they run."""
+
+
 def is_app_file(name: str) -> bool:
     """Return whether the name of an application refers to a class in a Python file, such as
     `my_app.py:Count`.

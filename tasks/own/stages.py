@@ -33,8 +33,6 @@ from schedbed.tasks.units import format_bytes, format_duration
 STDERR = 2
 WORK = "work"
 """The folder below an attempt's scratch folder in which the user code runs."""
-COMMANDS = ("mapper", "combiner", "reducer")
-"""The parameters of streaming jobs that are commands."""
 LIMIT = "output_limit"
 """The job parameter with the number of bytes that an attempt's code may write."""
 

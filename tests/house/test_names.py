@@ -25,7 +25,7 @@ CHOSEN_BY_NAME: dict[str, tuple[int, str]] = {
     "deploy/scenario/fault_models.py": (6, FIELD),
     "deploy/scenario/jobs.py": (1, FIELD),
     "deploy/scenario/models.py": (1, FIELD),
-    "deploy/scenario/own_policies.py": (1, FIELD),
+    "deploy/own/own_policies.py": (1, FIELD),
     "deploy/scenario/planned_faults.py": (2, FIELD),
     "deploy/scenario/resolve.py": (1, FIELD),
     "deploy/scenario/trace_jobs.py": (1, FIELD),

@@ -13,8 +13,7 @@ from typing import Any
 
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.own.imported_files import with_imported
-from schedbed.tasks.own.program import is_app_file
-from schedbed.tasks.own.stages import COMMANDS
+from schedbed.tasks.own.program import COMMANDS, is_app_file
 
 SENT_BYTES = 5 << 20
 """Largest size in bytes of a request's files; in base64 they fit into a body of the API."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from schedbed.deploy.scenario.check import Complaints
 from schedbed.deploy.scenario.inputs import filler_path
-from schedbed.deploy.scenario.own_apps import is_own
+from schedbed.deploy.scenario.own_code import is_own
 from schedbed.deploy.scenario.yaml_file import Document, KeyPath
 from schedbed.deploy.service.job_intake import JOBS, Desk, jobs_document
 from schedbed.deploy.service.users.quota_ledger import QuotaLedger

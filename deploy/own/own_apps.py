@@ -1,87 +1,55 @@
-"""Lookup of a job's application, which is shipped or the user's own, with checks that do not run it."""
+"""Applications of users in a scenario, checked without running them."""
 
 from __future__ import annotations
 
-import math
-import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from schedbed.deploy.scenario.check import Complaints, did_you_mean
+from schedbed.deploy.scenario.check import did_you_mean
 from schedbed.deploy.scenario.inputs import JobInputs
+from schedbed.deploy.scenario.jobs import resolve_params
 from schedbed.deploy.scenario.models import JobModel
+from schedbed.deploy.scenario.own_code import STREAMING, OwnApps
 from schedbed.deploy.scenario.yaml_file import KeyPath
-from schedbed.tasks.appkit.app import RUNTIME_PARAMETERS, App, Parameter
+from schedbed.tasks.appkit.app import App
 from schedbed.tasks.appkit.app_catalogue import APPS, KINDS
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.own.class_source import PROGRAM, ClassSource, read_class
 from schedbed.tasks.own.imported_files import with_imported
 from schedbed.tasks.own.own_app import COSTS, app_of_class, checked_costs, completed
-from schedbed.tasks.own.program import FILES, ProgramFile, files_to_json, is_app_file
-from schedbed.tasks.own.stages import COMMANDS
+from schedbed.tasks.own.program import COMMANDS, FILES, ProgramFile, files_to_json, is_app_file
 from schedbed.tasks.own.watch import TIMEOUT, TIMEOUT_S
-from schedbed.tasks.units import parse_duration, parse_size
 
-STREAMING = "streaming"
 INPUTS = (*KINDS, "none")
 """The kinds of input that a class may ask for."""
 
 Own = dict[str, Any]
-"""The derived parameters of an application of the user's own; empty for a shipped one."""
+"""The derived parameters of an application, such as the list of its files."""
 
 
-def is_own(app: str) -> bool:
-    """Return whether the name `app` means a user's own application.
+def find_app(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, dict[str, Any]] | None:
+    """Implement `OwnApps.find`.
 
-    Such a name is `streaming` or the name of a class in a file (`path/to/app.py:NAME`).
-    """
-    return app == STREAMING or is_app_file(app)
-
-
-def find_app(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, Own] | None:
-    """Return the application of the job `given`, and parameters that list the files of a user's own
-    application.
-
-    The parameters are empty for a shipped application. `path` is the job's place in the scenario file. Return
-    None after an error, which is added to `inputs.complaints`.
+    The time limit of the user's code is multiplied by the scenario's factor `scale`.
     """
     try:
-        if is_app_file(given.app):
-            return _of_class(given, path, inputs)
-        if given.app == STREAMING:
-            return _of_commands(given, path, inputs)
+        app, own = (
+            _of_class(given, path, inputs) if is_app_file(given.app) else _of_commands(given, path, inputs)
+        )
     except _Wrong as wrong:
         inputs.complaints.add((*path, *wrong.key), str(wrong))
         return None
-    for key in (*COMMANDS, "files", "folder", "costs"):
-        if key in given.model_fields_set:
-            inputs.complaints.add((*path, key), f"only an own application has {key}, not {given.app}")
-    app = APPS.get(given.app)
-    if app is None:
-        message = f"unknown application {given.app!r}, {did_you_mean(given.app, APPS)}"
-        inputs.complaints.add((*path, "app"), message)
-        return None
-    return app, {}
-
-
-def params_of(app: App, own: Own, given: JobModel, path: KeyPath, inputs: JobInputs) -> dict[str, Any]:
-    """Return the parameters with which a job's application runs.
-
-    `own` are the parameters that list the files of a user's own application, and empty for a shipped
-    application. The time limit of a user's own application is multiplied by the scenario's factor `scale`.
-    Errors are added to `inputs.complaints` for the job's place `path` in the scenario file.
-    """
     scale = inputs.scenario.scale
-    stated = _given(given) if own else given.params
-    params = resolve_params(app, stated, scale, (*path, "params"), inputs.complaints)
-    if own:
-        timeout_s = params.get(TIMEOUT, TIMEOUT_S)
-        if not timeout_s > 0:
-            inputs.complaints.add((*path, "params", TIMEOUT), f"{timeout_s} s is not above 0")
-        params[TIMEOUT] = timeout_s * scale
-    return {**params, **own}
+    params = resolve_params(app, _given(given), scale, (*path, "params"), inputs.complaints)
+    timeout_s = params.get(TIMEOUT, TIMEOUT_S)
+    if not timeout_s > 0:
+        inputs.complaints.add((*path, "params", TIMEOUT), f"{timeout_s} s is not above 0")
+    return app, {**params, TIMEOUT: timeout_s * scale, **own}
+
+
+OWN_APPS = OwnApps(find_app)
 
 
 def read_app(spec: str, base: Path) -> tuple[ClassSource, Path]:
@@ -228,66 +196,3 @@ def _shipped(files: dict[str, Path], path: KeyPath, inputs: JobInputs) -> list[d
         inputs.program(file, real, path)
         shipped.append(file)
     return files_to_json(shipped)
-
-
-# Parameters that a job passes to its application: they are checked, parsed and scaled.
-
-_EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
-
-
-def resolve_params(
-    app: App, given: Mapping[str, Any], scale: float, path: KeyPath, complaints: Complaints
-) -> dict[str, Any]:
-    """Return the parameters given in a job, checked against the declaration of the application `app`.
-
-    Texts with units are parsed. Parameters declared as scaled, including default values, are multiplied by
-    `scale`, the scenario's factor on durations and sizes. Errors are added to `complaints` with the place
-    `path`.
-    """
-    declared = {p.name: p for p in (*app.parameters, *RUNTIME_PARAMETERS) if not p.derived}
-    resolved: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in declared:
-            message = f"unknown parameter of {app.name}, {did_you_mean(name, declared)}"
-            complaints.add((*path, name), message)
-            continue
-        try:
-            resolved[name] = _value(value, declared[name])
-        except ValueError as error:
-            complaints.add((*path, name), str(error))
-    for name, parameter in declared.items():
-        if parameter.required and name not in given:
-            complaints.add(path, f"{app.name} needs the parameter {name}: {parameter.doc}")
-        elif parameter.scaled:
-            resolved[name] = max(1, round(resolved.get(name, parameter.default) * scale))
-    return resolved
-
-
-def _value(value: Any, parameter: Parameter) -> Any:
-    if parameter.unit == "bytes":
-        return parse_size(value)
-    if parameter.unit == "s":
-        return parse_duration(value)
-    if parameter.unit == "regular expression":
-        return _pattern(value)
-    kind = type(parameter.default)
-    expected = _EXPECTED.get(kind)
-    accepted = (int, float) if kind is float else kind
-    if expected and (not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool)):
-        raise ValueError(f"{value!r} is not {expected}")
-    if isinstance(value, int | float) and not parameter.least <= value <= parameter.most:
-        bounds = f"{parameter.least:g} " + (
-            f"to {parameter.most:g}" if parameter.most < math.inf else "or more"
-        )
-        raise ValueError(f"{value!r} is not a number of {bounds}")
-    return value
-
-
-def _pattern(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a regular expression (a text)")
-    try:
-        re.compile(value.encode())
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"{value!r} is not a regular expression: {error}") from None
-    return value

@@ -16,6 +16,7 @@ from schedbed.scheduler.guard.guarded_calls import Guard
 from schedbed.scheduler.guard.guarded_policy import guarded
 from schedbed.scheduler.guard.read_only import restoring_builtins
 from schedbed.scheduler.policy import Policy, PolicyFailed
+from schedbed.scheduler.registry.declarations import FileLoader
 from schedbed.scheduler.registry.parameters import hint
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.own.beside import load_with_files_beside
@@ -48,6 +49,9 @@ def load_policy_file(name: str, given: Mapping[str, Any], scale: float) -> Polic
         return guarded(partial(made, **values), made, str(path))
     except PolicyFailed as error:
         raise BadInput(f"policy {name!r}: {class_name} refused its parameters: {error}") from error
+
+
+LOADER = FileLoader(load_policy_file)
 
 
 def _load(name: str, path: Path) -> ModuleType:

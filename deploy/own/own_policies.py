@@ -9,10 +9,15 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
 
+from schedbed.deploy.scenario.own_code import OwnPolicies
 from schedbed.deploy.scenario.resolved import PolicyChoice
+from schedbed.deploy.side_by_side import apart
+from schedbed.deploy.worker_fork import ApartFailed, CutOff, Send
 from schedbed.scheduler.guard.guarded_policy import guarded
+from schedbed.scheduler.guard.user_file import load_policy_file
 from schedbed.scheduler.policy import Policy, PolicyFailed
-from schedbed.scheduler.registry.user_file import load_policy_file
+from schedbed.scheduler.registry.policy_spec import parse_spec
+from schedbed.scheduler.registry.registry import AXES, build_policy
 from schedbed.tasks.errors import BadInput
 
 PLAIN = (bool, int, float, str, type(None))
@@ -36,6 +41,22 @@ def own_choices(given: Sequence[Any]) -> dict[int, PolicyChoice]:
         taken.add(spec)
         found[index] = PolicyChoice(spec=spec, given=_spec_or_label(policy), make=make)
     return found
+
+
+def check_policy(policy: Any) -> None:
+    """Implement `OwnPolicies.check`."""
+    name = parse_spec(policy, tuple(AXES)).name
+
+    def build(_: Send) -> None:
+        build_policy(policy)
+
+    try:
+        apart(build, file=name.rpartition(":")[0])
+    except (CutOff, ApartFailed) as error:
+        raise BadInput(f"policy {name!r}: {error}") from None
+
+
+OWN_POLICIES = OwnPolicies(own_choices, check_policy)
 
 
 def live_spec(policy: Any) -> str | dict[str, Any]:
