@@ -9,7 +9,7 @@ import pytest
 from tests.pages.notebooks import NOTEBOOKS, PICTURE, ran, read, without_pictures
 
 
-@pytest.mark.long  # some thirty simulations
+@pytest.mark.slow  # some thirty simulations
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_shows_what_its_cells_give(path: Path) -> None:
     kept = read(path)

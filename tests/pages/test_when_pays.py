@@ -11,6 +11,7 @@ from tests.bench.figures import Figure, ResultFile
 from tests.pages.when_pays import CASES, KEPT, simulate, table
 
 
+@pytest.mark.slow  # simulates a case of each policy
 @pytest.mark.parametrize("name", CASES)
 def test_the_first_repeat_is_as_kept(name: str) -> None:
     """Each kept value of the first repeat is reproduced.

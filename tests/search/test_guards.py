@@ -15,7 +15,7 @@ from tests.search.seeds import EXAMINED
 TRIES = 60  # Seeds to search, since a change of decisions may move a failure to another seed.
 
 
-@pytest.mark.long  # it tests the finder, not the product, with some ten stories a guard
+@pytest.mark.slow  # it tests the finder, not the product, with some ten stories a guard
 @pytest.mark.parametrize("guard", [*GUARDS, *MUTANTS], ids=lambda guard: guard.name)
 def test_a_guard_that_is_missing_is_missed(guard: Guard) -> None:
     found = find(guard, TRIES)

@@ -168,7 +168,7 @@ def _first_kill(item: tuple[Mutant, int]) -> str:
     return "nothing"
 
 
-@pytest.mark.long
+@pytest.mark.slow  # it tests the finder, not the product
 @pytest.mark.parametrize(("function", "change", "first", "check"), FOREIGN)
 def test_a_mistake_that_was_not_seen_before_is_seen(
     function: str, change: str, first: int, check: str

@@ -132,6 +132,7 @@ def test_old_nodes_are_the_second_half_and_slow_down_what_computes(
     assert took[False] > 1.3 * took[True]
 
 
+@pytest.mark.slow  # simulates small runs of experiments
 @pytest.mark.parametrize(
     ("module", "name", "jobs"),
     [
@@ -148,6 +149,7 @@ def test_streams_report_what_the_yaml_knows(
     assert set(module.measure(bench).values) == set(ABOUT[name].values)
 
 
+@pytest.mark.slow  # simulates small runs of experiments
 def test_replicas_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(popular_files, "JOBS", 6)
     popular = scarlett.measure(bench)

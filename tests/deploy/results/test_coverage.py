@@ -15,7 +15,7 @@ import pytest
 from schedbed.deploy.results import comparison, stats
 from schedbed.deploy.results.comparison import FIGURES
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow  # draws thousands of tables
 
 DRAWS = 10_000
 COUNTS = (3, 5, 10)

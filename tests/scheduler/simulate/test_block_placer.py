@@ -170,6 +170,7 @@ def compare_all() -> None:
         hold_files_against_python(seed)
 
 
+@pytest.mark.slow  # compiles for most of a minute; the engine places blocks with them in test_compiled
 def test_the_compiled_functions_do_the_same() -> None:
     compare_compiled(__file__)
 
