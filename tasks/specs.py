@@ -123,7 +123,8 @@ class Demand:
 class JobSpec:
     """A job that is ready to be submitted, with its splits and the costs or code of its tasks.
 
-    `submit_s` and `deadline_s` are seconds since the run's start.
+    `submit_s` and `deadline_s` are seconds since the run's start. `requested_s` is the run time in seconds that
+    the user asked for, which policies that reserve slots believe.
     """
 
     job: str  # Such as job_0001.
@@ -134,6 +135,7 @@ class JobSpec:
     priority: Priority = Priority.NORMAL
     submit_s: float = 0.0
     deadline_s: float | None = None
+    requested_s: float | None = None
     splits: Sequence[Split] = ()
     reduces: int = 0
     map_demand: Demand

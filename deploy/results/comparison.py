@@ -292,7 +292,7 @@ FIGURES: tuple[Figure, ...] = (
         Figure(f"- {shown}", "s", ("wait_s", "tasks", "causes", cause), 0, seconds, tested=False)
         for cause, shown in (
             ("slot", "no slot"),
-            ("share", "fair share"),
+            ("share", "held by the policy"),
             ("data", "data"),
             ("splitting", "splitting"),
             ("offer", "no offer yet"),

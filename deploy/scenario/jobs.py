@@ -24,8 +24,6 @@ TASKS_MAX = 10_000_000
 SYNTHETIC = "synthetic"
 OF_OWN_APPS = (*COMMANDS, "files", "folder", "costs")
 """Keys of a job that only an application of a user has."""
-REQUESTED = "requested_s"
-"""The parameter of a job with the run time that its user expects, in s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +54,6 @@ def plan_jobs(
     return tuple(job for job in planned if job is not None)
 
 
-def _requested(given: JobModel, scale: float) -> dict[str, float]:
-    return {} if given.requested is None else {REQUESTED: given.requested * scale}
-
-
 def _copies(job: JobModel, path: KeyPath) -> list[_Draft]:
     name = job.name or job.app.rpartition(":")[2]
     return [_Draft(job, name if copy == 1 else f"{name}-{copy}", path) for copy in range(1, job.count + 1)]
@@ -84,12 +78,13 @@ def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
         priority=Priority(given.priority),
         submit_s=given.submit * scale,
         deadline_s=None if given.deadline is None else (given.submit + given.deadline) * scale,
+        requested_s=None if given.requested is None else given.requested * scale,
         input=input_path,
         maps=maps,
         reduces=_reduces(app, given),
         map_demand=demand(given.map, inputs),
         reduce_demand=demand(given.reduce, inputs),
-        params=params | _requested(given, scale),
+        params=params,
     )
     check_fits(planned, path, inputs)
     return _with_costs(planned, given, path, inputs) if app.name == SYNTHETIC else planned

@@ -16,10 +16,11 @@ from schedbed.deploy.scenario.models import Profiles
 from schedbed.deploy.scenario.own_code import own_policies
 from schedbed.deploy.scenario.resolved import PolicyChoice, ProfilesChoice
 from schedbed.scheduler.registry.policy_spec import is_policy_file, parse_spec
-from schedbed.scheduler.registry.registry import AXES, build_policy
+from schedbed.scheduler.registry.registry import AXES, build_policy, is_rigid
 from schedbed.scheduler.registry.speculation import make_speculation
 from schedbed.scheduler.sizes import make_sizes
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.workloads.planned import PlannedJob
 
 
 def resolve_profiles(given: Profiles, base: Path, complaints: Complaints) -> ProfilesChoice:
@@ -60,6 +61,29 @@ def resolve_policies(
             complaints.add(("policies", index), f"{choice.spec!r} is listed twice")
         choices[choice.spec] = choice
     return tuple(choices.values())
+
+
+def check_rigid(policies: Sequence[PolicyChoice], jobs: Sequence[PlannedJob], slots: int) -> str | None:
+    """Return why a policy that starts all maps of a job together can never start one of the jobs.
+
+    `slots` is the number of the cluster's map slots. Slots are all that such a policy counts.
+    """
+    rigid = next((choice for choice in policies if choice.make is None and is_rigid(choice.given)), None)
+    if rigid is None:
+        return None
+    job = max(jobs, key=lambda job: job.maps, default=None)
+    if job is not None and job.maps > slots:
+        return (
+            f"{rigid.spec} starts all maps of a job at once, but {job.name} ({job.job}) has {job.maps} maps "
+            f"and the cluster {slots} map slots"
+        )
+    wide = next((job for job in jobs if job.map_demand.vcores > 1), None)
+    if wide is not None:
+        return (
+            f"{rigid.spec} counts slots, but the maps of {wide.name} ({wide.job}) have {wide.map_demand.vcores} "
+            "vcores: give it more maps instead"
+        )
+    return None
 
 
 def check_speculation(given: Any, complaints: Complaints) -> None:

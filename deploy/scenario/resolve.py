@@ -19,6 +19,7 @@ from schedbed.deploy.scenario.models import SOURCES, TRACE_KEYS, JobModel, Scena
 from schedbed.deploy.scenario.own_code import choices_in
 from schedbed.deploy.scenario.planned_faults import resolve_faults
 from schedbed.deploy.scenario.policies import (
+    check_rigid,
     check_sizes,
     check_speculation,
     resolve_policies,
@@ -146,6 +147,9 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
     inputs = JobInputs(scenario, cluster, base, complaints)
     with no_collections():
         jobs, warnings = ((), ()) if idle else _plan(scenario, inputs)
+    rigid = check_rigid(policies, jobs, sum(node.map_slots for node in cluster.nodes))
+    if rigid is not None:
+        complaints.add(("workload",), rigid)
     complaints.raise_if_any()
     return ResolvedScenario(
         name=scenario.name or _stem(document.name),

@@ -239,4 +239,7 @@ def _job(raw: Mapping[str, Any]) -> PlannedJob:
         known[key] = Demand(**raw[key])
     for key in ("map_costs", "reduce_costs"):
         known[key] = tuple(_unpacked(raw[key], lambda cost: Cost(**cost)))
+    if "requested_s" in raw["params"]:  # where earlier results have it
+        known["params"] = {key: value for key, value in raw["params"].items() if key != "requested_s"}
+        known["requested_s"] = raw["params"]["requested_s"]
     return PlannedJob(**known)

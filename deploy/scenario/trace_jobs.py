@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from schedbed.deploy.scenario.cluster import topology_hosts
 from schedbed.deploy.scenario.inputs import JobInputs
-from schedbed.deploy.scenario.jobs import REQUESTED, TASKS_MAX, check_fits, demand
+from schedbed.deploy.scenario.jobs import TASKS_MAX, check_fits, demand
 from schedbed.deploy.scenario.models import Phase, Workload
 from schedbed.scheduler.engines import ready_engine
 from schedbed.tasks.errors import BadInput
@@ -160,12 +160,12 @@ class SyntheticPlanner:
             priority=made.priority,
             submit_s=made.submit_s * scale,
             deadline_s=None if made.deadline_s is None else (made.submit_s + made.deadline_s) * scale,
+            requested_s=None if made.requested_s is None else made.requested_s * scale,
             input=filler,
             maps=len(maps.costs),
             reduces=len(made.reduces),
             map_demand=self._demand,
             reduce_demand=self._demand,
-            params={} if made.requested_s is None else {REQUESTED: made.requested_s * scale},
             map_costs=maps.costs,
             reduce_costs=self._scaled_all(made.reduces).costs,
         )

@@ -20,6 +20,7 @@ from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.jobs import plan_jobs
 from schedbed.deploy.scenario.models import JobModel, Scenario, Section
 from schedbed.deploy.scenario.own_code import is_own
+from schedbed.deploy.scenario.policies import check_rigid
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.scenario.yaml_file import Document, from_values, load_text
 from schedbed.tasks.specs import id_key
@@ -136,6 +137,10 @@ class Desk:
                     f"{job.queue!r} is no queue of the policy, expected one of {', '.join(self._queues)}"
                 )
                 complaints.add((*JOBS, index, "queue"), message)
+        slots = sum(node.map_slots for node in self.scenario.cluster.nodes)
+        rigid = check_rigid(self.scenario.policies, planned, slots)
+        if rigid is not None:
+            complaints.add(JOBS, rigid)
         complaints.raise_if_any()
         if admit is not None:
             admit(planned, [file for path, file in files.items() if path not in self._files])

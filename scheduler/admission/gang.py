@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedbed.scheduler.models.gangs import StartsGangs, gang_size
+from schedbed.scheduler.models.gangs import StartsGangs
 from schedbed.scheduler.policy import UNSAID, Limits
 from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.view import JobView, NodeView, View
@@ -91,7 +91,7 @@ class Gang(StartsGangs):
         if self._gangs.may_start or self._unsaid:
             return True
         if self._least is None:
-            sizes = (gang_size(job, self._slots) for job in self._waiting.values())
+            sizes = (job.maps.total for job in self._waiting.values())
             self._least = min(sizes, default=self._slots + 1)
         return self._least <= self._free
 
@@ -110,7 +110,7 @@ class Gang(StartsGangs):
         """
         if kind is not MAP or job.job in self._gangs.started:
             return None
-        size = gang_size(job, self._slots)
+        size = job.maps.total
         if size > self._free:
             if job.job not in self._unsaid:
                 return UNSAID
@@ -128,5 +128,6 @@ AXIS = Axis(
     factory=Gang,
     summary="all maps of a job at once, each with a slot",
     paper="Ousterhout 1982; rigid jobs",
+    rigid=True,
     rank=50,
 )

@@ -9,12 +9,6 @@ from schedbed.tasks.specs import TaskKind
 MAP = TaskKind.MAP
 
 
-def gang_size(job: JobView, slots: int) -> int:
-    """Return the number of map slots that the job needs to start: one per map, at most all `slots` map slots
-    of the cluster."""
-    return min(job.maps.total, slots)
-
-
 class Gangs:
     """A table of the jobs that have started as gangs, in the order of their start.
 

@@ -3,18 +3,19 @@
 Jobs start in FIFO order. The first job that does not fit is given a reservation at the time when, by the
 requested run times, enough slots will be free; a later job may start before this job if that does not delay
 the reservation. With `backfill` off, the first job that does not fit holds back all later jobs (plain FCFS).
-A job holds a map slot for each of its maps (all slots, if it has more maps) from its start to the end of its
-last map. A waiting job refuses all nodes, and gives the reason again only when the reason has changed. The
-requested run time of a job is the job parameter `requested_s`. Without this parameter the job's end is
-unknown, and later jobs never delay a reservation that depends on this end. Reduces start in the order of the
-jobs' starts.
+A job holds a map slot for each of its maps from its start to the end of its last map. A job that has more
+maps than the cluster has slots, for example while nodes are lost, waits and delays no other job. A waiting
+job refuses all nodes, and gives the reason again only when the reason has changed. The requested run time is
+the job's `requested_s`. Without it the job's end is unknown, and later jobs never delay a reservation that
+depends on this end. Reduces start in the order of the jobs' starts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
-from schedbed.scheduler.models.gangs import StartsGangs, gang_size
+from schedbed.scheduler.models.gangs import StartsGangs
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import AVOIDED, Limits, Proposal
@@ -121,30 +122,34 @@ class Easy(StartsGangs):
     # Starts of jobs
 
     def _start_jobs(self, view: View) -> None:
-        free = self._gangs.free(self._slots)
-        while len(self._waiting):
-            head = self._waiting.first()
-            size = gang_size(head, self._slots)
-            if size > free:
-                self._start_behind(view, head, size, free)
+        free, queue = self._gangs.free(self._slots), list[JobView]()
+        for job in self._waiting:
+            if job.maps.total <= self._slots:
+                queue.append(job)
+            else:
+                self._why[job.job] = f"has {job.maps.total} maps, the cluster has {self._slots} map slots"
+        for place, head in enumerate(queue):
+            if head.maps.total > free:
+                self._start_behind(view, head, queue[place + 1 :], free)
                 return
-            free -= size
+            free -= head.maps.total
             self._start(view, head, "its turn")
 
-    def _start_behind(self, view: View, head: JobView, size: int, free: int) -> None:
-        """Start jobs behind the first waiting job `head` that do not delay it.
+    def _start_behind(self, view: View, head: JobView, others: Sequence[JobView], free: int) -> None:
+        """Start those of the `others` that do not delay `head`, the first job that waits.
 
-        `size`: number of slots that `head` needs. `free`: number of free slots.
+        `free`: number of free slots.
         """
+        size = head.maps.total
         if not self._backfill:
             self._why[head.job] = f"waits for {size} slots, {free} are free"
             return
         shadow_s, extra = self._reservation(view, size, free)
         self._why[head.job] = f"waits for {size} slots, {free} are free; reserved {_at(shadow_s)}"
-        for job in list(self._waiting)[1:]:
+        for job in others:
             if free <= 0:
                 return
-            size = gang_size(job, self._slots)
+            size = job.maps.total
             in_time = shadow_s < inf and view.now_s + _requested_s(job) <= shadow_s + self._slack_s
             if size > free or not (in_time or size <= extra):
                 self._why[job.job] = f"{size} slots would delay the first job, reserved {_at(shadow_s)}"
@@ -155,9 +160,9 @@ class Easy(StartsGangs):
 
     def _start(self, view: View, job: JobView, why: str) -> None:
         self._waiting.drop(job)
-        self._gangs.start(job, gang_size(job, self._slots))
+        self._gangs.start(job, job.maps.total)
         self._ends_s[job.job] = view.now_s + _requested_s(job)
-        self._why[job.job] = f"{why}: {gang_size(job, self._slots)} slots at once"
+        self._why[job.job] = f"{why}: {job.maps.total} slots at once"
 
     def _reservation(self, view: View, size: int, free: int) -> tuple[float, int]:
         """Return the time at which `size` slots will be free, and the number of additional slots free at that
@@ -179,8 +184,8 @@ class Easy(StartsGangs):
 
 
 def _requested_s(job: JobView) -> float:
-    asked = job.spec.params.get("requested_s")
-    return float(asked) if isinstance(asked, int | float) else inf
+    asked_s = job.spec.requested_s
+    return inf if asked_s is None else asked_s
 
 
 def _nearest(job: JobView, node: NodeView) -> TaskView | None:
@@ -196,6 +201,7 @@ POLICY = Whole(
     factory=Easy,
     summary="Rigid jobs: all maps at once, FCFS with EASY backfilling by requested times.",
     paper="Lifka 1995; Mu'alem and Feitelson 2001",
+    rigid=True,
     parameters=(
         number("backfill", "true", "", "start later jobs that do not delay the first one", switch),
         duration("slack", "500ms", "that two times may differ and count as equal"),

@@ -34,7 +34,8 @@ class Declared:
     """A declared policy or axis implementation, with the name under which the registry lists it.
 
     `rank` is the position in the registry's lists. If the optional dependency `needs` is not installed, the
-    policy or axis is not listed, and its use raises an error with the pip extra to install.
+    policy or axis is not listed, and its use raises an error with the pip extra to install. `rigid`: all maps
+    of a job start together, each in a slot, so a job that has more maps than the cluster slots never starts.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Declared:
     parameters: tuple[PolicyParameter, ...] = ()
     rank: int = LAST
     needs: Needs | None = None
+    rigid: bool = False
 
     @property
     def lacks(self) -> Needs | None:

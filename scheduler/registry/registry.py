@@ -236,6 +236,22 @@ def sizes_read_in(source: str) -> dict[str, tuple[str, int]]:
     return found
 
 
+def is_rigid(spec: Any) -> bool:
+    """Return whether the policy starts all maps of a job together. A user's policy is not known to do so."""
+    return any(part.rigid for part in _parts_of(parse_spec(spec, tuple(AXES))))
+
+
+def _parts_of(parsed: ParsedSpec) -> list[Declared]:
+    """Return the declarations of the axes of a policy, or of the policy if it has none; none of a user's file."""
+    if parsed.axes is not None:
+        chosen = DEFAULTS | {axis: name for axis, (name, _) in parsed.axes.items()}
+        return [AXES[axis][name] for axis, name in chosen.items()]
+    if is_policy_file(parsed.name):
+        return []
+    named = POLICIES[parsed.name]
+    return [AXES[axis][name] for axis, name in named.axes.items()] or [named]
+
+
 def sizes_read_by(spec: Any) -> dict[str, str]:
     """Return which sizes the policy reads: a dictionary from each kind of size to its first use.
 
@@ -246,13 +262,7 @@ def sizes_read_by(spec: Any) -> dict[str, str]:
         path = Path(parsed.name.rpartition(":")[0])
         found = sizes_read_in(path.read_text(encoding="utf-8"))
         return {kind: f"job.spec.{name}, {path.name}, line {line}" for kind, (name, line) in found.items()}
-    if parsed.axes is None:
-        named = POLICIES[parsed.name]
-        axes = getattr(named, "axes", {})
-        parts: list[Any] = [AXES[axis][name] for axis, name in axes.items()] if axes else [named]
-    else:
-        chosen = DEFAULTS | {axis: name for axis, (name, _) in parsed.axes.items()}
-        parts = [AXES[axis][name] for axis, name in chosen.items()]
+    parts: Sequence[Any] = _parts_of(parsed)
     kinds = dict.fromkeys(kind for part in parts for kind in _kinds(part.factory.__module__))
     if any(isinstance(parameter, ProfilesParameter) for part in parts for parameter in part.parameters):
         kinds[PROFILES] = None

@@ -68,6 +68,7 @@ class PlannedJob:
     priority: Priority = Priority.NORMAL
     submit_s: float = 0.0
     deadline_s: float | None = None
+    requested_s: float | None = None
     input: str | None = None
     maps: int
     reduces: int = 0
@@ -107,6 +108,7 @@ def build_job(
         priority=planned.priority,
         submit_s=planned.submit_s,
         deadline_s=planned.deadline_s,
+        requested_s=planned.requested_s,
         splits=_splits(planned, locate) if splits is None else splits,
         reduces=planned.reduces,
         map_demand=planned.map_demand,

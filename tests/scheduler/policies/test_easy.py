@@ -84,7 +84,7 @@ def on_the_core(jobs: list[Rigid], slots: int, *, backfill: bool) -> list[int]:
             tracker.on_ended(AttemptReport(attempt=attempt, state="succeeded", start_s=0.0, end_s=float(now)))
         while todo and jobs[todo[-1]].submit == now:
             one = jobs[(n := todo.pop())]
-            spec = job(f"job_{n:04d}", one.size, submit_s=float(now), params={"requested_s": one.requested})
+            spec = job(f"job_{n:04d}", one.size, submit_s=float(now), requested_s=one.requested)
             core.submit(float(now), spec)
         for _ in range(2):  # the second hears what was committed after the first
             tracker.on_running(running.values())
@@ -137,7 +137,7 @@ def test_a_later_job_starts_first_only_where_it_delays_nobody() -> None:
 def test_reasons_say_who_waits_for_what(backfill: bool) -> None:
     world = World(Easy(backfill=backfill), [node("n1", maps=2), node("n2", maps=2)])
     for number, (maps, requested) in enumerate([(3, 10.0), (4, 10.0), (1, 5.0)], start=1):
-        world.submit(job(f"j{number}", maps, submit_s=number / 100, params={"requested_s": requested}))
+        world.submit(job(f"j{number}", maps, submit_s=number / 100, requested_s=requested))
     world.run()
     first = {row.job: row.reason for row in reversed(world.tape.decisions) if row.answer == "launch"}
     assert first["j1"] == "its turn: 3 slots at once"

@@ -60,7 +60,7 @@ def test_a_converted_trace_runs_on_its_own_machine_and_lasts_as_long(swf: Path, 
     assert (len(resolved.cluster.nodes), resolved.cluster.nodes[0].map_slots) == (8, 2)
     assert [choice.spec for choice in resolved.policies] == ["fifo", "easy:backfill=false", "easy"]
     first = resolved.jobs[0]
-    assert (first.maps, first.params["requested_s"], first.map_costs[0].duration_s) == (4, 300.0, 100.0)
+    assert (first.maps, first.requested_s, first.map_costs[0].duration_s) == (4, 300.0, 100.0)
     assert resolved.simulate.costs == "trace"
 
 
