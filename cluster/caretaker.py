@@ -1,8 +1,7 @@
-"""A helper process that cleans up after its owner (the process that started it) if the owner dies.
+"""A helper process that cleans up if its owner, which started it with `watched`, dies.
 
-The owner calls `watched` with the name of a module. The module's `main` calls `await_owner`, which waits
-until the owner ends, and then cleans up. The module imports what it needs only after the wait, to keep the
-helper small.
+The `main` of the given module calls `await_owner` and then cleans up. It imports what it needs only then, to
+keep the helper small.
 """
 
 from __future__ import annotations
@@ -22,11 +21,10 @@ DONE = b"done"
 
 @contextmanager
 def watched(module: str, *arguments: str, speaks: bool = False) -> Iterator[None]:
-    """Run `module` in a helper process, which cleans up if this process dies while the context is open.
+    """Run `module` in a helper process, which cleans up if this process dies in the context.
 
-    `arguments` are the helper's command line arguments. With `speaks`, the helper writes to this process's
-    standard error. The helper has its own session and is not a child of this process, because Ray ends the
-    children of a worker together with the worker.
+    With `speaks` it uses this standard error. It has its own session and is no child, because Ray ends a
+    worker's children with the worker.
     """
     watch = subprocess.Popen(
         [*module_command(module), *arguments],
@@ -46,11 +44,7 @@ def watched(module: str, *arguments: str, speaks: bool = False) -> Iterator[None
 
 
 def await_owner() -> None:
-    """Wait until the owner process ends.
-
-    Return if the owner died; exit this process if the owner ended normally. To wait, the function forks this
-    process: the original exits, and the forked process, which is no longer a child of the owner, goes on.
-    """
+    """Return when the owner has died; exit if it ended normally. The caller becomes a fork that is not its child."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.fork():
         os._exit(0)

@@ -19,10 +19,7 @@ ENDS = {"kill": "restart", "freeze": "thaw"}
 
 
 def by_nature(nodes: Iterable[NodeSpec]) -> tuple[PlannedFault, ...]:
-    """Return the message delays and losses that the specifications of `nodes` declare, as permanent faults.
-
-    These faults do not appear in faults.parquet.
-    """
+    """Return delays and losses that nodes declare, as permanent faults without rows in faults.parquet."""
     found: list[PlannedFault] = []
     for node in nodes:
         if node.latency_s:
@@ -33,10 +30,7 @@ def by_nature(nodes: Iterable[NodeSpec]) -> tuple[PlannedFault, ...]:
 
 
 def foreground_slowdowns(nodes: Iterable[NodeSpec]) -> list[PlannedFault]:
-    """Return the foreground loads that nodes declare (CPU use by other programs) as faults that slow the CPU.
-
-    Each fault lasts until the next foreground load of the same node begins, or until the run's end.
-    """
+    """Return other programs' loads that nodes declare as faults that slow the CPU, each until the next one."""
     return [
         PlannedFault(at_s=at_s, kind="slow", nodes=(node.node,), until_s=until_s, cpu=1.0 - share)
         for node in nodes
@@ -46,10 +40,7 @@ def foreground_slowdowns(nodes: Iterable[NodeSpec]) -> list[PlannedFault]:
 
 
 class Conditions:
-    """The active faults and their combined effect on each of `nodes`.
-
-    Faults in `always` are active from the start.
-    """
+    """The active faults and their combined effect on each of `nodes`. Faults in `always` are active from the start."""
 
     def __init__(self, nodes: Sequence[NodeId], always: Sequence[PlannedFault] = ()) -> None:
         self._nodes = tuple(nodes)
@@ -58,18 +49,15 @@ class Conditions:
             self.begin(fault)
 
     def begin(self, fault: PlannedFault) -> None:
-        """Add a fault to the active faults."""
         self._active.setdefault(fault.kind, []).append(fault)
 
     def end(self, fault: PlannedFault) -> None:
-        """Remove a fault from the active faults."""
         self._active[fault.kind].remove(fault)
 
     def _of(self, kind: str, node: NodeId) -> list[PlannedFault]:
         return [fault for fault in self._active.get(kind, ()) if fault.hits(node)]
 
     def has(self, kind: str, node: NodeId) -> bool:
-        """Return whether a fault of this kind is active on the node."""
         return bool(self._of(kind, node))
 
     def rates(self, node: NodeId) -> dict[str, float]:
@@ -80,10 +68,7 @@ class Conditions:
         return kept
 
     def groups(self) -> list[list[NodeId]]:
-        """Return the groups of nodes into which the active partitions divide the cluster.
-
-        The result is empty if no partition is active.
-        """
+        """Return the groups of nodes that active partitions separate, none without partitions."""
         cuts = [set(fault.nodes) for fault in self._active.get("partition", ())]
         sides: dict[tuple[bool, ...], list[NodeId]] = {}
         for node in self._nodes if cuts else ():
@@ -91,39 +76,26 @@ class Conditions:
         return list(sides.values())
 
     def blocked(self, node: NodeId) -> list[NodeId]:
-        """Return the nodes that `node` cannot reach because of active partitions."""
         own = next((group for group in self.groups() if node in group), self._nodes)
         return [other for other in self._nodes if other not in own]
 
     def share(self, kind: str, node: NodeId) -> float:
-        """Return the fraction of the node's messages that faults of `kind` lose.
-
-        `kind` is lose_requests, lose_replies or loss. A `loss` fault also applies to requests and replies. If
-        several faults apply, the largest fraction is returned.
-        """
+        """Return the largest fraction of messages lost by `kind`; `loss` also loses requests and replies."""
         kinds = (kind,) if kind == "loss" else (kind, "loss")
         return max((fault.share for each in kinds for fault in self._of(each, node)), default=0.0)
 
     def delay_s(self, node: NodeId) -> float:
-        """Return the delay in seconds that faults add to each message to and from the node."""
+        """Return the seconds that faults add to each message from and to the node."""
         return sum(fault.by_s for fault in self._of("delay", node))
 
     def delays(self) -> dict[NodeId, float]:
-        """Return a dictionary from node name to the added message delay in seconds, for delayed nodes."""
         return {node: by_s for node in self._nodes if (by_s := self.delay_s(node))}
 
     def losses(self) -> dict[NodeId, float]:
-        """Return a dictionary from node name to the fraction of connections that the node loses.
-
-        Nodes that lose no connections are left out.
-        """
         return {node: share for node in self._nodes if (share := self.share("loss", node))}
 
     def orders(self, node: NodeId) -> dict[str, Order]:
-        """Return the messages ("orders") that put a live node into the state that the active faults require.
-
-        The result is a dictionary from the name of an order to the arguments that the order sends.
-        """
+        """Return the orders (name -> arguments) that put a live node into the state of the active faults."""
         return {
             **{kind: {"on": self.has(kind, node)} for kind in ENDS},
             "rates": self.rates(node),
@@ -144,11 +116,9 @@ UNTOUCHED = Conditions(()).orders("")
 
 
 class NodeOrders:
-    """A sender that keeps the live nodes in the state that the active faults require.
+    """Keeps live nodes in the state of the active faults by orders, of which it stores those received.
 
-    An order is a message that changes a node's state, such as its rates. The object stores which orders each
-    node has received. `tell(node, order, arguments)` sends one order. If `tell` raises MasterGone because the
-    node cannot be reached, a later `settle` sends the order again.
+    `tell(node, order, arguments)` sends one. If it raises MasterGone, a later `settle` sends the order again.
     """
 
     def __init__(
@@ -163,14 +133,11 @@ class NodeOrders:
         self._is_stale = True
 
     def change(self) -> None:
-        """Note that the active faults have changed, so that the next `settle` checks all orders."""
+        """Note that the active faults have changed, for the next `settle`."""
         self._is_stale = True
 
     def renew(self, nodes: Iterable[NodeId]) -> None:
-        """Record that the TaskTrackers of `nodes` have restarted, and no longer apply the orders sent before.
-
-        The next `settle` sends all orders to these nodes again.
-        """
+        """Note that TaskTrackers have restarted without earlier orders; the next `settle` sends all again."""
         for node in nodes:
             self._told[node] = UNTOUCHED
             self._is_stale = True
@@ -196,5 +163,4 @@ class NodeOrders:
         return True
 
     def frozen(self) -> list[NodeId]:
-        """Return the nodes that have received an order to freeze and no order to thaw since."""
         return [node for node, told in self._told.items() if told["freeze"]["on"]]

@@ -1,9 +1,4 @@
-"""Measurement of the speed of a host's cores: the CPU time in seconds of a fixed computation.
-
-The computation resembles tasks: it counts words, sorts numbers and compresses bytes. The CPU time does not
-depend on other load of the host, except through shared caches and cores. The minimum of several rounds is
-used.
-"""
+"""Measurement of a core's speed: the least CPU time of rounds of a fixed computation, which resembles tasks."""
 
 from __future__ import annotations
 
@@ -42,10 +37,7 @@ class CoreTrial:
             value = value * 1103515245 + 12345 & 0x7FFFFFFF
 
     def least_s(self, rounds: int = ROUNDS, cpu_clock: Callable[[], float] = time.process_time) -> float:
-        """Run the computation `rounds` times and return the minimum CPU time of a round, in seconds.
-
-        `cpu_clock` returns the CPU time that this process has used so far.
-        """
+        """Return the least CPU seconds of a round. `cpu_clock` reads this process's CPU time."""
         self.run()
         taken: list[float] = []
         for _ in range(rounds):
@@ -56,11 +48,10 @@ class CoreTrial:
 
 
 def relative_speeds(trial_s: Mapping[str, float]) -> dict[str, float]:
-    """Return a dictionary from host name to the core speed relative to the slowest host, whose speed is 1.
+    """Return each host's speed relative to the slowest, which is 1, from its trial's CPU seconds.
 
-    `trial_s` maps each host to the CPU seconds of its `CoreTrial`. Speeds that exceed 1 by at most ALIKE (2%)
-    become 1. Because no speed is below 1, an emulated core needs at most its declared fraction of a host core
-    on every host.
+    Speeds above 1 by at most ALIKE (2%) become 1. An emulated core thus needs at most its declared fraction
+    of any host's core.
     """
     slowest_s = max(trial_s.values(), default=0.0)
     speeds = {host: slowest_s / taken_s for host, taken_s in trial_s.items()}

@@ -1,9 +1,4 @@
-"""The schedule of a run's faults.
-
-It begins and ends each fault at its time and returns rows of faults.parquet. Live runs, the simulator and the
-fault search in the tests all use this schedule. Each of them implements `Effects` to apply the faults to its
-own kind of cluster.
-"""
+"""The schedule of a run's faults, for live runs, the simulator and the fault search, each with its `Effects`."""
 
 from __future__ import annotations
 
@@ -20,18 +15,10 @@ Row = tuple[float, str, str, float | None]
 
 
 class Effects(Protocol):
-    """The interface through which a `FaultPlan` applies faults to a live or simulated cluster.
-
-    The plan adds a fault to its `Conditions` (the record of active faults) before it calls `begin`, and
-    removes the fault before it calls `end`.
-    """
+    """Applies a `FaultPlan`. Its `Conditions` gain a fault before `begin` and lose it before `end`."""
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Apply a fault at time `now_s`.
-
-        Return the name of the attempt or replica that was chosen as the target. Return "" if nothing had to
-        be chosen, because the fault names its target, or nothing matched.
-        """
+        """Apply a fault. Return the attempt or replica that was chosen, or "" if none had to be or matched."""
         ...
 
     def end(self, now_s: float, fault: PlannedFault) -> None:
@@ -40,11 +27,9 @@ class Effects(Protocol):
 
 
 class FaultPlan:
-    """A queue of events (the start or end of a fault), ordered by time and then by the order of addition.
+    """The starts and ends of faults, by time and then addition. A late start delays the end as much.
 
-    If a fault starts late, its end is delayed by the same time. The plan adds active faults to `conditions`
-    and calls `effects` to apply them. `declared` are the foreground loads of nodes (CPU use by other
-    programs), as faults that have no rows in faults.parquet (`conditions.foreground_slowdowns`).
+    `declared` are nodes' foreground loads, as faults without rows in faults.parquet.
     """
 
     def __init__(
@@ -66,31 +51,24 @@ class FaultPlan:
             self.add(fault)
 
     def add(self, fault: PlannedFault) -> None:
-        """Add a fault. It begins at the first `step` or `advance` at or after its time `at_s`."""
+        """Add a fault, which begins at the first `step` or `advance` from `at_s` on."""
         self._added += 1
         heappush(self._due, (fault.at_s, self._added, False, fault))
 
     def next_s(self) -> float:
-        """Return the time in seconds of the next start or end of a fault, or infinity if there is none."""
+        """Return the time of the next start or end, or infinity."""
         return self._due[0][0] if self._due else inf
 
     @property
     def more_to_come(self) -> bool:
-        """Return whether the start or end of any fault is still to come."""
         return bool(self._due)
 
     def in_force(self) -> list[tuple[PlannedFault, float | None]]:
-        """Return a list of (active fault, end time in seconds). The end time is None for a fault without end.
-
-        The foreground loads that nodes declare (CPU use by other programs) are not included.
-        """
+        """Return (active fault, its end or None), without the foreground loads that nodes declare."""
         return list(self._in_force.values())
 
     def step(self, now_s: float) -> Row | None:
-        """Start or end the next fault at time `now_s`. If a fault starts, return its row of faults.parquet.
-
-        Return None if a fault ends, or if the fault is a foreground load that a node declares.
-        """
+        """Start or end the next fault. Return a start's row of faults.parquet, unless it is a declared load."""
         _, number, ends, fault = heappop(self._due)
         if ends:
             self._conditions.end(fault)
@@ -113,10 +91,7 @@ class FaultPlan:
         return now_s, fault.kind, hit or fault.shown, until_s
 
     def advance(self, now_s: float) -> list[Row]:
-        """Begin or end all faults that are due at time `now_s`.
-
-        Return the rows for faults.parquet of the faults that begin.
-        """
+        """Begin or end all faults that are due. Return the rows of those that begin."""
         rows: list[Row] = []
         while self.next_s() <= now_s:
             row = self.step(now_s)

@@ -1,8 +1,4 @@
-"""The table KINDS of all kinds of faults, and the class `PlannedFault`: one fault scheduled in a run.
-
-Live runs (`deploy/live`), the simulator (`scheduler/simulate`), scenarios (`deploy/scenario`), the command
-line and the documentation page docs/faults.md all derive their lists of faults from this table.
-"""
+"""The table KINDS of all kinds of faults, from which all lists of faults derive, and `PlannedFault`."""
 
 from __future__ import annotations
 
@@ -30,11 +26,7 @@ RESTART_S = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultParameter:
-    """A numeric parameter of a kind of fault, such as the fraction of messages that are lost.
-
-    `name` is the parameter's key in a scenario, and `field` its attribute of PlannedFault. A parameter with
-    the unit `share` is above 0 and at most 1.
-    """
+    """A numeric parameter: `name` in a scenario, `field` of PlannedFault. The unit `share` is in (0, 1]."""
 
     name: str
     field: str
@@ -44,10 +36,7 @@ class FaultParameter:
 
 
 def _draw_nothing(luck: Coin, scale: float) -> dict[str, float]:
-    """Return an empty dictionary of parameters, for kinds of faults without random parameters.
-
-    `luck` (a random generator) and `scale` are ignored. They are arguments of every `FaultKind.draw`.
-    """
+    """Return no parameters. Every `FaultKind.draw` takes these arguments."""
     return {}
 
 
@@ -55,13 +44,10 @@ def _draw_nothing(luck: Coin, scale: float) -> dict[str, float]:
 class FaultKind:
     """A kind of fault: its syntax in scenarios, its effect, and the distribution of random faults.
 
-    `spelled` lists the forms that a scenario entry for this kind can have, as dictionaries in which "" stands
-    for the target. If `spelled` is empty, the only form is {name: target}. `held` describes a node under the
-    fault, such as "killed". `draw(luck, scale)` returns the parameters of a random fault. `luck` is a random
-    generator and `scale` the scenario's scale, a factor on durations. If `draw` is None, random faults never
-    have this kind. If `hides_replicas` is true, the node's replicas are unavailable during the fault. If
-    `harms_for_good` is true, a replica may be unavailable until the run's end, such as a corrupt replica that
-    no process reads.
+    `spelled` lists the forms of an entry, with "" for the target; by default {name: target}. `held` describes
+    a node under the fault. `draw(luck, scale)` returns random parameters, `scale` being a factor on
+    durations; None means never at random. `hides_replicas`: the node's replicas are unavailable meanwhile.
+    `harms_for_good`: a replica may stay so, such as a corrupt one that nobody reads.
     """
 
     name: str
@@ -79,15 +65,11 @@ class FaultKind:
 
     @property
     def spellings(self) -> tuple[Mapping[str, str], ...]:
-        """Return the forms that a scenario entry for this kind can have, as dictionaries.
-
-        In an entry, the value of a form's first key is the fault's target.
-        """
+        """Return the forms of an entry, in which the value of the first key is the target."""
         return self.spelled or ({self.name: ""},)
 
     @property
     def hits_master(self) -> bool:
-        """Return whether the fault's target is a master (the JobTracker or the NameNode)."""
         return self.target in ("jobtracker", "namenode")
 
 
@@ -260,12 +242,7 @@ KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _ROWS}
 
 
 def entry_keys() -> dict[str, list[FaultKind]]:
-    """Return a dictionary from key, such as `kill`, to the kinds of fault whose scenario entries can begin
-    with it.
-
-    A fault's entry in a scenario is a mapping, such as `kill: n3, for: 30s`. Several kinds may have the same
-    first key.
-    """
+    """Return {first key of an entry, such as `kill`: the kinds that it can mean}."""
     keys: dict[str, list[FaultKind]] = {}
     for kind in KINDS.values():
         for spelling in kind.spellings:
@@ -275,14 +252,11 @@ def entry_keys() -> dict[str, list[FaultKind]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFault:
-    """A fault scheduled from `at_s` to `until_s`, in seconds since the run's start.
+    """A fault from `at_s` to `until_s` (None: the run's end), in seconds since the run's start.
 
-    If `until_s` is None, the fault lasts until the run's end. `kind` is one of KINDS. `nodes` are the
-    affected nodes; if empty, a message fault affects all nodes. `target` is the attempt or task to kill, or
-    the block or file whose replica is harmed. If several attempts or replicas match, `luck`, from 0 to 1,
-    selects one. The other fields are parameters: `cpu`, `disk` and `network` are the fractions of its rates
-    that a slow node keeps, `share` is the fraction of messages lost, and `by_s` is the additional delay of
-    each message in seconds.
+    Without `nodes`, a message fault hits all. `target` is an attempt, task, block or file; `luck`, from 0 to
+    1, selects among matches. `cpu`, `disk` and `network` are the fractions of rates that a slow node keeps,
+    `share` is the fraction of messages lost, and `by_s` the delay of each.
     """
 
     at_s: float
@@ -299,29 +273,21 @@ class PlannedFault:
 
     @property
     def shown(self) -> str:
-        """Return the fault's target as text for tables: nodes, an attempt, a block or a master."""
+        """Return the target as text for tables."""
         kind = KINDS[self.kind]
         return kind.target if kind.hits_master else self.target or ",".join(self.nodes)
 
     @property
     def back_s(self) -> float | None:
-        """Return the fault's end time in seconds since the run's start, or None if it has no end.
-
-        If a fault kills a process and `until_s` is None, the end time is RESTART_S seconds after the fault
-        starts, the typical time of a restart.
-        """
+        """Return the end or None. A killed process without one is back RESTART_S later, as is typical."""
         if self.until_s is None and KINDS[self.kind].duration == RESTART:
             return self.at_s + RESTART_S
         return self.until_s
 
     @property
     def lasts(self) -> bool:
-        """Return whether the fault has a duration.
-
-        A fault without duration only causes one event, such as a killed attempt.
-        """
+        """Return whether the fault has a duration, unlike a killed attempt."""
         return KINDS[self.kind].duration == STATE or self.back_s is not None
 
     def hits(self, node: NodeId) -> bool:
-        """Return whether the fault affects the node."""
         return not self.nodes or node in self.nodes

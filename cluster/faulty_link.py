@@ -12,11 +12,7 @@ from schedbed.tasks.specs import NodeId
 
 
 class FaultyLink:
-    """The connection of `node` to the masters, with faults: it can be cut, or delay or lose messages.
-
-    There are no faults until `set` is called. `real_s` converts emulated seconds to real seconds. `seed`
-    determines which messages are lost.
-    """
+    """A node's connection to the masters with faults, none until `set`. `seed` determines lost messages."""
 
     def __init__(self, node: NodeId, seed: int, real_s: Callable[[float], float] = float) -> None:
         self._node = node
@@ -28,20 +24,14 @@ class FaultyLink:
         self._shares: dict[str, float] = {}
 
     def set(self, *, cut_off: bool, delay_s: float, lose_requests: float, lose_replies: float) -> None:
-        """Replace the faults of the link.
-
-        `cut_off` means that no call passes. `delay_s` is the delay of each request and each reply in emulated
-        seconds. `lose_requests` and `lose_replies` are the fractions of heartbeats and replies that are lost.
-        """
+        """Replace the faults: a cut, a delay of each request and reply, and lost fractions of heartbeats."""
         self._cut_off, self._delay_s = cut_off, delay_s
         self._shares = {"lose_requests": lose_requests, "lose_replies": lose_replies}
 
     async def carry(self, call: Callable[[], Awaitable[Any]], *, may_be_lost: bool = False) -> Any:
-        """Call `call` (a function that sends a request to a master), subject to the faults.
+        """Make a call subject to the faults. If only its reply is lost (MasterGone), it was carried out.
 
-        Return its result. Raises MasterGone if the request or the reply is lost; if only the reply is lost,
-        the master has carried out the call. Random losses affect only calls with `may_be_lost`, the
-        heartbeats to the JobTracker.
+        Random losses affect only calls with `may_be_lost`, the heartbeats to the JobTracker.
         """
         if self._cut_off:
             raise MasterGone(f"{self._node} is cut off from the masters")

@@ -1,8 +1,4 @@
-"""Measurement of the offset between a host's clock and the clock of the run's driver, with an error bound.
-
-The driver is the process that controls the run. The functions do no I/O: the caller passes them a clock, and
-a function that asks the other host for its time.
-"""
+"""Measurement of the offset, with an error bound, of a host's clock from that of the run's driver. No I/O here."""
 
 from __future__ import annotations
 
@@ -33,11 +29,7 @@ Exchange = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
-    """A measured offset between this host's clock and the clock of another host.
-
-    When this host's clock showed the Unix time `at_s`, it was `offset_s` seconds ahead of the other host's
-    clock. The error of the offset is at most `bound_s` seconds.
-    """
+    """At the Unix time `at_s`, this clock was `offset_s` ahead of the other, within `bound_s` seconds."""
 
     at_s: float
     offset_s: float
@@ -45,11 +37,7 @@ class ClockReading:
 
 
 def least_round_trip(exchanges: Iterable[Exchange]) -> ClockReading:
-    """Return the clock offset computed from the exchange with the shortest round trip.
-
-    The other host read its clock at an unknown time between question and answer, so the error is at most half
-    of the round trip.
-    """
+    """Return the reading of the shortest exchange. The answer's time is unknown within it: half is the error."""
     asked_s, said_s, answered_s = min(exchanges, key=lambda exchange: exchange[2] - exchange[0])
     middle_s = (asked_s + answered_s) / 2
     return ClockReading(at_s=middle_s, offset_s=middle_s - said_s, bound_s=(answered_s - asked_s) / 2)
@@ -58,11 +46,7 @@ def least_round_trip(exchanges: Iterable[Exchange]) -> ClockReading:
 async def read_clock(
     ask: Callable[[], Awaitable[float]], now_s: Callable[[], float], times: int = ROUND_TRIPS
 ) -> ClockReading:
-    """Measure the clock offset `times` times in sequence, and return the most precise reading.
-
-    `ask` returns the other host's Unix time, and `now_s` returns this host's. Exceptions of `ask` are passed
-    on.
-    """
+    """Return the most precise of several readings. `ask` returns the other host's time; its errors pass."""
     exchanges: list[Exchange] = []
     for _ in range(times):
         asked_s = now_s()
@@ -78,11 +62,9 @@ class ClockTrack:
         self.readings: list[ClockReading] = []
 
     def add(self, reading: ClockReading) -> None:
-        """Add a new reading, unless the previous reading agrees with it and is still more precise.
+        """Add a reading, unless the last one agrees and is more precise even with the drift since.
 
-        The previous reading becomes less precise with time: the clock drift that is possible since then is
-        added to its error bound. If the readings disagree, one of the two clocks was set, and the new reading
-        is added.
+        Readings that disagree mean that one of the clocks was set.
         """
         if self.readings:
             last = self.readings[-1]
@@ -94,10 +76,7 @@ class ClockTrack:
         self.readings.append(reading)
 
     def offset_s(self, at_s: float) -> float:
-        """Return the interpolated clock offset in seconds when this host's clock showed the Unix time `at_s`.
-
-        The offset is 0 if there is no reading.
-        """
+        """Return the interpolated offset at this host's Unix time `at_s`, or 0 without readings."""
         readings = self.readings
         if not readings:
             return 0.0
@@ -110,31 +89,18 @@ class ClockTrack:
 
 
 class HostScale:
-    """The conversions that make times and CPU seconds of different hosts comparable.
-
-    `track` contains the measured offsets between the host's clock and the clock of the run's driver. `speed`
-    is the speed of the host's cores relative to the cores of the slowest host.
-    """
+    """Makes hosts' times and CPU seconds comparable. `speed` is relative to the slowest host's cores."""
 
     def __init__(self, track: ClockTrack | None = None, speed: float = 1.0) -> None:
         self._track = track or ClockTrack()
         self.speed = speed
 
     def run_s(self, at_s: float, epoch_s: float, stretch: float) -> float:
-        """Convert a time by this host's clock to the same time by the clock of the run's driver.
-
-        `at_s` and the result are emulated seconds since the run's start. `epoch_s` is the run's start as Unix
-        time, and `stretch` the number of real seconds per emulated second.
-        """
+        """Convert a time by this host's clock to the driver's, both in emulated seconds since the run's start."""
         return at_s - self._track.offset_s(epoch_s + at_s * stretch) / stretch
 
     def status(self, said: AttemptStatus, epoch_s: float, stretch: float) -> AttemptStatus:
-        """Return a copy of `said`, the status of an attempt, with the start time converted to the driver's
-        clock.
-
-        The driver is the process that controls the run. `epoch_s` is the run's start as Unix time, and
-        `stretch` the number of real seconds per emulated second.
-        """
+        """Return a status with its start by the driver's clock."""
         if said.started_s is None or not self._track.readings:
             return said
         return type(said)(
@@ -142,12 +108,7 @@ class HostScale:
         )
 
     def report(self, said: AttemptReport, epoch_s: float, stretch: float) -> AttemptReport:
-        """Return a copy of `said`, the report of an ended attempt, with values comparable between hosts.
-
-        Times are converted to the clock of the run's driver (the process that controls the run), and CPU
-        seconds to seconds of a core of the slowest host. `epoch_s` is the run's start as Unix time, and
-        `stretch` the number of real seconds per emulated second.
-        """
+        """Return a report with times by the driver's clock and CPU seconds of a core of the slowest host."""
         if not self._track.readings and self.speed == 1:
             return said
 
@@ -166,11 +127,7 @@ class HostScale:
 async def follow_clock(
     track: ClockTrack, read: Callable[[], Awaitable[ClockReading]], every_s: float = EVERY_S
 ) -> None:
-    """Measure the clock offset at once and again every `every_s` real seconds. Add each reading to `track`.
-
-    `read` measures the offset once. If a measurement fails, the function continues with the next one. It runs
-    until canceled.
-    """
+    """Add a reading every `every_s` real seconds until canceled. A failed one is skipped."""
     while True:
         with contextlib.suppress(Exception):  # A fault may keep the asked process down.
             track.add(await read())

@@ -1,7 +1,6 @@
-"""The calls that other processes may make to the masters (JobTracker and NameNode), as typed Protocols.
+"""The calls that other processes may make to the masters, as Protocols. Any call may raise MasterGone.
 
-In live runs, calls are sent over sockets (`deploy.live.ray_cluster`); tests call the masters' objects
-directly. Any call may raise MasterGone.
+Live runs send them over sockets (`deploy.live.ray_cluster`); tests call the objects.
 """
 
 from __future__ import annotations
@@ -25,48 +24,31 @@ class MasterGone(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The JobTracker's reply to a heartbeat, with the specifications of the attempts to launch.
-
-    `specs` maps each attempt's name to its specification (an AttemptSpec in JSON form).
-    """
+    """The JobTracker's reply, with the AttemptSpecs (JSON) of the attempts to launch by name."""
 
     reply: Reply
     specs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 class JobTrackerDoor(Protocol):
-    """The calls that TaskTrackers make to the JobTracker.
-
-    `deploy.live.driver_door` adds the calls that a run's driver makes.
-    """
+    """TaskTrackers' calls to the JobTracker; `deploy.live.driver_door` adds those of a run's driver."""
 
     async def register(self, node: NodeSpec, incarnation: int) -> None:
         """Register the node `node` with the number `incarnation` of its current life."""
         ...
 
     async def heartbeat(self, heartbeat: Heartbeat) -> Answer:
-        """Send the report of a node to the JobTracker.
-
-        Return the actions for the node, with the specifications of the attempts to start.
-        """
+        """Report a node. Return its actions, with the specifications of attempts to start."""
         ...
 
 
 class NameNodeDoor(Protocol):
-    """The calls that TaskTrackers, the JobTracker, the loader, WebHDFS and the driver make to the NameNode.
-
-    The methods are those of `cluster.blocks.namenode.NameNode`, without the argument for the current time,
-    which the process of the NameNode adds.
-    """
+    """The calls to the NameNode: methods of `cluster.blocks.namenode.NameNode`, which adds the time itself."""
 
     # -- nodes -----------------------------------------------------------------------------------------------
 
     async def register(self, node: NodeId, rack: str, url: str, blocks: Sequence[Json]) -> None:
-        """Register a node with its rack and its agent's URL.
-
-        `blocks` lists the replicas that the node stores. Each entry is a dictionary with the block's name and
-        its length in bytes: {"block", "length"}.
-        """
+        """Register a node with its replicas: {"block", "length"}."""
         ...
 
     async def node_lost(self, node: NodeId) -> None:
@@ -78,10 +60,7 @@ class NameNodeDoor(Protocol):
         ...
 
     async def block_event(self, node: NodeId, event: str, block: str, length: int) -> None:
-        """Report a change of the node's replica of a block: `added`, `kept`, `removed` or `corrupt`.
-
-        A `kept` replica was made from data that an attempt fetched. `length` is in bytes.
-        """
+        """Report the change of a replica: `added`, `kept` (fetched by an attempt), `removed` or `corrupt`."""
         ...
 
     async def report_bad(self, block: str, node: NodeId) -> None:
@@ -89,31 +68,22 @@ class NameNodeDoor(Protocol):
         ...
 
     async def keeps(self, node: NodeId, block: str, budget: float) -> Json:
-        """Return {"keep": bool}: whether the node should keep a replica of a block that an attempt fetches.
-
-        `budget` limits the total size of such replicas, as a fraction of the size of all inputs.
-        """
+        """Return {"keep": bool} for a fetched block. `budget` is a fraction of the size of all inputs."""
         ...
 
     async def note_reads(
         self, reading: dict[str, int], serving: dict[NodeId, tuple[float, int]], scheme: DynamicReplicas
     ) -> None:
-        """Record which inputs are read now, so that `scheme` can adapt the number of replicas of each input.
+        """Record the reads, by which `scheme` adapts inputs' numbers of replicas every `scheme.epoch_s`.
 
-        `reading` maps each input's path to the number of jobs that read it. `serving` maps each node to
-        (number of read requests in progress, number of slots). The NameNode changes the numbers of replicas
-        every `scheme.epoch_s` seconds.
+        `reading` maps paths to reading jobs, `serving` nodes to (requests in progress, slots).
         """
         ...
 
     # -- writing ---------------------------------------------------------------------------------------------
 
     async def create(self, path: str, replication: int, block_bytes: int = 0) -> None:
-        """Create an empty file that is not complete yet. Raises PathExists.
-
-        `replication` is the number of replicas of each block. `block_bytes` is the file's block size in
-        bytes; 0 means the cluster's block size.
-        """
+        """Create an incomplete empty file. `block_bytes` 0 means the cluster's. Raises PathExists."""
         ...
 
     async def reopen(self, path: str) -> None:
@@ -128,11 +98,7 @@ class NameNodeDoor(Protocol):
         length_hint: int = 0,
         exclude: Sequence[NodeId] = (),
     ) -> Json:
-        """Add a block to a file and choose the nodes that will store the block. Return {"block", "nodes"}.
-
-        The node `writer`, which writes the block, is preferred. `replication` is the number of replicas, and
-        `length_hint` the expected length in bytes. The nodes in `exclude` are not chosen. Raises NoNodes.
-        """
+        """Add a block to a file, on `writer` if possible. Return {"block", "nodes"}. Raises NoNodes."""
         ...
 
     async def complete(self, path: str, blocks: Sequence[Json]) -> None:
@@ -148,19 +114,15 @@ class NameNodeDoor(Protocol):
         preferred: Sequence[Sequence[NodeId]] | None = None,
         skew: float | None = None,
     ) -> Rows:
-        """Create an input file and choose the nodes of its blocks: [{"block", "offset", "length", "nodes"}].
+        """Create an input file and choose its nodes: [{"block", "offset", "length", "nodes"}].
 
-        `lengths` are the blocks' lengths in bytes, and `replication` is the number of replicas of each block.
-        `placement` is `hdfs` (as in Hadoop), `even`, or `skewed`, which uses only the fraction `skew` of the
-        nodes. `preferred` lists for each block the nodes to choose first.
+        `placement` is `hdfs`, `even`, or `skewed`, which uses the fraction `skew` of nodes. `preferred` lists
+        nodes to choose first for each block.
         """
         ...
 
     async def input_uploaded(self, path: str, blocks: Sequence[Json] | None = None) -> None:
-        """Mark the input file `path` as complete.
-
-        Its blocks are those that `plan_input` chose, or `blocks` if given.
-        """
+        """Complete an input, with the blocks of `plan_input` or `blocks`."""
         ...
 
     # -- the tree --------------------------------------------------------------------------------------------
@@ -170,11 +132,7 @@ class NameNodeDoor(Protocol):
         ...
 
     async def delete(self, path: str, recursive: bool = False, for_good: bool = False) -> bool:
-        """Delete a file or directory. Return False if the path does not exist.
-
-        Raises NotEmpty for a directory with entries unless `recursive` is set. With `for_good`, the NameNode
-        refuses later writes to the path.
-        """
+        """Delete an entry; return whether it existed. NotEmpty unless `recursive`. `for_good` refuses later writes."""
         ...
 
     async def mkdirs(self, path: str) -> None:
@@ -186,10 +144,7 @@ class NameNodeDoor(Protocol):
         ...
 
     async def set_attributes(self, path: str, attributes: Json) -> None:
-        """Set attributes of a file or directory. Raises PathNotFound.
-
-        `attributes` can contain owner, group, permission, accessed_s, modified_s and acl.
-        """
+        """Set owner, group, permission, accessed_s, modified_s or acl. Raises PathNotFound."""
         ...
 
     async def set_replication(self, path: str, replication: int) -> None:
@@ -199,10 +154,7 @@ class NameNodeDoor(Protocol):
     # -- questions -------------------------------------------------------------------------------------------
 
     async def locate(self, path: str, offset: int = 0, length: int | None = None) -> Rows:
-        """Return the blocks that overlap a byte range of a file, with the live nodes that hold good replicas.
-
-        The range begins at `offset` and has `length` bytes, or extends to the file's end if `length` is None.
-        """
+        """Return the blocks of a byte range (`length` None: to the end) with live good nodes."""
         ...
 
     async def stat(self, path: str) -> Json:
@@ -224,19 +176,14 @@ class NameNodeDoor(Protocol):
     async def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Choose the replica that a fault will harm.
+        """Choose a replica to harm among running nodes `up`, and `nodes`: (block, node), or None.
 
-        Return its block and node, or None if no replica matches. `up` are the running nodes. `target` is the
-        name of a block or file, and `nodes` are the nodes to choose from. If several replicas match, `luck`,
-        a number from 0 to 1, selects one.
+        `target` is a block or file. `luck`, from 0 to 1, selects among matches.
         """
         ...
 
     async def take_replica_changes(self) -> Sequence[tuple[str, Sequence[NodeId]]]:
-        """Return the input blocks whose replicas changed since the last call.
-
-        Each item of the result is (block, the nodes that now hold a replica).
-        """
+        """Return (block, nodes) of input blocks whose replicas changed since the last call."""
         ...
 
     # -- the run ---------------------------------------------------------------------------------------------
@@ -250,10 +197,7 @@ class NameNodeDoor(Protocol):
         ...
 
     async def poll(self, cursor: int = 0) -> Json:
-        """Return {"cursor", "rows"}: new rows of blocks.parquet, and the cursor for the next call.
-
-        `cursor` is the cursor that the last call returned. With 0, all rows are returned.
-        """
+        """Return {"cursor", "rows"} of blocks.parquet after the last call's cursor (0: all)."""
         ...
 
     async def close(self) -> None:
@@ -286,21 +230,13 @@ Method = Callable[..., Awaitable[Any]]
 
 
 class Send(Protocol):
-    """The type of a function that sends one call to the other process.
+    """Sends one call to the other process. Returns its result, or raises its exception."""
 
-    The function returns the result of the call, or raises the exception that the other process raised.
-    """
-
-    def __call__(self, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Awaitable[Any]:
-        """Call the remote method `method` with positional arguments `args` and keyword arguments `named`."""
-        ...
+    def __call__(self, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Awaitable[Any]: ...
 
 
 def calls_of(door: type[Any]) -> dict[str, FunctionType]:
-    """Return a dictionary from name to function for the methods of a door (a Protocol of remote calls).
-
-    Inherited methods are included.
-    """
+    """Return the methods, also inherited ones, of a door (a Protocol of remote calls)."""
     return {
         name: member
         for each in door.__mro__
@@ -310,15 +246,11 @@ def calls_of(door: type[Any]) -> dict[str, FunctionType]:
 
 
 def methods_of(door: type[Any]) -> list[str]:
-    """Return the names of the methods of a door (a Protocol of remote calls)."""
     return list(calls_of(door))
 
 
 def make_stub(door: type[Door], send: Send) -> Door:
-    """Return an object with the methods of `door`, a Protocol of remote calls.
-
-    Each method makes a remote call: it passes its name and arguments to `send`.
-    """
+    """Return an object with the methods of `door`, each of which makes a remote call by `send`."""
 
     def method(name: str) -> Method:
         async def call(*args: Any, **named: Any) -> Any:
@@ -330,8 +262,5 @@ def make_stub(door: type[Door], send: Send) -> Door:
 
 
 def make_table(door: type[Door], service: Door) -> Mapping[str, Method]:
-    """Return a dictionary from method name to method of `service`, with only the methods of `door`.
-
-    `door` is a Protocol of remote calls. Remote callers can thus call no other method of `service`.
-    """
+    """Return the methods of `service` that `door` has, so that remote callers can call no others."""
     return {name: getattr(service, name) for name in methods_of(door)}

@@ -1,8 +1,7 @@
-"""The messages between TaskTrackers and the JobTracker as dataclasses, the same in live and simulated runs.
+"""The messages between TaskTrackers and the JobTracker, the same in live and simulated runs.
 
-A heartbeat contains a node, an incarnation (the number of the node's current life) and a sequence number. The
-reply to a repeated heartbeat is the same as before. A node whose incarnation the JobTracker does not know
-must register again (Hadoop MRv1, JobTracker.heartbeat).
+A repeated heartbeat (node, incarnation, sequence number) gets the same reply. A node whose incarnation is
+unknown must register again (Hadoop MRv1, JobTracker.heartbeat).
 """
 
 from __future__ import annotations
@@ -13,10 +12,7 @@ from schedbed.tasks.specs import NO_COUNTERS, Counters, NodeId, TaskKind, value
 
 @value
 class AttemptStatus:
-    """The status of a running attempt as reported by its node.
-
-    `progress` is from 0 to 1. `phase` is start, map, shuffle, sort or reduce. `started_s` is the start time.
-    """
+    """A running attempt's status. `phase` is start, map, shuffle, sort or reduce."""
 
     attempt: str
     progress: float  # 0 to 1
@@ -26,11 +22,7 @@ class AttemptStatus:
 
 @value
 class AttemptReport:
-    """The report of an ended attempt. `state` is succeeded, failed or killed.
-
-    `reason` is the cause of a failure or kill, and empty if the attempt succeeded. `partitions` are the sizes
-    in bytes of the partitions of a map's output, one for each reduce.
-    """
+    """An ended attempt: succeeded, failed or killed for `reason`. `partitions` are a map's bytes for each reduce."""
 
     attempt: str
     state: str
@@ -51,11 +43,7 @@ class FetchFailure:
 
 @value
 class Usage:
-    """A node's resource usage since its last heartbeat.
-
-    CPU, disk and network usage are fractions of the declared rates. A fraction above 1 means that the node
-    exceeded a limit.
-    """
+    """Usage since the last heartbeat, in fractions of declared rates; above 1 exceeds a limit."""
 
     cpu_util: float = 0.0
     disk_util: float = 0.0
@@ -68,11 +56,7 @@ NO_USAGE = Usage()
 
 @value
 class Heartbeat:
-    """A TaskTracker's periodic report to the JobTracker.
-
-    `sequence` increases by one with each new heartbeat; a repeated number marks a heartbeat that is sent
-    again. `disk_full` means that attempts on the node currently fail when they write to the disk.
-    """
+    """A TaskTracker's report. A repeated `sequence` marks one sent again. `disk_full`: writes fail now."""
 
     node: NodeId
     incarnation: int
@@ -86,10 +70,7 @@ class Heartbeat:
 
 @value
 class Launch:
-    """Action: start an attempt of a task. If `part` is set, the attempt reads only this part of the split.
-
-    In live runs, the JobTracker also sends the specification of the attempt.
-    """
+    """Action: start an attempt, on only `part` of its split if set. Live runs send its specification too."""
 
     attempt: str
     job: str
@@ -108,11 +89,10 @@ class KillAttempt:
 
 @value
 class MapOutput:
-    """The location of a map's output. A later message for the same `index` replaces an earlier message.
+    """The location of a map's output. A later message for the same `index` replaces an earlier one.
 
-    `lost` means that the output of `attempt` no longer exists: reduces must wait for another attempt's
-    output. `after` is the index of the map whose records come directly before this map's records in the
-    input; None means the map with the previous index.
+    `lost`: reduces must wait for another attempt's output. `after` is the map whose records come directly
+    before in the input; None means the previous index.
     """
 
     index: int
@@ -124,11 +104,7 @@ class MapOutput:
 
 @value
 class MapOutputs:
-    """Action: inform the node's reduces of new outputs of a job's maps.
-
-    `all_done` means that all maps of the job have finished. A later message can set it to false again, if a
-    node with finished maps is lost.
-    """
+    """Action: tell a node's reduces of map outputs. `all_done` can become false again if a node is lost."""
 
     job: str
     outputs: tuple[MapOutput, ...]
@@ -144,10 +120,7 @@ class ForgetJob:
 
 @value
 class Reregister:
-    """Action: stop all attempts and register again, since the JobTracker does not know the incarnation.
-
-    An incarnation is the number of the node's current life, from its start to its loss.
-    """
+    """Action: stop all attempts and register again, since the JobTracker does not know this incarnation."""
 
 
 Action = Launch | KillAttempt | MapOutputs | ForgetJob | Reregister

@@ -1,7 +1,7 @@
 """Commands and environments of child Python processes that import schedbed.
 
-The import path of these processes does not include the working folder. A user's files in it, such as tasks.py
-or queue.py, therefore cannot replace modules of schedbed or of Python.
+Their import path lacks the working folder, so a user's tasks.py or queue.py there cannot replace other
+modules.
 """
 
 from __future__ import annotations
@@ -15,27 +15,20 @@ import schedbed
 
 
 def module_command(module: str) -> list[str]:
-    """Return the command that runs a module of schedbed with the Python interpreter of this process.
-
-    The option `-P` keeps the working folder out of the import path.
-    """
+    """Return the command that runs a module. `-P` keeps the working folder out of the import path."""
     return [sys.executable, "-P", "-m", module]
 
 
 def module_environment() -> dict[str, str]:
-    """Return the environment of this process, adapted for a child process that imports schedbed.
-
-    PYTHONPATH includes the folder that contains schedbed if Python would not find schedbed otherwise.
-    """
+    """Return this process's environment, with schedbed's folder in PYTHONPATH if Python would not find it."""
     path = os.pathsep.join([*search_path(), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {**os.environ, "PYTHONPATH": path} if path else dict(os.environ)
 
 
 def search_path() -> list[str]:
-    """Return a list with the folder that contains schedbed, or an empty list if Python already searches it.
+    """Return the folder of schedbed, or nothing if Python already searches it.
 
-    A folder of installed packages must not be added to PYTHONPATH, because modules in it would hide modules
-    of the standard library.
+    A folder of installed packages in PYTHONPATH would hide modules of the standard library.
     """
     top = str(Path(schedbed.__file__).resolve().parent.parent)
     return [] if top in (*site.getsitepackages(), site.getusersitepackages()) else [top]

@@ -1,9 +1,8 @@
-"""CPU scheduling priority for the processes of a run: masters, TaskTrackers and agents run before attempts.
+"""CPU priority for the processes of a run: masters, TaskTrackers and agents run before attempts.
 
-The work of these processes is not part of any attempt, so each millisecond that they wait for the CPU is a
-delay that a real cluster does not have. They request shorter time slices than other processes. With short
-slices, the kernel runs a waking process first (EEVDF, Linux 6.12 and newer) without giving it more CPU time.
-Where permitted, they also request a larger CPU share. Attempts have the default settings.
+Each millisecond that they wait for the CPU is a delay that a real cluster does not have. They ask for short
+time slices, with which the kernel runs a waking process first (EEVDF, Linux 6.12 and newer) without giving it
+more CPU time, and where permitted for a larger share.
 """
 
 from __future__ import annotations
@@ -22,10 +21,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def raise_priority() -> None:
-    """Give the threads of this process priority over other processes. Child processes inherit the priority.
-
-    The priority is as high as the host permits.
-    """
+    """Give this process's threads, and later children, as much priority as the host permits."""
     for thread in [int(task.name) for task in Path("/proc/self/task").iterdir()]:
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, thread, FIRST_NICE)
@@ -40,10 +36,7 @@ def reset_priority() -> None:
 
 
 def _ask_for_slices(thread: int, length_ns: int) -> None:
-    """Request time slices of `length_ns` nanoseconds for a thread in the default scheduling class.
-
-    A length of 0 requests the kernel's default. Older kernels ignore the request.
-    """
+    """Request time slices for a thread; 0 means the kernel's default. Older kernels ignore it."""
     if _SCHED_SETATTR is None:
         return
     with contextlib.suppress(OSError):  # The thread may have ended.

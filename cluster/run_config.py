@@ -1,8 +1,4 @@
-"""The configuration that all processes of a run share.
-
-The masters read the configuration from a file on the driver's host, also after a restart. Nodes, which may be
-on other hosts, receive it when they start.
-"""
+"""The configuration that all processes of a run share, which masters read from a file also after a restart."""
 
 from __future__ import annotations
 
@@ -29,12 +25,10 @@ from schedbed.cluster.wire.tls import Tls
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """The configuration of a run of one policy on one cluster.
+    """The configuration of a run of one policy on one cluster. `epoch_s` is its start as Unix time.
 
-    `epoch_s` is the run's start as Unix time, and `work` the run's folder for temporary files. `policy` is
-    the policy's name in all outputs. `given` is the policy as the user defined it: a SPEC, which is a text
-    such as `delay:node_wait=5s` or a mapping. `speculation` and `sizes` define the rule for second attempts
-    and the estimates of job sizes in the same form.
+    `policy` is the policy's name in outputs, `given` its SPEC: a text such as `delay:node_wait=5s`, or a
+    mapping. `speculation` and `sizes` have the same form.
     """
 
     run_id: str
@@ -57,36 +51,25 @@ class RunConfig:
     listen: str = LOOPBACK  # the address on which agents serve: the host's address if there are several hosts
 
     def clock(self) -> RunClock:
-        """Return a new clock of emulated seconds since the run's start."""
         return RunClock(self.epoch_s, self.cluster.stretch)
 
     def node_root(self, node: str) -> Path:
-        """Return the folder in which the node's agent keeps its files."""
         return self.work / "nodes" / node
 
     @property
     def links(self) -> Path | None:
-        """Return the folder with the files that limit the rates of rack links and shared disks.
-
-        Return None if the cluster has neither limited links nor shared disks.
-        """
+        """Return the folder of the files that limit rack links and shared disks, or None without any."""
         has = self.cluster.links != NO_LINK_RATES or shared_disks(self.cluster.nodes)
         return self.work / "nodes" / ".links" if has else None
 
     def make_work(self) -> None:
-        """Create the folder of this host's nodes, and the files in it that nodes need when they start.
-
-        The files limit the rates of rack links and shared disks.
-        """
+        """Create the folder of this host's nodes, with the files that limit rack links and shared disks."""
         (self.work / "nodes").mkdir(parents=True, exist_ok=True)
         if self.links is not None:
             make_links(self.links, self.cluster.nodes, self.cluster.links, self.cluster.stretch)
 
     def save(self, control: Path) -> None:
-        """Store this configuration in the folder `control`, as the configuration of the current run.
-
-        The private TLS key is left out, since attempts can read the file.
-        """
+        """Store this as the current run's configuration, without the private TLS key: attempts can read it."""
         known = self if self.tls is None else replace(self, tls=self.tls.public())
         raw = asdict(known) | {"work": str(self.work)}
         temporary = control / "current.json.tmp"
@@ -113,15 +96,11 @@ class RunConfig:
 
     @staticmethod
     def clear(control: Path) -> None:
-        """Delete the configuration of the current run from the folder `control`."""
         (control / "current.json").unlink(missing_ok=True)
 
 
 def hold_down(control: Path, master: str, until_s: float) -> None:
-    """Inject a fault: keep the master named `master` from serving until the Unix time `until_s`.
-
-    The time is written to a file in the folder `control`, which a restarted master reads.
-    """
+    """Keep a master from serving until a Unix time, by a file that a restarted master reads."""
     (control / f"{master}.down").write_text(str(until_s))
 
 

@@ -15,11 +15,10 @@ BY_HOST = "by-host"
 class NodeSpec:
     """An emulated node and its declared rates. `_bps` means bytes per second.
 
-    `core_speed` is the speed of a core as a fraction of a host core. `latency_s` is added to each message to
-    or from the node, and the fraction `loss` of these messages is lost (`cluster.conditions.by_nature`). With
-    n streams at the same time, the disk's total rate is `disk_bps` / (1 + `seek` x (n - 1)). Nodes with the
-    same `shared_disk` share one disk. `paging` sets how much the disk slows down while the node's tasks
-    declare more memory than the node has (`paging_factor`).
+    `core_speed` is a fraction of a host core. `latency_s` delays each message of the node, of which the
+    fraction `loss` is lost. n streams together get `disk_bps` / (1 + `seek` x (n - 1)). Nodes with the same
+    `shared_disk` share one disk. `paging` slows the disk while tasks declare too much memory
+    (`paging_factor`).
     """
 
     node: NodeId
@@ -42,20 +41,17 @@ class NodeSpec:
     other work takes before tasks from then on."""
 
     def __post_init__(self) -> None:
-        """Convert the declared foreground loads to tuples, since values read from JSON are lists."""
+        """Convert the foreground loads to tuples, since JSON has lists."""
         load = tuple((at_s, share) for at_s, share in self.foreground)
         object.__setattr__(self, "foreground", load)
 
     @property
     def cpu_rate(self) -> float:
-        """Return the CPU rate of all cores of the node, in host core-seconds per second."""
+        """Return the host core-seconds per second of all cores."""
         return self.cores * self.core_speed
 
     def free_cpu(self, now_s: float) -> float:
-        """Return the fraction of the CPU that the declared foreground load (other programs) leaves to tasks.
-
-        `now_s` is the time in seconds since the run's start.
-        """
+        """Return the fraction of the CPU that the declared load of other programs leaves at `now_s`."""
         left = 1.0
         for at_s, share in self.foreground:
             if at_s > now_s:
@@ -64,29 +60,22 @@ class NodeSpec:
         return left
 
     def paging_factor(self, declared_bytes: int) -> float:
-        """Return the factor by which paging slows the disk while tasks declare `declared_bytes` of memory.
+        """Return 1 + `paging` x excess, by which paging slows the disk; excess = declared / memory - 1, at
+        least 0.
 
-        The factor is 1 + `paging` x excess, with excess = declared / memory - 1, and 1 if the memory
-        suffices. The model: memory in excess is written to the disk and read back as tasks alternate. For
-        each byte that tasks read or write, the disk also transfers `paging` x excess bytes of memory, so
-        tasks have 1 / (1 + `paging` x excess) of the disk's rate.
+        The model: for each byte of tasks, the disk also transfers `paging` x excess bytes of memory, written
+        and read back as tasks alternate.
         """
         if not self.paging or declared_bytes <= self.memory_bytes:
             return 1.0
         return 1.0 + self.paging * (declared_bytes / self.memory_bytes - 1.0)
 
     def on_host(self, speed: float) -> NodeSpec:
-        """Return a copy of the node for a host whose cores are `speed` times as fast as the slowest host's.
-
-        `core_speed` is divided by `speed`, so the emulated cores are equally fast on each host.
-        """
+        """Return the node for a host `speed` times as fast as the slowest; emulated cores stay equally fast."""
         return self if speed == 1 else replace(self, core_speed=self.core_speed / speed)
 
     def stretched(self, stretch: float) -> NodeSpec:
-        """Return a copy of the node with rates per real second instead of rates per emulated second.
-
-        An emulated second lasts `stretch` real seconds, so each rate is divided by `stretch`.
-        """
+        """Return the node with rates per real second, of which an emulated one has `stretch`."""
         if stretch == 1:
             return self
         return replace(
@@ -108,11 +97,7 @@ def shared_disks(nodes: Iterable[NodeSpec]) -> dict[str, NodeSpec]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkRates:
-    """Rates of the links between racks in bytes per second. None means that a link is not limited.
-
-    `up_bps` limits the traffic from all nodes of a rack to other racks, and `down_bps` the traffic in the
-    other direction. `core_bps` limits all traffic between racks.
-    """
+    """Rates of links in bytes per second: from a rack, to a rack, and between all racks. None is no limit."""
 
     up_bps: float | None = None
     down_bps: float | None = None
@@ -132,13 +117,11 @@ NO_LINK_RATES = LinkRates()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicReplicas:
-    """The settings of a scheme that changes the number of replicas of each input every `epoch_s` seconds.
+    """A scheme that changes inputs' numbers of replicas every `epoch_s`: `scarlett` or `cdrm`.
 
-    `scheme` is `scarlett` or `cdrm`. Under Scarlett, the number of an input's replicas is `delta` plus the
-    largest number of jobs that read the input at the same time, but not less than without the scheme. All
-    additional replicas use at most the fraction `budget` of the size of all inputs. Under CDRM, an input has
-    enough replicas to be available with the probability `availability`, if each node is unavailable with the
-    probability `failure`.
+    Scarlett wants `delta` more replicas than jobs read the input at once, not fewer than without it; the
+    additional ones use at most the fraction `budget` of all inputs. CDRM wants an input available with
+    probability `availability`, if a node is unavailable with probability `failure`.
     """
 
     scheme: str
@@ -151,12 +134,10 @@ class DynamicReplicas:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockSettings:
-    """The size and placement of blocks.
+    """The size and placement of blocks. `skew` is the fraction of nodes used by the placement `skewed`.
 
-    `skew` is the fraction of nodes that hold all blocks under the placement `skewed`. When a map fetches its
-    block from another node, the map's node keeps a replica with the probability `keep_share` (the replication
-    scheme DARE). All replicas kept in this way use at most the fraction `keep_budget` of the size of all
-    inputs with their replicas.
+    DARE: a map's node keeps a block that it fetched with probability `keep_share`; all of these use at most
+    the fraction `keep_budget` of all inputs with their replicas.
     """
 
     size_bytes: int = 64 * 2**20
@@ -170,11 +151,7 @@ class BlockSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
-    """All nodes of a cluster, with the settings that they share.
-
-    Rates are per emulated second, and `heartbeat_s` is in emulated seconds. In a live run, an emulated second
-    lasts `stretch` real seconds. `limits` selects how live nodes are limited: auto, cgroup, software or off.
-    """
+    """All nodes of a cluster, with shared settings, per emulated second. `limits` is auto, cgroup, software or off."""
 
     nodes: tuple[NodeSpec, ...]
     heartbeat_s: float = 0.5
@@ -187,7 +164,6 @@ class ClusterSpec:
 
     @property
     def links(self) -> LinkRates:
-        """Return the rates of the links between racks."""
         return LinkRates(up_bps=self.uplink_bps, down_bps=self.downlink_bps, core_bps=self.core_switch_bps)
 
     def with_links(self, links: LinkRates) -> ClusterSpec:
@@ -197,10 +173,7 @@ class ClusterSpec:
         )
 
     def with_seek(self, seek: float) -> ClusterSpec:
-        """Return a copy of the cluster with `seek` set on all nodes whose own `seek` is 0.
-
-        `seek` sets how much parallel streams slow down a disk (`NodeSpec`).
-        """
+        """Return the cluster with `seek` on all nodes without one of their own."""
         if not seek:
             return self
         return replace(

@@ -42,13 +42,11 @@ RETRY_S = 0.1
 
 
 class TaskTracker:
-    """The TaskTracker of one node in a live run. It starts a new machine for each incarnation (life).
+    """The TaskTracker of one node in a live run. It starts a new machine for each incarnation.
 
-    `make_machine(epoch_s)` returns a machine in the node's folder. While the run's start `epoch_s` (a Unix
-    time) is 0, the node only stores blocks; `introduce` sets the start later. `scale` converts the host's
-    times and CPU seconds to those of the run. `stretch` is the number of real seconds per emulated second.
-    `open_session` returns an HTTP client for agents. `seed` determines which messages a fault loses. If the
-    agent hangs, no heartbeats are sent.
+    While `epoch_s`, the run's start, is 0, the node only stores blocks. `scale` converts the host's times and
+    CPU seconds to the run's. `open_session` returns an HTTP client for agents. If the agent hangs, no
+    heartbeats are sent.
     """
 
     def __init__(
@@ -119,10 +117,7 @@ class TaskTracker:
         await self._disconnect()
 
     async def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float = 0.0) -> None:
-        """Send the URLs (`peers`) and racks of all nodes to the agent.
-
-        `epoch_s` is the run's start (Unix time) or 0. The first call with a start also joins the JobTracker.
-        """
+        """Tell the agent of all nodes. The first call with the run's start `epoch_s` joins the JobTracker."""
         joins = bool(epoch_s) and not self._clock.epoch_s
         if joins:
             self._clock.begin(epoch_s)
@@ -135,10 +130,10 @@ class TaskTracker:
         await self._send({"type": "peers", "epoch_s": self._clock.epoch_s, **self._peers})
 
     async def fault(self, kind: str, **arguments: Any) -> str:
-        """Apply a fault. Return the name of the attempt that was killed, or "".
+        """Apply a fault or an order of `Conditions.orders`. Return the attempt that was killed, or "".
 
-        `kind` is kill, restart, freeze, thaw, kill_attempt (with target, luck), corrupt_block or delete_block
-        (with block), or the name of an order that `cluster.conditions.Conditions.orders` returned.
+        Faults are kill, restart, freeze, thaw, kill_attempt (target, luck), corrupt_block and delete_block
+        (block).
         """
         if kind == "kill" and self._machine is not None:
             self._down = True
@@ -160,7 +155,7 @@ class TaskTracker:
         return ""
 
     async def _order(self, kind: str, arguments: dict[str, Any]) -> None:
-        """Send the agent a message that changes the node's state. Apply rates to the machine as well."""
+        """Send the agent a change of state. Rates apply to the machine as well."""
         await self._send({"type": kind, **arguments})
         if kind == "rates" and self._machine is not None:
             await self._machine.set_rates(**arguments)
@@ -210,7 +205,7 @@ class TaskTracker:
         self._due.set()
 
     def _next_incarnation(self) -> int:
-        """Return a number for the next incarnation, above all numbers of this and earlier processes."""
+        """Return a number above all of this and earlier processes."""
         return max(self._tracker.incarnation + 1, int(RunClock(0.0).now_s() * 1000))
 
     async def _live(self) -> None:
@@ -291,7 +286,7 @@ class TaskTracker:
         self._due.set()
 
     def _measured(self, said: Usage, launch_cpu_s: float) -> Usage:
-        """Return usage by kernel counters without `launch_cpu_s`, or else by the agent's report `said`."""
+        """Return usage by kernel counters without `launch_cpu_s`, or else as the agent said."""
         if self._machine is None:
             return said
         return self._usage.read(time.monotonic(), self._machine.totals(), launch_cpu_s, said)
@@ -399,10 +394,7 @@ GAP_MIN_S = (
 
 
 def counted_by(totals: KernelTotals) -> dict[str, str]:
-    """Return a dictionary from cpu, memory, disk and network to the source of the usage: KERNEL or AGENT.
-
-    The source is the kernel if `totals` contains its counter for the resource.
-    """
+    """Return {resource: KERNEL, if it counts the resource, or AGENT}."""
     seen = {
         "cpu": totals.cpu_s,
         "memory": totals.memory_bytes,
@@ -413,10 +405,7 @@ def counted_by(totals: KernelTotals) -> dict[str, str]:
 
 
 class NodeUsage:
-    """A meter that computes a node's usage from the differences between readings of the kernel's counters.
-
-    Each incarnation (each life of the node, from its start to its loss) has its own object.
-    """
+    """Computes a node's usage from differences of the kernel's counters, in one incarnation."""
 
     def __init__(self, node: NodeSpec) -> None:
         self._node = node
@@ -424,12 +413,10 @@ class NodeUsage:
         self._usage = Usage()
 
     def read(self, now_s: float, totals: KernelTotals, launch_cpu_s: float, said: Usage) -> Usage:
-        """Return the usage since the previous call, as fractions of the declared rates.
+        """Return the usage since the last call, in fractions of declared rates.
 
-        `totals` are the kernel's counters at time `now_s`. `said` is the agent's report, used for resources
-        that the kernel does not count. `launch_cpu_s` is the total CPU time that starting and ending attempts
-        has used so far; it is subtracted, because it is part of the emulation and not limited. A call less
-        than GAP_MIN_S seconds after the previous call returns the previous fractions.
+        `launch_cpu_s` is CPU time of starts and ends of attempts so far, which is not limited and subtracted.
+        `said` counts where the kernel does not. A call within GAP_MIN_S repeats the last fractions.
         """
         running = _running_totals(totals, launch_cpu_s)
         last_s, before = self._last or (now_s, running)
@@ -464,11 +451,7 @@ class NodeUsage:
 
 
 def _running_totals(totals: KernelTotals, launch_cpu_s: float) -> dict[str, float]:
-    """Return a dictionary with the kernel's counters of cpu, disk, sent and received, as far as they exist.
-
-    The CPU time is in seconds, without the time `launch_cpu_s` for starting and ending attempts. The other
-    counters are in bytes, and `disk` is the sum of reads and writes.
-    """
+    """Return the kernel's counters of cpu, disk, sent and received that exist, without `launch_cpu_s`."""
     found: dict[str, float] = {}
     if totals.cpu_s is not None:
         found["cpu"] = totals.cpu_s - launch_cpu_s
@@ -505,11 +488,7 @@ ATTEMPT_CALLS: Mapping[str, AttemptCall] = {
 
 
 async def answer_attempt(names: NameNodeDoor, node: NodeId, method: str, args: Args) -> Any:
-    """Call the method named `method` of the NameNode `names` for an attempt, and return the result.
-
-    `node` is the node on which the attempt runs, and `args` maps argument names to values. The result is {}
-    if the method returns nothing. Raises BadInput for an unknown method or a missing argument.
-    """
+    """Call the NameNode for an attempt on `node`, and return the result or {}. Raises BadInput."""
     call = ATTEMPT_CALLS.get(method)
     if call is None:
         raise BadInput(f"{method!r}: attempts may call {', '.join(ATTEMPT_CALLS)}")

@@ -1,7 +1,6 @@
 """The state machine of a TaskTracker, without I/O: it builds heartbeats and turns replies into actions.
 
-`cluster.tasktracker` calls it in live runs, `scheduler.simulate.heartbeats` in virtual time, and tests call
-it directly. These callers send the heartbeats to the JobTracker and carry out the actions on the node.
+Callers, live or in virtual time, send the heartbeats and carry out the actions.
 """
 
 from __future__ import annotations
@@ -50,13 +49,11 @@ that is on its way to the node may be missing once."""
 
 
 class Tracker:
-    """The state of a node, as reported to the JobTracker, across its incarnations (its lives between losses).
+    """The state of a node, as reported to the JobTracker, across its incarnations.
 
-    `unanswered` is the last heartbeat while it has no reply. It does not change until the reply arrives, so
-    that the JobTracker recognizes a resend by its sequence number. Attempts that end in the meantime wait in
-    `finished` for the next heartbeat. `running` contains the launched attempts that have not ended, and
-    `unseen` counts for each of them in how many consecutive reports of the node it was missing. `jobs` are
-    the jobs that may have map outputs on the node. `disk_full` keeps its value in a new incarnation.
+    `unanswered` is the last heartbeat until its reply, unchanged so that its sequence number marks a resend;
+    attempts that end meanwhile wait in `finished`. `unseen` counts the consecutive reports of the node
+    without a `running` attempt. `jobs` may have map outputs here. `disk_full` outlasts an incarnation.
     """
 
     __slots__ = (
@@ -80,11 +77,7 @@ class Tracker:
         self.begin_life(incarnation)
 
     def begin_life(self, incarnation: int) -> None:
-        """Start a new incarnation (life of the node) with this number, without running attempts and without
-        reports.
-
-        The JobTracker does not know the incarnation yet.
-        """
+        """Start a new incarnation, without attempts and reports, which the JobTracker does not know yet."""
         self.incarnation = incarnation
         self.sequence = 0
         self.unanswered: Heartbeat | None = None
@@ -99,7 +92,7 @@ class Tracker:
 
     @property
     def has_news(self) -> bool:
-        """Return whether the report of an ended attempt or of a failed fetch waits for the next heartbeat."""
+        """Return whether a report of an ended attempt or a failed fetch is waiting."""
         return bool(self.finished or self.fetch_failures)
 
     def heartbeat(self) -> Heartbeat:
@@ -127,10 +120,10 @@ class Tracker:
         return waiting
 
     def on_reply(self, reply: Reply) -> tuple[Action, ...]:
-        """Process the JobTracker's reply and return the actions to carry out on the node.
+        """Return the reply's actions; a late reply to an old heartbeat has none.
 
-        A late reply to an old heartbeat is ignored. After the action Reregister, the caller must stop the
-        attempts in `running`, delete the map outputs of `jobs`, and then call `begin_life`.
+        After Reregister, the caller must stop the attempts in `running`, delete the map outputs of `jobs`,
+        and call `begin_life`.
         """
         actions = reply.actions
         if len(actions) == 1 and isinstance(actions[0], Reregister):
@@ -149,11 +142,10 @@ class Tracker:
         return actions
 
     def on_running(self, statuses: Collection[AttemptStatus]) -> None:
-        """Update `running` from `statuses`, the node's report of the attempts that run on it.
+        """Update `running` from the node's own report.
 
-        Attempts that are not in `running` are ignored. An attempt that is missing in `UNSEEN_LIMIT`
-        consecutive reports is removed from `running`, because its launch or the report of its end was lost.
-        The JobTracker then no longer expects a report of the attempt.
+        An attempt missing in `UNSEEN_LIMIT` consecutive reports is removed: its launch or the report of its
+        end was lost, and the JobTracker must not wait for one.
         """
         running, seen = self.running, 0
         self._listed = None
@@ -167,11 +159,7 @@ class Tracker:
             self.unseen = {}
 
     def _miss(self, seen: set[str]) -> None:
-        """Count, for each running attempt, the consecutive reports in which it is missing.
-
-        Remove the attempts that are missing in `UNSEEN_LIMIT` consecutive reports. `seen` are the names of
-        the attempts in the node's current report.
-        """
+        """Count consecutive reports without each attempt, and remove those with `UNSEEN_LIMIT`."""
         missing = {
             attempt: self.unseen.get(attempt, 0) + 1 for attempt in self.running if attempt not in seen
         }
@@ -180,10 +168,7 @@ class Tracker:
             del self.running[attempt]
 
     def on_ended(self, report: AttemptReport) -> bool:
-        """Queue an attempt's report for the next heartbeat.
-
-        Return False, and ignore the report, if the attempt is not in `running`.
-        """
+        """Queue an attempt's report. Return False for one that is not in `running`."""
         if self.running.pop(report.attempt, None) is None:
             return False
         self._listed = None
@@ -191,5 +176,4 @@ class Tracker:
         return True
 
     def on_fetch_failed(self, failure: FetchFailure) -> None:
-        """Queue the report that a reduce on this node could not fetch a map's output."""
         self.fetch_failures.append(failure)

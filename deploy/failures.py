@@ -13,18 +13,14 @@ FORBIDDEN, TOO_MANY = 403, 429
 
 
 class RunFailed(Exception):
-    """An exception for a failed run, which ends the command with exit code 1. Its message is one line.
+    """Raised if a job, an output check or the cluster failed; the command then ends with exit code 1.
 
-    A run fails if a job fails, an output check fails, or the cluster breaks.
+    The message is one line.
     """
 
 
 class Denied(RunFailed):
-    """An exception for a request that is refused because the sender lacks a permission or has used up a
-    quota.
-
-    `status` is the HTTP status of the response.
-    """
+    """A request refused for a missing permission or a used-up quota, with the HTTP `status`."""
 
     def __init__(self, line: str, status: int = FORBIDDEN) -> None:
         super().__init__(line)
@@ -33,10 +29,7 @@ class Denied(RunFailed):
 
 @contextmanager
 def port_told(option: str, port: int) -> Iterator[None]:
-    """Convert an OSError in the `with` block, which opens a server on `port`, to RunFailed.
-
-    The message names the command-line `option` and the port.
-    """
+    """Convert an OSError of opening a server to RunFailed that names the option and port."""
     try:
         yield
     except OSError as error:

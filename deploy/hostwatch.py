@@ -33,10 +33,7 @@ def versions() -> dict[str, str]:
 
 
 class HostWatch:
-    """A sampler of this host's CPU load during a run.
-
-    `samples` contains one list [seconds since the run's start, share of the CPU in use] about every second.
-    """
+    """Samples the CPU load: [seconds since the run's start, share in use] about every second."""
 
     def __init__(self, clock: RunClock) -> None:
         self._clock = clock

@@ -23,11 +23,9 @@ STOP_S = 10.0
 
 
 class HttpThread:
-    """A context manager that serves the web application `app` on the loopback interface, in a thread.
+    """Serves `app` on the loopback interface in a thread, behind `gate`, as a context manager.
 
-    `gate` checks each request, for example the token in it, before `app` handles the request. The server
-    listens at `port`, or at any free port of the range `ports` if `port` is 0. `url` is the server's
-    address. Entering the context raises BadInput or OSError if the server cannot listen.
+    A `port` of 0 means any free one (in `ports`). Entering raises BadInput or OSError if it cannot listen.
     """
 
     def __init__(
@@ -86,16 +84,16 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def error_answer(status: int, line: str) -> web.Response:
-    """Return an HTTP response with the given status and the JSON body `{"error": line}`."""
+    """Return a response with the body `{"error": line}`."""
     return web.json_response({"error": line}, status=status)
 
 
 @web.middleware
 async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Handle a request, and turn an exception of the handler into the response `{"error": message}`.
+    """Handle a request, with exceptions as `{"error": message}`.
 
-    The status is 400, 404 or 413 for bad input, and 403 or 429 for a missing permission or a used-up quota.
-    It is 503 if the cluster cannot carry out the request, and 500 for any other exception.
+    Bad input is 400, 404 or 413, a missing permission or quota 403 or 429, 503 what the cluster cannot do,
+    and 500 anything else.
     """
     try:
         return await handler(request)
@@ -113,9 +111,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
 
 
 async def object_in(request: web.Request) -> dict[str, Any]:
-    """Return the JSON object in the request's body as a dictionary. Raises BadInput if the body is anything
-    else.
-    """
+    """Return the JSON object in the request's body as a dictionary. Raises BadInput if the body is anything else."""
     try:
         body = await request.json()
     except ValueError as error:

@@ -1,6 +1,4 @@
-"""The program `python -m schedbed.deploy.leftovers FOLDER`, which cleans up after a command that was
-killed.
-"""
+"""The program `python -m schedbed.deploy.leftovers FOLDER`, which cleans up after a command that was killed."""
 
 from __future__ import annotations
 
@@ -15,10 +13,9 @@ ABRUPT = "schedbed: the command was ended from outside (killed, no memory left, 
 
 
 def main() -> None:
-    """Wait until the command that started this process ends. If the command was killed, clean up after it.
+    """If the command that started this process was killed, clean up after it.
 
-    The cleanup removes the command's scratch folder, kills the processes that use the folder, and removes the
-    control groups of dead agents.
+    Its scratch folder goes, with the processes that use it, and the control groups of dead agents.
     """
     await_owner()
     with suppress(OSError):

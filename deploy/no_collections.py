@@ -9,10 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collections() -> Iterator[None]:
-    """Turn off Python's garbage collector while the body of the `with` statement runs.
-
-    The search for reference cycles in millions of objects would take a fifth to a third of the time.
-    """
+    """Turn off the garbage collector, which would search millions of objects for a fifth to a third of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,6 +1,4 @@
-"""The display of a `Result` in a notebook: the comparison of the policies, and a plot of the slots over
-time.
-"""
+"""The display of a `Result` in a notebook: the comparison of the policies, and a plot of the slots over time."""
 
 from __future__ import annotations
 
@@ -21,10 +19,7 @@ JOBS_NAMED = 7
 
 
 def result_html(folder: Path, summary: Mapping[str, Any]) -> str:
-    """Return a run's comparison table and its plot of the slots as HTML, with the plot as an embedded image.
-
-    `folder` contains the results, and `summary` is the content of summary.json.
-    """
+    """Return a run's comparison table and its plot of the slots as HTML."""
     from schedbed.deploy.results.page.report_tables import comparison_html
 
     return f'{STYLE}<div class="schedbed">{comparison_html(summary)}{_lanes_html(folder, summary)}</div>'
@@ -49,10 +44,7 @@ def _lanes_html(folder: Path, summary: Mapping[str, Any]) -> str:
 
 
 def _png(data: Mapping[str, Any]) -> bytes:
-    """Return the plot of the slots over time as a PNG image. `data` is the content of the report's plots.
-
-    The module `pyplot` is not used, since it would affect the user's own plots.
-    """
+    """Return the plot of the slots as PNG, without `pyplot`, which would affect the user's plots."""
     import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch

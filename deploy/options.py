@@ -1,6 +1,4 @@
-"""Functions shared by live and simulated runs: the options, the order of the runs, and the handling of
-Ctrl-C.
-"""
+"""Functions shared by live and simulated runs: the options, the order of the runs, and the handling of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -71,20 +69,18 @@ class RunOptions:
 
     @property
     def is_in_clear(self) -> bool:
-        """Return whether data of the run crosses a network without encryption."""
+        """Return whether data crosses a network without encryption."""
         return self.address is not None and not self.tls
 
 
 def check_read_only(web: int | None, read_only: bool) -> None:
-    """Raise BadInput if the option `--read-only` is given without `--web`, which turns on the live page."""
+    """Raise BadInput if `--read-only` has no `--web` beside it."""
     if read_only and web is None:
         raise BadInput("--read-only: says what the live page may do, expected --web PORT beside it")
 
 
 def check_tls(tls: bool, address: str | None) -> None:
-    """Raise BadInput if `tls` is requested without the `address` of a Ray cluster, or certificates cannot be
-    made.
-    """
+    """Raise BadInput if `tls` is requested without the `address` of a Ray cluster, or certificates cannot be made."""
     if tls and address is None:
         raise BadInput("--tls: nothing crosses a network without --address, expected --address beside it")
     if tls:
@@ -99,20 +95,14 @@ def check_machines_name(machines: str) -> None:
 
 
 def run_order(policies: int, repeats: int) -> list[tuple[int, int]]:
-    """Return a pair (repeat, index of the policy) for each run, in the order in which the runs take place.
-
-    `policies` and `repeats` are the numbers of policies and of repeats. Every second repeat runs the
-    policies in reverse order, so that slow changes of the host's speed cancel out.
-    """
+    """Return (repeat, policy) in order. Every second repeat is reversed, so that slow changes of speed cancel out."""
     forwards = list(range(policies))
     return [(r, p) for r in range(repeats) for p in (forwards if r % 2 == 0 else reversed(forwards))]
 
 
 @contextmanager
 def interrupts_later() -> Iterator[None]:
-    """Delay a KeyboardInterrupt from Ctrl-C until the end of the `with` block, which must not be
-    interrupted.
-    """
+    """Delay a KeyboardInterrupt from Ctrl-C until the end of the `with` block, which must not be interrupted."""
     came: list[int] = []
     with _on_interrupt(lambda number, _: came.append(number)):
         yield
@@ -122,17 +112,14 @@ def interrupts_later() -> Iterator[None]:
 
 @contextmanager
 def no_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C during the `with` block, so that a second Ctrl-C does not interrupt cleanup."""
+    """Ignore Ctrl-C, so that a second one does not interrupt cleanup."""
     with _on_interrupt(signal.SIG_IGN):
         yield
 
 
 @contextmanager
 def _on_interrupt(handler: Any) -> Iterator[None]:
-    """Use `handler` as the handler of SIGINT (as in `signal.signal`) during the `with` block.
-
-    Outside the main thread, the handler is not changed.
-    """
+    """Handle SIGINT by `handler` in the block, unless outside of the main thread."""
     try:
         before = signal.signal(signal.SIGINT, handler)
     except ValueError:  # Outside of the main thread, which alone receives signals.

@@ -29,7 +29,6 @@ class JsonValues(Sequence[dict[str, Any]], Generic[T]):
         self._items, self._make = items, make
 
     def __len__(self) -> int:
-        """Return the number of values."""
         return len(self._items)
 
     @overload
@@ -37,17 +36,13 @@ class JsonValues(Sequence[dict[str, Any]], Generic[T]):
     @overload
     def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
     def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
-        """Return the value with this number, or the values of a slice."""
         if isinstance(index, slice):
             return [self._make(item) for item in self._items[index]]
         return self._make(self._items[index])
 
 
 def recorded_form(scenario: ResolvedScenario) -> tuple[dict[str, Any], str]:
-    """Return the values of `scenario.to_json()`, and their text as by `json.dumps`.
-
-    The entries of `jobs` and `inputs` are made when they are asked for.
-    """
+    """Return `scenario.to_json()`, with jobs and inputs made when asked for, and its `json.dumps`."""
     values = replace(scenario, jobs=(), inputs=()).to_json()
     texts = {key: json.dumps(value, default=str) for key, value in values.items()}
     texts["jobs"] = f"[{', '.join(_job_texts(scenario.jobs))}]"
@@ -58,10 +53,7 @@ def recorded_form(scenario: ResolvedScenario) -> tuple[dict[str, Any], str]:
 
 
 def _job_texts(jobs: Sequence[PlannedJob]) -> list[str]:
-    """Return the text of each job as by `json.dumps(job_json(job))`.
-
-    Jobs that share their costs and demands also share the text of these.
-    """
+    """Return the text of each job as by `json.dumps`. Shared costs and demands share their text."""
     known: dict[tuple[int, ...], str] = {}
     name = cache(quoted)
     made: list[str] = []
@@ -82,7 +74,7 @@ def _job_texts(jobs: Sequence[PlannedJob]) -> list[str]:
 
 
 def _rest_of(job: PlannedJob) -> str:
-    """Return the text of the last values of a job, from `map_demand` on."""
+    """Return a job's text from `map_demand` on."""
     values = job_json(job)
     last = {key: value for key, value in values.items() if key in LAST}
     return json.dumps(last, default=str)[1:]

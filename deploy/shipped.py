@@ -11,16 +11,15 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def shipped() -> dict[str, Path]:
-    """Return a dictionary from the name of each shipped scenario to the path of its file."""
+    """Return the shipped scenarios' files by name."""
     return {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
 
 
 def scenario_file(source: str | Path) -> tuple[Path, Path]:
-    """Return the path of a scenario's file, and the base folder for relative paths in it.
+    """Return a scenario's file, and the folder from which relative paths in it start.
 
-    `source` is the path of a file, or the name of a shipped scenario. For a shipped scenario, the base folder
-    is the working folder. The user must put the job traces that such a scenario reads into this folder, since
-    traces are not shipped. Raises BadInput if `source` is neither a file nor a shipped scenario.
+    For a shipped scenario, named in `source`, that is the working folder, where users must put the traces,
+    which are not shipped. Raises BadInput if it is neither a file nor a shipped scenario.
     """
     path = Path(source)
     if _is_file(path) or len(path.parts) != 1 or path.suffix in SUFFIXES:

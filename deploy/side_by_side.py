@@ -1,7 +1,4 @@
-"""Concurrent work in forked processes, one process for each piece of work.
-
-If memory is short, fewer processes run at once.
-"""
+"""Concurrent work in forked processes, one for each piece; fewer at once if memory is short."""
 
 from __future__ import annotations
 
@@ -38,12 +35,11 @@ def _nothing(*_: object) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class SideWork:
-    """A piece of work for a forked process, with callbacks that are called in the parent process.
+    """A piece of work `do` for a forked process, with callbacks in the parent process.
 
-    `do` is the function that does the work, called in the forked process. `begin` is called before each start
-    (work that was stopped because memory was short starts again). `take` is called with each message that
-    `do` sends, and `ended` with the `WorkEnd` that tells how the work ended. `file` is the policy's file if
-    the work runs a user's code. `needs_bytes` is the expected memory, or 0 if unknown.
+    `begin` is called before each start (work stopped for lack of memory starts again), `take` with each
+    message that `do` sends, and `ended` at the end. `file` is the policy's file if a user's code runs.
+    `needs_bytes` is the expected memory, 0 if unknown.
     """
 
     do: Callable[[Send], Any]
@@ -55,39 +51,33 @@ class SideWork:
 
 
 def all_cores() -> int:
-    """Return how many simulations can run at once on this host, which is the number of usable cores."""
+    """Return the number of usable cores, and so of simulations at once."""
     return max(1, int(usable_cores()))
 
 
 def apart(do: Callable[[Send], Any], take: Callable[[Any], object] = _nothing, *, file: str = "") -> Any:
-    """Call `do`, which runs a user's code, in a forked process. Return its result.
+    """Call `do`, which runs a user's code, in a forked process. Return its result. `take` gets its messages.
 
-    `take` is called with each message that `do` sends. If `do` raises BadInput, this function raises it as
-    well. ApartFailed is raised for any other exception of `do`. CutOff is raised if the process ended without
-    a result. The message of CutOff names the line of the policy's code, or `file`, the policy's file, if the
-    line is not known.
+    Raises BadInput if `do` does, ApartFailed for other exceptions, and CutOff if the process ended without a
+    result; its message names the line of the policy's code, or else `file`.
     """
     [end] = side_by_side([SideWork(do=do, take=take, file=file or "<unknown>")], 1)
     return end.result()
 
 
 def side_by_side(works: Sequence[SideWork], at_once: int, bounds: WorkBounds = UNBOUND) -> list[WorkEnd]:
-    """Run all `works` in forked processes, at most `at_once` at a time.
+    """Run all `works` in forked processes, at most `at_once` at a time. Return how each ended, in order.
 
-    Return how each of them ended, in order. `bounds` limits the time and memory of each process. Work starts
-    in the given order, as soon as the host has enough memory for it. If memory runs short, the newest process
-    is stopped and started again later. If a process is killed while others run, its work is tried once more
-    when no other process runs. A KeyboardInterrupt stops all processes. For the work of each running process,
-    the callback `ended` is then called with the kind STOPPED, and the KeyboardInterrupt is raised again.
+    `bounds` limits a process's time and memory. Work starts in order, when memory allows. If memory runs
+    short, the newest process is stopped and started again later. If a process is killed while others run, its
+    work is tried once more alone. A KeyboardInterrupt stops all processes, calls `ended` with the kind
+    STOPPED for those running, and is raised again.
     """
     return _WorkerPool(works, at_once, bounds).run()
 
 
 class _WorkerPool:
-    """The state of one call of `side_by_side`.
-
-    Each piece of work is identified by its index in the list `works`.
-    """
+    """The state of one call of `side_by_side`. Each piece of work is identified by its index in the list `works`."""
 
     def __init__(self, works: Sequence[SideWork], at_once: int, bounds: WorkBounds) -> None:
         self._works, self._at_once, self._bounds = works, at_once, bounds
@@ -125,10 +115,7 @@ class _WorkerPool:
             self._running[number] = WorkerFork(work.do, work.take, work.file, self._bounds)
 
     def _follow(self) -> list[int]:
-        """Process the messages from the forks. Return the indexes of the pieces of work that have ended.
-
-        A fork is a forked process that does one piece of work.
-        """
+        """Process the forks' messages. Return the indexes of work that has ended."""
         wait([pipe for fork in self._running.values() for pipe in fork.pipes], LOOK_S)
         for fork in self._running.values():
             fork.follow()
@@ -141,10 +128,9 @@ class _WorkerPool:
         return fork.end
 
     def _has_room(self, number: int) -> bool:
-        """Return whether the work with the index `number` can start now.
+        """Return whether the work can start: processes are below the limit, and memory is free.
 
-        This requires that fewer than the allowed number of processes run, and that memory is free. Each
-        running process is expected to grow to the size of the largest process so far.
+        Each running process is expected to grow to the size of the largest so far.
         """
         if not self._running:
             return True
@@ -159,10 +145,7 @@ class _WorkerPool:
         return max(self._most_bytes, self._works[number].needs_bytes)
 
     def _is_short_of_memory(self) -> bool:
-        """Return whether the host is short of memory.
-
-        The result is False if the last check was less than `LOOK_S` seconds ago.
-        """
+        """Return whether memory is short, but False within `LOOK_S` seconds of the last check."""
         now_s = time.monotonic()
         if now_s - self._looked_s < LOOK_S:
             return False
@@ -170,7 +153,7 @@ class _WorkerPool:
         return memory_left_bytes() < RESERVE_BYTES
 
     def _take_back(self) -> None:
-        """Stop the newest process and queue its work again. From now on, run fewer processes at once."""
+        """Stop the newest process and queue its work again, with fewer at once from now on."""
         number, fork = self._running.popitem()
         fork.close()
         self._waiting.append(number)

@@ -1,7 +1,4 @@
-"""The signals that end a command (Ctrl-C, SIGTERM and SIGHUP), which all raise KeyboardInterrupt.
-
-Cleanup code therefore runs in each case.
-"""
+"""The signals that end a command (Ctrl-C, SIGTERM, SIGHUP): all raise KeyboardInterrupt, so cleanup code runs."""
 
 from __future__ import annotations
 
@@ -13,11 +10,10 @@ _came: list[int] = []
 
 
 def terminations_interrupt() -> None:
-    """Make SIGTERM and SIGHUP raise KeyboardInterrupt in this process, as Ctrl-C does.
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt, and be delayed with it, as Ctrl-C does.
 
-    Code that delays Ctrl-C also delays these signals. SIGHUP stays ignored if it was ignored before, as
-    under `nohup`. SIGINT is always enabled, even if it was ignored before, since both other signals are
-    raised again as SIGINT.
+    SIGHUP stays ignored if it was, as under `nohup`. SIGINT is always enabled, since both others are raised
+    again as SIGINT.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
@@ -26,7 +22,7 @@ def terminations_interrupt() -> None:
 
 
 def ended_by() -> int:
-    """Return the number of the signal that ended the command first, or SIGINT if none was recorded."""
+    """Return the first signal that ended the command, or SIGINT if none was recorded."""
     return _came[0] if _came else signal.SIGINT
 
 

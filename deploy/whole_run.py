@@ -38,18 +38,14 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Runs(Protocol):
-    """A protocol for all runs of one command (every policy in every repeat) on one kind of machines.
-
-    Implemented by `LiveRuns` and `SimRuns`.
-    """
+    """All runs of one command (every policy in every repeat): `LiveRuns` or `SimRuns`."""
 
     SUBMITS: ClassVar[bool]  # Whether jobs can be submitted during a run.
 
     def run_all(self, folder: Path, record: RunFile, watch: LivePage | None = None) -> None:
-        """Run every policy in every repeat. If a run fails, continue with the next one.
+        """Run every policy in every repeat, also after a failed run.
 
-        Table rows are written to `folder`, and a description of each run is added to `record`. `watch` is the
-        live page, or None.
+        Rows are written to `folder`, and a description of each run is added to `record`.
         """
         ...
 
@@ -69,11 +65,10 @@ def run_scenario(
 ) -> Path:
     """Run the scenario under each of its policies. Return the folder with the results.
 
-    `make_runs` creates the object that does the runs. By default, that object does live or simulated runs, as
-    `options.machines` requires. `beside` is a function that adds policies, such as those of an earlier run,
-    to the summary before the comparison is printed. Raises BadInput before the start if the scenario or the
-    options are wrong. Raises RunFailed if a job or the cluster failed. The measurements are kept in this
-    case. After Ctrl-C, it cleans up and raises KeyboardInterrupt.
+    `make_runs` does the runs, by default live or simulated as `options.machines` requires. `beside` adds
+    policies, such as an earlier run's, to the summary before the comparison is printed. Raises BadInput,
+    before the start, for a wrong scenario or options, and RunFailed if a job or the cluster failed, with
+    measurements kept. After Ctrl-C, it cleans up and raises KeyboardInterrupt.
     """
     for choice in scenario.policies:
         # Policies in files are built when the scenario is resolved.
@@ -115,10 +110,7 @@ def run_scenario(
 
 
 def check_no_framework(scenario: ResolvedScenario) -> None:
-    """Raise BadInput if the scenario of a live run declares `framework`, the costs of Hadoop or YARN.
-
-    Only simulations support these costs.
-    """
+    """Raise BadInput for `framework` in a live run: only simulations have the costs of Hadoop or YARN."""
     if not scenario.framework.is_none:
         name = scenario.framework.name
         raise BadInput(
@@ -127,12 +119,10 @@ def check_no_framework(scenario: ResolvedScenario) -> None:
 
 
 def isolated(scenario: ResolvedScenario, options: RunOptions) -> dict[str, float]:
-    """Simulate each job alone on the cluster. Return a dictionary from job id to the seconds that the job
-    takes.
+    """Return the seconds that each job takes alone on the cluster, simulated on this host.
 
-    This host does it, also if the runs were on others. The simulator is imported in this function, since a
-    live run needs it for nothing else. After a live run, jobs are simulated one after the other, since a
-    process with threads must not fork.
+    The simulator is imported here, since a live run needs it for nothing else. After a live run, jobs are
+    simulated one after the other, since a process with threads must not fork.
     """
     from schedbed.deploy.side_by_side import all_cores
     from schedbed.deploy.simulated.isolated import isolated_times
@@ -142,10 +132,7 @@ def isolated(scenario: ResolvedScenario, options: RunOptions) -> dict[str, float
 
 
 def _tell_what_is_known(scenario: ResolvedScenario) -> None:
-    """Print which policies of the scenario read stored profiles of earlier runs.
-
-    On a host without such profiles, these policies decide differently.
-    """
+    """Print which policies read profiles of earlier runs; on a host without these, they decide differently."""
     store = scenario.profiles.store
     readers = [
         choice.spec for choice in scenario.policies if choice.make is None and reads_store(choice.given)
@@ -155,10 +142,7 @@ def _tell_what_is_known(scenario: ResolvedScenario) -> None:
 
 
 def tell_who_reads_sizes(scenario: ResolvedScenario) -> None:
-    """Print a line if the scenario hides the true sizes of tasks from policies.
-
-    The line says which policies read the hidden or estimated sizes, and which use profiles instead.
-    """
+    """Print, if true sizes are hidden, which policies read sizes and which use profiles instead."""
     sizes = make_sizes(scenario.sizes)
     if sizes == TRUE_SIZES:
         return
@@ -176,10 +160,10 @@ def tell_who_reads_sizes(scenario: ResolvedScenario) -> None:
 
 
 def _tell_what_differed(record: RunFile) -> None:
-    """Print notes about the JobTracker's journal, the log from which a restarted JobTracker continues.
+    """Print notes about the journal, the log from which a restarted JobTracker continues.
 
-    One kind of note says that the policy answered differently when the journal was replayed. The other says
-    that the journal could not be shortened, because the state of the JobTracker could not be saved.
+    The policy answered differently when it was replayed, or it could not be shortened, since the state could
+    not be saved.
     """
     for run in record.runs:
         for note in ("replay", "journal"):
@@ -190,12 +174,10 @@ def _tell_what_differed(record: RunFile) -> None:
 def finish(
     folder: Path, record: RunFile, *, report: bool = True, plots: bool = False, beside: Beside | None = None
 ) -> RunFile:
-    """Make the result files from the measurements of a run, and print the comparison of the policies.
+    """Make the result files of a run, and print the comparison of the policies.
 
-    Return the run's record, completed with the facts about the tables. `record` is the record as it was saved.
-
-    `report` and `plots` are whether to make report.html and the plots. `beside` is a function that adds
-    policies to the summary before the comparison is printed, or None.
+    Return `record`, as saved, with the facts about the tables. `beside` adds policies to the summary before
+    the print.
     """
     with no_interrupts():
         record = rebuild(folder, record.as_loaded(), with_report=report, with_plots=plots)
@@ -214,11 +196,7 @@ def finish(
 
 
 def _page(folder: Path, runs: Runs, options: RunOptions) -> AbstractContextManager[LivePage | None]:
-    """Return a context manager that serves the live page during a run.
-
-    If the options do not request the page, the context manager does nothing, and the page's modules are not
-    imported.
-    """
+    """Return a server of the live page or, unless requested, nothing, without importing its modules."""
     if options.web is None:
         return nullcontext()
     from schedbed.deploy.watch.page_server import watching
@@ -227,11 +205,7 @@ def _page(folder: Path, runs: Runs, options: RunOptions) -> AbstractContextManag
 
 
 def runs_on(machines: str) -> MakeRuns:
-    """Return the class that runs scenarios on the kind of machines `machines`: `SimRuns` for `sim`, else
-    `LiveRuns`.
-
-    Only the chosen class is imported, so that a simulation starts without Ray.
-    """
+    """Return `SimRuns` for `sim`, else `LiveRuns`. A simulation starts without importing Ray."""
     if machines == "sim":
         from schedbed.deploy.simulated.simulated_runs import SimRuns
 
@@ -271,10 +245,7 @@ def _not_left_empty(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _full_disk_fails(folder: Path) -> Iterator[None]:
-    """Convert an OSError for a full disk in the `with` block to RunFailed with a one-line message.
-
-    The files written so far are kept, so that `schedbed report` can use them.
-    """
+    """Convert an OSError for a full disk to RunFailed. Files are kept, for `schedbed report`."""
     try:
         yield
     except OSError as error:

@@ -1,9 +1,9 @@
-"""A piece of work in a forked process, which sends messages to the parent process through a pipe.
+"""A piece of work in a forked process, which sends messages to its parent through a pipe.
 
 The fork protects the parent from mistakes of a user's code: `os._exit`, a crash in C, a call that never
-returns, closed files, another working folder, changed modules. It is not a sandbox: malicious code can kill
-any process of the same user. Messages are JSON, since a user's code could write anything into the pipe, and
-reading JSON executes no code.
+returns, closed files, another working folder, changed modules. It is no sandbox: malicious code can kill any
+process of the user. Messages are JSON, since a user's code could write anything into the pipe, and reading
+JSON executes no code.
 """
 
 from __future__ import annotations
@@ -44,17 +44,11 @@ _PIPES: set[int] = set()
 
 
 class CutOff(Exception):
-    """An exception for a forked process that ended without a result, or that its parent had to stop.
-
-    The message is one line. It names the line of the policy's code if that is known.
-    """
+    """A forked process ended without a result or was stopped. One line names the policy's line if known."""
 
 
 class ApartFailed(Exception):
-    """An exception in the parent process, raised when work in a forked process has raised an exception.
-
-    The message is one line.
-    """
+    """Work in a forked process has raised an exception, described in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +61,14 @@ class WorkBounds:
 
 @dataclass(frozen=True, slots=True)
 class WorkEnd:
-    """The way in which a piece of work ended.
-
-    If `kind` is RESULT, `value` is the result of the work. Otherwise, `value` is the reason as one line.
-    """
+    """The end of a piece of work: its result for the kind RESULT, else the reason as one line."""
 
     kind: bytes
     value: Any
 
     def result(self) -> Any:
-        """Return the result of the work.
-
-        If the work raised BadInput, this method raises it as well. ApartFailed is raised if the work raised
-        another exception. CutOff is raised if the process ended without a result.
+        """Return the result. Raises BadInput as the work did, ApartFailed for other exceptions, CutOff
+        without a result.
         """
         if self.kind == RESULT:
             return self.value
@@ -89,8 +78,8 @@ class WorkEnd:
 class WorkerFork:
     """A forked process that does one piece of work, seen from the parent process.
 
-    `take` is called in the parent with each message of the work. `file` is the policy's file if the work runs
-    a user's code. Error messages name this file if the line of the policy is not known.
+    `take` is called with each message of the work. If a user's code runs, errors name `file` unless the
+    policy's line is known.
     """
 
     def __init__(
@@ -123,10 +112,7 @@ class WorkerFork:
         self._status: int | None = None
 
     def follow(self) -> None:
-        """Process the messages and the output that the process has sent.
-
-        If the process has ended or must be stopped, set the attribute `end`.
-        """
+        """Process what the process has sent. Set `end` if it has ended or must be stopped."""
         try:
             more = self._results not in self.pipes or self._read()
             self._read_text()
@@ -140,18 +126,15 @@ class WorkerFork:
     def interrupt(self) -> None:
         """Send SIGINT to the process, so that its work ends soon. The work may still send messages.
 
-        The caller must call this method repeatedly until the process has ended. Python runs signal handlers
-        between bytecode instructions, so a signal just before a blocking call takes effect only after that
-        call. Only the first signal that Python handles interrupts the work.
+        Call this until the process has ended: Python runs signal handlers between bytecode instructions, so a
+        signal just before a blocking call takes effect only after it. Only the first one that Python handles
+        interrupts the work.
         """
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGINT)
 
     def memory_bytes(self) -> int:
-        """Return the size of the process's private memory in bytes.
-
-        That is its resident memory without pages of files and shared memory.
-        """
+        """Return the resident memory in bytes, without pages of files and shared memory."""
         with suppress(OSError, IndexError):
             fields = Path(f"/proc/{self.pid}/statm").read_text().split()
             return (int(fields[1]) - int(fields[2])) * mmap.PAGESIZE
@@ -204,11 +187,7 @@ class WorkerFork:
         return True
 
     def _told(self, kind: bytes, value: Any) -> WorkEnd:
-        """Return the `WorkEnd` for the process's last message, which has the kind `kind` and the value
-        `value`.
-
-        If the work failed, the reason also names the line of the policy.
-        """
+        """Return the end for the last message, with the policy's line if the work failed."""
         if kind == INTERRUPTED:
             value = f"{self._whose} process was interrupted by a signal{self._where()}"
         elif kind == ERROR and ", line " not in value:
@@ -266,9 +245,8 @@ def _answer(
 ) -> NoReturn:
     """Call `work` in the forked process, write its result or error to `pipe`, and exit.
 
-    `memory` is shared with the parent, which reads in it which call of the policy is running. Printed output
-    goes to the pipe `texts`. `about` is a tuple: file descriptors to close, the parent's process id, whether
-    the work runs a user's code, and the work's limits.
+    The parent reads in `memory` which call of the policy is running. Printed output goes to `texts`. `about`
+    has file descriptors to close, the parent's process id, if a user's code runs, and the limits.
     """
     kind, value = ERROR, b""
     unused, parent, own, bounds = about
@@ -315,15 +293,12 @@ def _packed(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a numpy number to a Python number, which JSON can represent."""
+    """Convert a numpy number, for JSON."""
     return value.item()
 
 
 def _limit_memory(most_bytes: int | None) -> None:
-    """Limit this process's memory to `most_bytes`, or do not limit it if None.
-
-    If the host runs out of memory, the kernel kills this process before its parent.
-    """
+    """Limit this process's memory, and let the kernel kill it before its parent if the host has none left."""
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")
     if most_bytes is not None:
@@ -333,7 +308,7 @@ def _limit_memory(most_bytes: int | None) -> None:
 
 
 def _interrupt_once(number: int, _: object) -> NoReturn:
-    """Raise KeyboardInterrupt, and ignore later signals of this kind while the work saves its state."""
+    """Raise KeyboardInterrupt, and ignore later signals while the work saves its state."""
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 

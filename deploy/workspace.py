@@ -1,6 +1,4 @@
-"""The folders of a run: the result folder with its lock, and a scratch folder that is removed after the
-run.
-"""
+"""The folders of a run: the result folder with its lock, and a scratch folder that is removed after the run."""
 
 from __future__ import annotations
 
@@ -28,11 +26,10 @@ LONGEST_BASE = 13  # Ray adds up to 94 characters; a socket's path may have 107.
 
 
 def result_folder(out: Path | None, name: str, started: datetime, *, private: bool = False) -> Path:
-    """Create the result folder of a run and return its path, by default `runs/<name>-<time>`.
+    """Create and return the result folder of a run, by default `runs/<name>-<time>`.
 
-    The default folder is always a new one: the name of a second run of the same second ends with `-2`. With
-    `private`, other users cannot read the folder. Raises BadInput if the folder cannot be created, or if
-    `out` already contains the results of a run.
+    The default is always a new one: a second run's of the same second ends with `-2`. With `private`, other
+    users cannot read it. Raises BadInput if it cannot be created, or if `out` already contains results.
     """
     mode = FOLDER_MODE if private else 0o777
     folder = out or Path("runs") / f"{name}-{started:%Y%m%d-%H%M%S}"
@@ -64,10 +61,7 @@ def _new_folder(folder: Path, mode: int) -> Path:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock the folder during the `with` block. Raises BadInput if another process has locked it.
-
-    The lock ends if the process dies.
-    """
+    """Lock the folder while this process lives. Raises BadInput if another has locked it."""
     path = folder / ".lock"
     try:
         handle = path.open("w")
@@ -88,11 +82,10 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Create a private scratch folder, yield it, and remove it after the `with` block.
+    """Yield a private scratch folder for Ray, agents and masters' journals, and remove it.
 
-    Ray, the agents and the masters' journals (logs for restarts) use the folder. Folders and control groups
-    that killed runs have left behind are removed first. If this process is killed, a watch process removes
-    the folder and kills the processes that use it.
+    What killed runs have left behind is removed first. If this process is killed, a watch process removes the
+    folder and kills the processes that use it.
     """
     base = base_folder()
     sweep(base)
@@ -108,27 +101,18 @@ def scratch() -> Iterator[Path]:
 
 
 def base_folder() -> Path:
-    """Return the folder in which scratch folders are created.
-
-    It is the system's temporary folder, or /tmp if the path of the temporary folder is long. Ray creates
-    Unix sockets in the scratch folders, and the path of a socket must be short.
-    """
+    """Return the system's temporary folder or, if its path is long, /tmp: paths of Ray's sockets in it are limited."""
     base = Path(tempfile.gettempdir())
     return base if len(str(base)) <= LONGEST_BASE else Path("/tmp")
 
 
 def make_scratch(base: Path) -> Path:
-    """Create a private scratch folder in `base` and return its path. Its name contains the id of this
-    process.
-    """
+    """Create a private scratch folder in `base` and return its path. Its name contains the id of this process."""
     return Path(tempfile.mkdtemp(prefix=owned(), dir=base))
 
 
 def owned(kind: str = "") -> str:
-    """Return the prefix of the names of this process's temporary folders, which contains the process's id.
-
-    `sweep` uses the prefix to find the folders of dead processes.
-    """
+    """Return the prefix, with this process's id, by which `sweep` finds dead processes' temporary folders."""
     return f"{PREFIX}{os.getpid()}-{kind}"
 
 
@@ -149,11 +133,7 @@ def remove(folder: Path) -> None:
 
 
 def users_of(folder: Path) -> list[psutil.Process]:
-    """Return the processes that use the folder.
-
-    They are agents and processes of Ray with the folder in their command line, and Ray's workers with open
-    files in it.
-    """
+    """Return agents and Ray processes with the folder in their command line, and workers with files in it."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -172,9 +152,7 @@ def _has_open(process: psutil.Process, folder: Path) -> bool:
 
 
 def sweep(base: Path) -> list[Path]:
-    """Remove the temporary folders that dead processes of this user left in `base`. Return the removed
-    folders.
-    """
+    """Remove the temporary folders that dead processes of this user left in `base`. Return the removed folders."""
     swept = left_behind(base)
     for folder in swept:
         shutil.rmtree(folder, ignore_errors=True)
@@ -200,7 +178,7 @@ FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
 
 def is_private(folder: Path) -> bool:
-    """Return whether only the owner of the folder can enter the folder."""
+    """Return whether only its owner can enter the folder."""
     return not stat.S_IMODE(folder.stat().st_mode) & 0o077
 
 
@@ -217,10 +195,7 @@ def stay_private(folder: Path) -> None:
 
 @contextmanager
 def token_file(path: Path, token: str | bytes) -> Iterator[Path]:
-    """Write the token to a file that only its owner can read. Yield the path.
-
-    The file is removed after the `with` block.
-    """
+    """Yield a file with the token that only its owner can read, and remove it."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as file:
         file.write(token.encode() if isinstance(token, str) else token)

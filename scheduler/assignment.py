@@ -1,7 +1,7 @@
 """Assignments: the task, input and output of an attempt, from which its launch message is built.
 
-Live agents receive an assignment as an AttemptSpec. Simulated nodes receive an AttemptPlan, which is built in
-`scheduler.simulate.launch_plans` because simulated nodes need costs instead of file contents.
+Live agents get it as an AttemptSpec, simulated nodes as an AttemptPlan with costs instead of files
+(`scheduler.simulate.launch_plans`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from schedbed.tasks.specs import AttemptSpec, BlockRange, JobSpec, Split, TaskKi
 
 @value
 class Assignment:
-    """The task of one attempt, with its input and its output.
+    """The task of one attempt. `cost_index` is its place in the job's map or reduce costs.
 
-    `cost_index` is the position of the attempt's cost in the job's list of map costs or reduce costs; if only
-    a `part` of a map runs, the attempt has a share of that cost. `output` is the path of the file that the
-    attempt writes before the commit, or None for a map whose output goes to reduces.
+    If only a `part` of a map runs, it has a share of the cost. `output` is written before the commit, None
+    for a map with reduces.
     """
 
     attempt: str
@@ -37,21 +36,14 @@ class Assignment:
 
     @property
     def split(self) -> Split | None:
-        """Return the input of a map (possibly only a part of the original split), or None for a reduce.
-
-        The split is made at each call, because simulations of many tasks keep no objects for splits.
-        """
+        """Return a map's input, possibly a part. It is made at each call, as simulations keep no such objects."""
         if self.part is not None:
             return self.part.split(self.index)
         return self.job.splits[self.index] if self.kind is TaskKind.MAP else None
 
 
 def aside(job: str, attempt: str = "") -> str:
-    """Return the path of the file that an attempt writes before its output is committed.
-
-    `job` and `attempt` are ids. Without `attempt`, return the folder with the uncommitted files of all
-    attempts of the job.
-    """
+    """Return the path of an attempt's file before its commit, or the folder of all such files of the job."""
     folder = f"/out/{job}/_temporary"
     return f"{folder}/{attempt}" if attempt else folder
 
@@ -83,11 +75,9 @@ def attempt_spec(
     seed: int,
     keep_budget: float = 0.0,
 ) -> AttemptSpec:
-    """Return the message (AttemptSpec) with which a live agent starts the attempt of the assignment `told`.
+    """Return the message with which a live agent starts the attempt. `file` has the input file's blocks.
 
-    `file` is the list of blocks of the input file, `blocks` the settings of the block store, and `seed` the
-    run's seed. `keep_budget` limits the blocks that nodes may keep as replicas after fetching them, as a
-    share of the size of all inputs; 0 means that the attempt keeps none.
+    `keep_budget` limits the blocks that nodes keep after fetching them, as a share of all inputs; 0: none.
     """
     job, part, split = told.job, told.part, told.split
     costs = job.map_costs if split is not None else job.reduce_costs
@@ -114,11 +104,7 @@ def attempt_spec(
 
 
 def _input_of(split: Split, file: Sequence[BlockRange]) -> dict[str, Any]:
-    """Return the AttemptSpec fields for the input of a map: the byte range, and the blocks that contain it.
-
-    `file` is the list of blocks of the input file in order. The result includes the blocks directly before and after
-    the split, because records can cross its borders.
-    """
+    """Return the AttemptSpec fields of a map's input, with the blocks beside the split: records cross its borders."""
     if split.file is None:
         return {"offset": split.offset, "length": split.length}
     first = bisect_right(file, split.offset, key=lambda block: block.offset + block.length)

@@ -1,7 +1,4 @@
-"""The demand for each input file and node, for the replication policies Scarlett and CDRM.
-
-The JobTracker sends these numbers to the NameNode, which decides how many replicas each file has.
-"""
+"""The demand for each input file and node, which the NameNode needs for Scarlett and CDRM."""
 
 from __future__ import annotations
 
@@ -12,12 +9,10 @@ MAP = TaskKind.MAP
 
 
 def reads_of(view: View) -> tuple[dict[str, int], dict[NodeId, tuple[float, int]]]:
-    """Return two dictionaries: readers of each input file, and read requests at each live node.
+    """Return {path: jobs that read it} and {node: (read requests, map slots)}.
 
-    The first dictionary maps a file's path to the number of jobs that read the file. A job reads its input
-    files until its last map has ended. The second maps a node's name to a pair: the number of read requests,
-    and the node's map slots. A running map is one read request to its own node if the node has a replica of
-    the map's block. Otherwise the request is divided equally among the nodes with a replica.
+    A job reads its inputs until its last map has ended. A running map is one request to its own node if that
+    has the block, or else divided equally among the nodes with a replica.
     """
     reading: dict[str, int] = {}
     for job in view.jobs.values():

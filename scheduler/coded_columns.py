@@ -1,7 +1,6 @@
 """Parquet files with columns of texts that are stored as codes and a list of distinct texts.
 
-In memory, such a column is a categorical column of pandas. In a file, it has Parquet's dictionary encoding,
-which every reader turns back into texts.
+Such a column is categorical in memory, and has Parquet's dictionary encoding, which every reader decodes.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def is_coded(column: pd.Series) -> bool:
-    """Return whether a column is categorical."""
     import pandas as pd
 
     return isinstance(column.dtype, pd.CategoricalDtype)
@@ -35,21 +33,19 @@ def coded_columns(data: pd.DataFrame) -> list[str]:
 
 
 def plain_texts(data: pd.DataFrame) -> pd.DataFrame:
-    """Return the data with each categorical column as a column of texts."""
     coded = coded_columns(data)
     return data.astype(dict.fromkeys(coded, "str")) if coded else data
 
 
 def used_texts(data: pd.DataFrame) -> pd.DataFrame:
-    """Return the data with only those texts of categorical columns that occur in some row."""
+    """Return the data without categories that no row has."""
     return data.assign(**{name: data[name].cat.remove_unused_categories() for name in coded_columns(data)})
 
 
 def joined(frames: Sequence[pd.DataFrame], *, in_order: bool = False) -> pd.DataFrame:
-    """Return the rows of all frames, which have the same columns. A column is categorical if it is categorical
-    in frames with at least half of the rows.
+    """Return the rows of frames with equal columns, categorical where frames with half of the rows are.
 
-    With `in_order`, the texts of categorical columns are sorted.
+    With `in_order`, the categories are sorted.
     """
     import pandas as pd
 
@@ -102,10 +98,10 @@ SAMPLED = 2_048
 
 
 class AlikeGroups:
-    """Rows that are divided into groups of `rows` rows, in which columns of texts that repeat are categorical.
+    """Rows in groups of `rows`, with categorical columns where texts repeat.
 
-    The groups depend only on the rows: not on the frames in which they were added, or on which columns of
-    these frames are categorical.
+    The groups do not depend on the frames in which rows were added, nor on which columns of these are
+    categorical.
     """
 
     def __init__(self, rows: int) -> None:
@@ -114,7 +110,7 @@ class AlikeGroups:
         self._count = 0
 
     def __len__(self) -> int:
-        """Return the number of rows that were added and are not in a group yet."""
+        """Return the number of rows that are not in a group yet."""
         return self._count
 
     def add(self, data: pd.DataFrame) -> None:
@@ -136,29 +132,20 @@ class AlikeGroups:
         self._pending = [_with_fewer_texts(joint.reset_index(drop=True), self._rows)] if self._count else []
 
     def rest(self) -> Iterator[pd.DataFrame]:
-        """Yield the rows that are not in a complete group as a smaller group, and then remove them.
-
-        Nothing is yielded if no rows are left.
-        """
+        """Yield and remove the rows left as a smaller group, if any."""
         if self._count:
             yield coded_alike(joined(self._pending))
             self._pending, self._count = [], 0
 
 
 def _with_fewer_texts(data: pd.DataFrame, most: int) -> pd.DataFrame:
-    """Return the rows without the unused texts of those categorical columns that have more than `most` texts.
-
-    Otherwise, the texts of rows that are long gone, such as ids of tasks, would become ever more.
-    """
+    """Drop unused texts where there are more than `most`, such as ids of tasks of rows that are long gone."""
     many = [name for name in coded_columns(data) if len(data[name].cat.categories) > most]
     return data.assign(**{name: data[name].cat.remove_unused_categories() for name in many})
 
 
 def coded_alike(group: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with those columns categorical that repeat their texts, whichever columns were.
-
-    The texts of a categorical column are sorted, and each occurs. A group with few rows has none.
-    """
+    """Return the rows with exactly those columns categorical that repeat their texts, sorted and all in use."""
     if len(group) < CODED_ROWS:
         return plain_texts(group)
     made: dict[str, pd.Series] = {}
@@ -170,7 +157,7 @@ def coded_alike(group: pd.DataFrame) -> pd.DataFrame:
 
 
 def _repeats(column: pd.Series) -> bool:
-    """Return whether most texts of some evenly chosen rows of a column occur more than once."""
+    """Return whether most texts of a sample of rows occur more than once."""
     sample = column.iloc[:: max(1, len(column) // SAMPLED)]
     return 2 * sample.nunique() <= len(sample)
 
@@ -192,9 +179,7 @@ def _in_order(column: pd.Series) -> pd.Series:
 
 
 def coded_in(group: ParquetFile) -> dict[str, int]:
-    """Return the columns that are stored as codes in an open file with one group of rows, or in one group of
-    a file, each with the number of its distinct texts.
-    """
+    """Return {column stored as codes: number of its texts} of a file, or part, with one group of rows."""
     coded: dict[str, int] = {}
     for column in group.row_groups[0].columns if len(group.row_groups) == 1 else ():
         about = {each.key: each.value for each in column.meta_data.key_value_metadata or ()}
@@ -204,11 +189,10 @@ def coded_in(group: ParquetFile) -> dict[str, int]:
 
 
 class TableFile:
-    """A Parquet file that is being written, a group of rows at a time. `like` has the columns of the file.
+    """A Parquet file, written a group of rows at a time, with the columns of `like`.
 
-    The file says of categorical columns that they are texts, so that readers return texts. The end of the
-    file, without which nobody can read it, is written on leaving a `with` block without an exception. It
-    contains a checksum of what precedes it.
+    It declares categorical columns as texts for readers. Leaving the `with` block without an exception writes
+    the end, with a checksum, without which nobody can read the file.
     """
 
     def __init__(self, path: Path, like: pd.DataFrame) -> None:
@@ -276,9 +260,9 @@ def _about(like: pd.DataFrame) -> Any:
 
 
 def checked_groups(path: Path) -> tuple[list[Any], bytes]:
-    """Return the groups of rows of a file that `TableFile` wrote, and the bytes to which their positions refer.
+    """Return the groups of a `TableFile`, and the bytes to which their positions refer.
 
-    Raises ValueError if the file's checksum is wrong. Other exceptions are possible for a damaged file.
+    Raises ValueError for a wrong checksum, and other exceptions for a damaged file.
     """
     from fastparquet import ParquetFile
 
@@ -311,15 +295,11 @@ class SummedFile:
         return self.file.write(data)
 
     def tell(self) -> int:
-        """Return the number of bytes written so far."""
         return self.file.tell()
 
 
 def shared(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with equal strings in a column replaced by one shared object, which saves memory.
-
-    A column is unchanged if most of its strings are different.
-    """
+    """Return the rows with equal strings of a column shared, to save memory, unless most differ."""
     import pandas as pd
 
     made: dict[str, pd.Series] = {}

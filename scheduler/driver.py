@@ -1,8 +1,7 @@
 """The JobTracker without network, clock and disk: the core, its journal, and jobs that wait for submission.
 
-This module is pure. `scheduler.jobtracker` drives it with sockets and the wall clock, `scheduler.simulate`
-with an event queue in virtual time, and the tests with events made by hand. The core is deterministic: a
-driver that restores the last snapshot and replays the later events reaches the same state as the driver that
+`scheduler.jobtracker` drives it with sockets and the wall clock, `scheduler.simulate` in virtual time. The
+core is deterministic: the last snapshot and a replay of later events reach the state of a driver that
 crashed.
 """
 
@@ -31,11 +30,9 @@ Serve = Callable[[Core, float, Heartbeat], Reply]
 
 
 class KeptAnswers(Protocol):
-    """The protocol of an object that records the answers of a user's policy and can replay them.
+    """Records a user's policy's answers and replays them (`scheduler.guard.guarded_policy`).
 
-    The policy's method `keep_answers` returns this object. `difference` is a text about the first answer in a
-    replay that differs from the recorded answer. It is empty if there is no difference.
-    `scheduler.guard.guarded_policy` implements the protocol.
+    `difference` describes the first replayed answer that differs from the recorded one, or is empty.
     """
 
     difference: str
@@ -110,10 +107,7 @@ class Driver:
         self._start_over(policy)
 
     def _start_over(self, policy: Policy | None = None) -> None:
-        """Replace the core by a new one, and forget all jobs. The journal is kept.
-
-        The new core calls `policy`, or a policy from `make_policy` if None.
-        """
+        """Make a new core with `policy` or a new one, and forget all jobs but not the journal."""
         policy = self.policy = self._make_policy() if policy is None else policy
         keep = getattr(policy, "keep_answers", None)
         self._answers: KeptAnswers | None = None if keep is None or self._journal is None else keep()
@@ -143,17 +137,15 @@ class Driver:
 
     @property
     def ledger(self) -> Ledger:
-        """Return the ledger, which contains the state of the current core. Callers may only read it."""
+        """Return the current core's state, for reading."""
         return self.core.ledger
 
     # ---------------------------------------------------------------- events
 
     def do(self, now_s: float, kind: str, *arguments: Any) -> Any:
-        """Append an event to the journal, apply the event, and return its result.
+        """Journal and apply an event, return its result, and write a snapshot if one is due.
 
-        `kind` is a key of the dictionary `kinds`, such as `heartbeat` or `submit`, and `arguments` are those
-        of the method that the dictionary contains for this key. If a snapshot is due after the event, it is
-        written.
+        `kind` is a key of `kinds`, and `arguments` are those of the method there.
         """
         if self._journal is None:
             return self.kinds[kind](now_s, *arguments)
@@ -165,27 +157,21 @@ class Driver:
         return answer
 
     def _keep_answers(self) -> None:
-        """Append the policy's answers to the last event to the journal, before nodes receive the answers."""
+        """Journal the policy's answers before nodes receive them."""
         replies = None if self._answers is None else self._answers.take()
         if replies is not None and self._journal is not None:
             self._journal.append(self.ledger.now_s, ANSWERED, replies)
 
     def report(self) -> dict[str, Any]:
-        """Return the policy's report. Add the entry `replay` or `journal` if there was a problem.
-
-        `replay` describes the first answer of the policy that differed after a restart. `journal` states why
-        no more snapshots are written.
-        """
+        """Return the policy's report, with `replay` (an answer differed) or `journal` (no more snapshots)."""
         difference = "" if self._answers is None else self._answers.difference
         notes = {"replay": difference, "journal": self._keeps_all}
         return {**report_of(self.policy), **{name: note for name, note in notes.items() if note}}
 
     def take_effects(self) -> list[Effect]:
-        """Return the effects (actions for the caller, such as commits) that the core has issued, in order.
+        """Return the effects issued, in order, which a recovery returns again until they are reported.
 
-        The caller must report each finished effect: for a commit by the event `committed` or `commit_failed`,
-        and for any other effect by a call of `carried_out`. A recovery returns effects again that were not
-        reported.
+        The caller reports a commit by `committed` or `commit_failed`, any other by `carried_out`.
         """
         effects = self.core.take_effects()
         for effect in effects:
@@ -196,17 +182,14 @@ class Driver:
         return effects
 
     def carried_out(self, effect: Effect) -> None:
-        """Mark an effect, such as a commit, as done, so that a recovery does not return the effect again."""
+        """Mark an effect as done for a recovery."""
         if self._open.get(_key(effect)) == effect:
             del self._open[_key(effect)]
 
     # -------------------------------------------------------------- recovery
 
     def _keep_snapshot(self, journal: EventLog) -> None:
-        """Write a snapshot to the journal. If the state cannot be serialized, stop writing snapshots.
-
-        The first snapshot is read back to test it.
-        """
+        """Write a snapshot, the first one tested by reading it. Stop if the state cannot be serialized."""
         try:
             snapshot = freeze(self._state())
             if not self._is_proven:
@@ -246,11 +229,10 @@ class Driver:
         self.take_effects()
 
     def recover(self, now_s: float) -> list[Effect]:
-        """Restore the state from the journal, and return the effects that may not have been carried out.
+        """Restore the state, and return the effects that may not have been carried out, oldest first.
 
-        The effects are sorted, oldest first. A commit is among them unless the journal contains the commit's
-        success or failure, or the attempt's output was discarded. Live nodes are treated as if they had sent
-        a heartbeat at `now_s`. Raises ValueError if no snapshot is readable.
+        A commit is among them unless the journal has its result or the output was discarded. Live nodes count
+        as heard at `now_s`. Raises ValueError if no snapshot is readable.
         """
         assert self._journal is not None, "only a journal can be replayed"
         for snapshot, events in self._journal.beginnings():
@@ -282,7 +264,7 @@ class Driver:
 
     @property
     def next_due_s(self) -> float:
-        """Return the submit time of the next waiting job, or infinity if no job waits."""
+        """Return when the next waiting job is due, or infinity."""
         return self.waiting[0].submit_s if self.waiting else inf
 
     def submit_due(self, now_s: float) -> int:
@@ -302,21 +284,14 @@ class Driver:
             self.do(now_s, "kill_job", name, reason)
 
     def all_ended(self) -> bool:
-        """Return whether all jobs have been submitted and have ended."""
         return not self.waiting and self.core.all_ended()
 
     def _plan(self, now_s: float, plan: Plan) -> None:
-        """Add the jobs and files of the run's plan, whose times are seconds since the run's start.
-
-        `now_s` is not used. The method is a handler of an event in the journal.
-        """
+        """Add the run's plan, with times since its start (an event of the journal)."""
         self._wait(plan.jobs, plan.files)
 
     def _add(self, now_s: float, plan: Plan) -> None:
-        """Add jobs and files during the run. Jobs that are already known are ignored.
-
-        Times in the plan are seconds from `now_s`.
-        """
+        """Add jobs during the run, with times from `now_s`. Known jobs are ignored."""
         new: list[JobSpec] = []
         for job in plan.jobs:
             if job.job not in self.submit_times_s:
@@ -339,7 +314,7 @@ class Driver:
         self.submit_times_s[job.job] = job.submit_s
 
     def _inputs(self, job: JobSpec) -> Iterable[str]:
-        """Return the names of the job's input files whose blocks are in `self.files`, without duplicates."""
+        """Return the job's input files that are in `self.files`, once each."""
         splits = job.splits if self.files else ()
         return dict.fromkeys(split.file for split in splits if split.file in self.files)  # type: ignore[misc]
 
@@ -374,15 +349,15 @@ class Driver:
     # -------------------------------------------------------------- attempts
 
     def assignment(self, launch: Launch) -> Assignment:
-        """Return the assignment (task, input and output) of a launched attempt."""
+        """Return a launched attempt's task, input and output."""
         return assign(self.jobs[launch.job], launch)
 
     def blocks_of(self, split: Split | None) -> tuple[BlockRange, ...]:
-        """Return the blocks of the split's file with their current replicas, or () if there is no file."""
+        """Return the blocks of the split's file with current replicas."""
         return () if split is None or split.file is None else self.files[split.file]
 
     def _committed(self, now_s: float, attempt: str) -> None:
-        """Report to the core that the attempt's output was committed, and mark the commit as carried out."""
+        """Report a commit to the core, and mark it as carried out."""
         self.core.committed(now_s, attempt)
         if isinstance(self._open.get(attempt), Commit):
             del self._open[attempt]

@@ -1,7 +1,7 @@
-"""The door to the engines of simulations: what an engine offers, the simulator of objects, and the registry.
+"""The door to the engines of simulations: what one offers, the simulator of objects, and the registry.
 
-An engine is a package of `scheduler.simulate` with a module `registration` that declares it as `ENGINE`. No other
-module names the package. Without the package, or without the library that it needs, simulations run with objects.
+An engine is a package of `scheduler.simulate` whose `registration` declares it as `ENGINE`. Nothing else
+names it; without it or its library, simulations run with objects.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ Values = npt.NDArray[Any]
 
 
 class Effort(IntEnum):
-    """The expected duration of the simulation under a policy, compared with other policies.
+    """The expected duration of a simulation by policy. A fast engine takes all but `LONG`.
 
-    A fast engine can simulate all policies but those of `LONG` effort. A policy of `MEDIUM` effort is offered
-    many slots that it does not take. One of `ASKED` effort runs in Python. The effort of a user's code is `LONG`,
-    since only a separate process loads it, which then may use a fast engine or not.
+    `MEDIUM`: many slots are offered in vain. `ASKED`: the policy runs in Python. `LONG`: a user's code, which
+    only a separate process loads, with a fast engine or not.
     """
 
     SHORT = 0
@@ -67,69 +66,56 @@ class Placer(Protocol):
 
 
 class Engine(Protocol):
-    """A way to run a simulation. All engines pass the same rows on.
-
-    An engine has to define `name`, `why_not` and `run`. The other methods have a default.
-    """
+    """A way to run a simulation, with the same rows from all. `name`, `why_not` and `run` have no default."""
 
     name: str
 
     @property
     def least_tasks(self) -> int:
-        """Return the least number of tasks of a simulation for which the engine is tried. By default 0."""
+        """Return the least number of tasks for which the engine is tried."""
         return 0
 
     def why_not(self, setup: Setup, policy: Policy) -> str | None:
-        """Return why the engine cannot simulate `setup` under `policy`, or None if no reason is known yet."""
+        """Return why the engine cannot simulate this, or None if no reason is known yet."""
         ...
 
     def run(self, simulation: Any, on_progress: Callable[[Any], None] | None = None) -> str | None:
-        """Run a `Simulation` that has not begun to its end, and return None.
+        """Run a new `Simulation` to its end and return None, or the reason why not, with it still at its
+        start.
 
-        The simulation has the setup, the receiver of rows and the statistics. If the engine cannot run it, return
-        the reason; the simulation is then at its start. Raises Stuck if the jobs cannot end.
+        Raises Stuck if the jobs cannot end.
         """
         ...
 
     def why_absent(self) -> str | None:
-        """Return why the engine cannot run any simulation in this installation. By default None."""
+        """Return why the engine cannot run anything in this installation."""
         return None
 
     def is_ready(self) -> bool:
-        """Return whether the engine can run at once, without a preparation. By default true."""
+        """Return whether the engine needs no preparation."""
         return True
 
     def prepare(self, tasks: float, *, contention: bool) -> Chosen:
-        """Return the engines for simulations of `tasks` tasks in turn, after the preparation that pays for them.
-
-        It is only asked of an engine that is not ready. By default, nothing is prepared.
-        """
+        """Return the engines to try, after a preparation that pays for `tasks`. Asked only if not ready."""
         return Chosen()
 
     def effort(self, policy: Policy, *, contention: bool) -> Effort:
-        """Return how long a simulation under the policy takes, compared with others. By default `SHORT`."""
+        """Return the duration of a simulation under the policy, compared with others."""
         return Effort.SHORT
 
     def shared_tables(self, setup: Setup, storage: Any, jobs: Sequence[JobSpec]) -> Any:
-        """Return what runs that differ only in the policy can share. By default None.
+        """Return what runs that differ only in the policy can share, as `Simulation.task_tables`.
 
-        `storage` has the placed inputs, and `jobs` are all jobs by submit time. The result becomes
-        `Simulation.task_tables`.
+        `storage` has the placed inputs, and `jobs` are all jobs by submit time.
         """
         return None
 
     def placer(self, loads: Any, seed: int) -> Placer | None:
-        """Return an object that places many blocks fast. By default None: each file is placed alone.
-
-        `loads` is the NameNode's index of the nodes' loads.
-        """
+        """Return an object that places many blocks fast. None: each file is placed alone."""
         return None
 
     def numbers_below(self, most: int, seed: int, name: str, count: int) -> Sequence[int]:
-        """Return `chance(seed, name, number).randrange(most)` for each number from 0 to `count` - 1.
-
-        The result is empty, as by default, if the engine does not draw them faster.
-        """
+        """Return `chance(seed, name, number).randrange(most)` for `count` numbers, or () if not faster."""
         return ()
 
 
@@ -139,7 +125,7 @@ class ObjectsEngine(Engine):
     name = "objects"
 
     def why_not(self, setup: Setup, policy: Policy) -> str | None:
-        """Return None: each setup is supported."""
+        """Implement `Engine.why_not`."""
         return None
 
     def run(self, simulation: Any, on_progress: Callable[[Any], None] | None = None) -> str | None:
@@ -153,10 +139,7 @@ OBJECTS = ObjectsEngine()
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The engines that the simulations of a command try in turn, before the objects' simulator.
-
-    `later` is called after the simulations, and prepares an engine for later commands.
-    """
+    """The engines to try before the objects' simulator. `later` prepares one for later commands."""
 
     engines: tuple[Engine, ...] = ()
     later: Callable[[], None] | None = None
@@ -168,7 +151,7 @@ class Chosen:
                 return
 
     def end(self) -> None:
-        """Prepare the engine that the simulations did without, if any, for later commands."""
+        """Prepare the engine that the simulations did without, for later commands."""
         if self.later is not None:
             self.later()
 
@@ -183,6 +166,6 @@ def fast_engine() -> Engine:
 
 
 def ready_engine() -> Engine:
-    """Return the engine whose fast services may be used now, else the objects' simulator, which has none."""
+    """Return a fast engine that is ready, or the objects' simulator."""
     fast = fast_engine()
     return fast if fast.is_ready() else OBJECTS

@@ -15,10 +15,7 @@ class EventLog(Protocol):
     """The protocol of a journal: events in the order of application, and the last two state snapshots."""
 
     def append(self, now_s: float, kind: str, *arguments: Any) -> None:
-        """Append one event, given by its time, kind and arguments.
-
-        Must be called before the event is applied.
-        """
+        """Append one event, given by its time, kind and arguments. Must be called before the event is applied."""
         ...
 
     def is_due(self) -> bool:
@@ -26,26 +23,20 @@ class EventLog(Protocol):
         ...
 
     def keep(self, snapshot: bytes) -> None:
-        """Store a snapshot of the state after the last event.
-
-        Events before the previous snapshot are removed.
-        """
+        """Store a snapshot of the state after the last event. Events before the previous snapshot are removed."""
         ...
 
     def beginnings(self) -> Iterable[tuple[bytes | None, Iterable[Event]]]:
-        """Return the states from which a replay can begin, newest first, each with the events that follow.
+        """Return (state, later events) from which a replay can begin, newest first.
 
-        A state is a readable snapshot. If the journal still contains all events of the run, the last entry is
-        the pair of None (the state before the first event) and all events.
+        A state is a readable snapshot, or at last None with all events of the run if the journal still has
+        them.
         """
         ...
 
 
 class EventList:
-    """A journal in memory, for JobTrackers in virtual time.
-
-    `every` is the number of events from one snapshot to the next.
-    """
+    """A journal in memory, for virtual time. `every` events follow one snapshot to the next."""
 
     EVERY = 20_000
     """Default number of events from one snapshot to the next."""
@@ -57,18 +48,13 @@ class EventList:
         self._snapshots: list[tuple[int, bytes]] = []  # Number of events before each snapshot.
 
     def append(self, now_s: float, kind: str, *arguments: Any) -> None:
-        """Append one event to the list."""
         self._events.append((now_s, kind, arguments))
 
     def events(self, after: int = 0) -> Iterator[Event]:
-        """Return the events that the list still contains, oldest first, without the first `after` events.
-
-        The events of the run are numbered from 1, and `after` is such a number.
-        """
+        """Return the events kept after number `after`; the run's events count from 1."""
         return iter(self._events[after - self._forgotten if after else 0 :])
 
     def is_due(self) -> bool:
-        """Implement `EventLog.is_due`: return whether `every` events followed the last snapshot."""
         last = self._snapshots[-1][0] if self._snapshots else 0
         return self._forgotten + len(self._events) - last >= self._every
 
@@ -89,11 +75,7 @@ class EventList:
 
 
 def with_replies(events: Iterable[Event]) -> Iterator[tuple[Event, Any]]:
-    """Yield pairs of an event from the journal and the answers that the policy gave during that event.
-
-    The answers are a separate entry of the journal, after the event's entry. They are None if the policy was
-    not called during the event, or if its answers were not recorded.
-    """
+    """Yield each event with the policy's answers, a separate entry after it, or None without any."""
     waiting: Event | None = None
     for event in events:
         if event[1] == ANSWERED:

@@ -1,7 +1,4 @@
-"""The measurements of a run as Parquet tables. Rows go to part files, which are merged when the run ends.
-
-An interrupted run leaves its part files; `merge` can turn them into tables later.
-"""
+"""The measurements of a run as Parquet tables. Rows go to part files, merged at the end or later by `merge`."""
 
 from __future__ import annotations
 
@@ -36,10 +33,7 @@ _WRITTEN = {STR: "str", FLOAT: "float64", INT: "Int64", BOOL: "bool"}
 
 
 def _columns(row: type[AttemptRow] | type[DecisionRow] | type[JobRow]) -> dict[str, str]:
-    """Return a dictionary from column name to type for `row`, a class that defines a table's columns.
-
-    Any column may contain None.
-    """
+    """Return {column: type} of a class of rows. Any column may have None."""
     types = {name: next(iter(get_args(kind)), kind) for name, kind in get_type_hints(row).items()}
     return {name: _KINDS[kind] for name, kind in types.items()}
 
@@ -79,7 +73,7 @@ COLUMNS: dict[str, dict[str, str]] = {
 
 
 def places_of(table: str, *columns: str) -> list[int]:
-    """Return the positions (from 0) of the named columns in a row of the table."""
+    """Return the positions of columns in a row of the table."""
     names = list(COLUMNS[table])
     return [names.index(column) for column in columns]
 
@@ -91,13 +85,12 @@ ROW_GROUP_ROWS = 250_000
 
 
 class History:
-    """A writer for the table rows of one run (one policy, one repeat). It writes to files in `out_dir/parts`.
+    """Writes the rows of one run (one policy, one repeat) to `out_dir/parts`. Not thread-safe.
 
-    Rows stay in memory until their part file is complete. If a write fails with OSError, no row is lost and
-    the write can be repeated. Only one thread may use the object. Without `part_rows`, `flush` writes part
-    files if `every_s` seconds have passed. With `part_rows`, a part file is written whenever a table has this
-    number of rows in memory, and at the end. This limits the memory, and equal rows then give equal files.
-    `first` is the number of the first part file, by default the one after those that are there.
+    Rows stay in memory until their part file is complete: after an OSError, the write can be repeated.
+    Without `part_rows`, `flush` writes after `every_s` seconds. With it, a file has this number of a table's
+    rows, which limits the memory, and equal rows give equal files. `first` numbers the first file, by default
+    after those there.
     """
 
     def __init__(
@@ -122,10 +115,7 @@ class History:
         self._count = next_part_number(self._parts, slug_of(policy), repeat) if first is None else first
 
     def append(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Add rows to the table. Values are in the order of `COLUMNS[table]`, and None is a missing value.
-
-        Raises ValueError for a row with a wrong number of values.
-        """
+        """Add rows with values ordered as `COLUMNS[table]`, None if missing. Raises ValueError."""
         width = len(COLUMNS[table])
         for row in rows:
             if len(row) != width:
@@ -136,10 +126,7 @@ class History:
             self._write_rows(table)
 
     def append_frame(self, table: str, data: pd.DataFrame) -> None:
-        """Add the rows of a data frame with the columns of the table.
-
-        Columns of texts may be categorical. Raises ValueError if the columns differ.
-        """
+        """Add a data frame's rows; texts may be categorical. Raises ValueError if the columns differ."""
         if list(data.columns) != list(COLUMNS[table]):
             raise ValueError(f"{table}: columns are {list(data.columns)}, expected {list(COLUMNS[table])}")
         self._write_rows(table)
@@ -167,7 +154,7 @@ class History:
             self._write_rows(table)
 
     def close(self) -> None:
-        """Write all rows that are still in memory to part files."""
+        """Write all rows left to part files."""
         for table in COLUMNS:
             self.finish(table)
 
@@ -206,16 +193,13 @@ class History:
 
 
 def drop_parts(out_dir: Path | str, policy: str, repeat: int) -> None:
-    """Remove the part files of this policy and repeat, so that the run can be repeated."""
+    """Remove the part files of this run, so that it can be repeated."""
     for part in (Path(out_dir) / PARTS).glob(f"*/{slug_of(policy)}-{repeat}-*"):
         part.unlink()
 
 
 def frame(table: str, rows: Sequence[Sequence[Any]], policy: str = "", repeat: int = 0) -> pd.DataFrame:
-    """Return the rows of a table as a data frame with the table's column types.
-
-    The columns `policy` and `repeat` come first and contain the given values in every row.
-    """
+    """Return rows as a data frame with the table's types, with `policy` and `repeat` first."""
     import pandas as pd
 
     columns = COLUMNS[table]
@@ -236,13 +220,11 @@ def read_table(
     coded: bool = False,
     keep: Callable[[pd.DataFrame], Any] | None = None,
 ) -> pd.DataFrame:
-    """Return a merged table, or only its rows for one `run`, given as (policy, repeat).
+    """Return a merged table, or its rows of one `run`, (policy, repeat), read in groups to save memory.
 
-    Rows are read in groups, so that memory use depends only on the returned rows. `groups` are the numbers of
-    the groups to read, all unless given. `columns` are the columns to read beside `policy` and `repeat`, all
-    unless given. With `coded`, columns that are stored as codes are categorical, with sorted categories.
-    `keep` returns an array that says which rows of a group are wanted. Raises BadInput if the file is missing
-    or damaged.
+    `groups` are numbers of groups, `columns` those beside `policy` and `repeat`; all by default. With
+    `coded`, stored codes become categorical, sorted. `keep` returns the wanted rows of a group as an array.
+    Raises BadInput if the file is missing or damaged.
     """
     names = None if columns is None else [*RUN_COLUMNS, *columns]
     read = partial(_read, run=run, groups=groups, names=names, coded=coded, keep=keep)
@@ -252,11 +234,9 @@ def read_table(
 def groups_by_run(
     out_dir: Path | str, table: str, only: tuple[str, int] | None = None
 ) -> dict[tuple[str, int], dict[int, int]]:
-    """Return the groups of rows of a merged table that have rows of each (policy, repeat).
+    """Return {(policy, repeat): {number of a group: rows in it}} of a merged table. Raises BadInput.
 
-    Each such run is mapped to a dictionary from the group's number to the run's number of rows in it. `only`
-    is the only run in the table, if it is known that there are no others; the rows are then not read. Raises
-    BadInput if the file is missing or damaged.
+    If `only` is known to be the single run, the rows are not read.
     """
     if only is not None:
         sizes = _from_file(out_dir, table, lambda file: [group.num_rows for group in file.row_groups])
@@ -278,7 +258,7 @@ def _runs_by_group(file: Any) -> list[Any]:
 
 
 def _group_rows(group: Any, names: Sequence[str] | None, *, coded: bool) -> pd.DataFrame:
-    """Return the rows of one group, with the columns `names`, or with all columns if None."""
+    """Return one group's rows, with all columns or `names`."""
     codes = coded_in(group) if coded else None
     if codes and names is not None:
         codes = {name: count for name, count in codes.items() if name in names}
@@ -286,10 +266,7 @@ def _group_rows(group: Any, names: Sequence[str] | None, *, coded: bool) -> pd.D
 
 
 def _from_file(out_dir: Path | str, table: str, read: Callable[[Any], Any]) -> Any:
-    """Return what `read` returns for the open Parquet file of a merged table.
-
-    Raises BadInput if the file is missing or damaged.
-    """
+    """Return what `read` returns for a merged table. Raises BadInput if it is missing or damaged."""
     import fastparquet
 
     path = Path(out_dir) / f"{table}.parquet"
@@ -303,10 +280,7 @@ def _from_file(out_dir: Path | str, table: str, read: Callable[[Any], Any]) -> A
 
 
 def read_tables(out_dir: Path | str) -> dict[str, pd.DataFrame]:
-    """Return a dictionary from table name to data frame, with all merged tables in the folder `out_dir`.
-
-    Raises BadInput if a file is missing or damaged.
-    """
+    """Return all merged tables. Raises BadInput if one is missing or damaged."""
     return {table: read_table(out_dir, table) for table in COLUMNS}
 
 
@@ -319,11 +293,7 @@ def _read(
     coded: bool,
     keep: Callable[[pd.DataFrame], Any] | None,
 ) -> pd.DataFrame:
-    """Return the rows of `run`, or all rows if None. The file is read one group of rows at a time.
-
-    `names` are the columns to read, all columns if None. With `coded`, columns that are stored as codes are
-    categorical. `keep` says which rows of a group to keep.
-    """
+    """Return a run's or all rows, one group at a time. The parameters are those of `read_table`."""
     import pandas as pd
 
     frames: list[pd.DataFrame] = []
@@ -349,10 +319,9 @@ def _read(
 def typed(
     data: pd.DataFrame, table: str, names: Sequence[str] | None = None, *, as_written: bool = False
 ) -> pd.DataFrame:
-    """Return the data with the columns of the table, in the order and with the types of `COLUMNS`.
+    """Return the columns (all or `names`) in the order and with the types of `COLUMNS`.
 
-    If `names` are given, only these columns are returned. With `as_written`, columns of integers have the type
-    with which they are written, in which values can be missing.
+    With `as_written`, integers have the type in which values can be missing.
     """
     import pandas as pd
 
@@ -365,10 +334,7 @@ def typed(
 
 
 def _plain(column: pd.Series, kind: str) -> pd.Series:
-    """Return the column converted to the type `kind`. Integers become Int64 only if values are missing.
-
-    A categorical column of texts is not converted.
-    """
+    """Return the column as `kind`: integers as Int64 only if values are missing, categorical texts unchanged."""
     if kind == STR and is_coded(column):
         return column
     have = column.dtype.name
@@ -380,10 +346,7 @@ def _plain(column: pd.Series, kind: str) -> pd.Series:
 
 
 def _series(values: Sequence[Any], kind: str) -> pd.Series:
-    """Return the values as a column of the type `kind`: Int64 (nullable), str, float64 or bool.
-
-    In an integer column, other numbers are converted to integers, and NaN becomes a missing value.
-    """
+    """Return a column of Int64 (nullable, NaN missing), str, float64 or bool."""
     import pandas as pd
 
     if kind == INT:
@@ -397,25 +360,19 @@ def _series(values: Sequence[Any], kind: str) -> pd.Series:
 
 
 def part_order(part: Path) -> tuple[str, int, int]:
-    """Return a sort key for a part file: by policy, then by repeat, then by the number of the file."""
+    """Return a part file's sort key: policy, repeat, number."""
     slug, repeat, number = part.stem.rsplit("-", 2)
     return (slug, int(repeat), int(number))
 
 
 def slug_of(policy: str) -> str:
-    """Return a name for the policy that can be part of a file name.
-
-    It contains a checksum, so that policies whose names differ only in punctuation have different file names.
-    """
+    """Return a policy's name for files, with a checksum, as names may differ only in punctuation."""
     plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in policy)[:40]
     return f"{plain}_{zlib.crc32(policy.encode()):08x}"
 
 
 def next_part_number(parts: Path, slug: str, repeat: int) -> int:
-    """Return the number of the next part file of any table in the folder `parts`, for a policy and repeat.
-
-    `slug` is the policy's name in file names.
-    """
+    """Return the next part file's number, over all tables."""
     numbers = [0]
     for part in parts.glob(f"*/{slug}-{repeat}-*.parquet"):
         with suppress(ValueError):

@@ -1,7 +1,7 @@
-"""The live JobTracker, which passes events with the current time to the pure driver and executes its effects.
+"""The live JobTracker: passes events with the time to the pure driver and executes its effects.
 
-The JobTracker is an asyncio class without threads; the launcher turns it into a Ray actor. After a crash the
-JobTracker continues from its journal; nodes only notice a late reply.
+An asyncio class without threads, which the launcher makes a Ray actor. It continues from its journal after a
+crash, which nodes notice only as a late reply.
 """
 
 from __future__ import annotations
@@ -48,10 +48,7 @@ LIVES_TICKS = 12
 
 
 class Recorder:
-    """The store of the live core's table rows, which the launcher fetches from time to time.
-
-    The rows of each table are numbered from 0. This class implements `Sink`.
-    """
+    """The core's rows, numbered from 0 in each table, until the launcher fetches them. Implements `Sink`."""
 
     TABLES: tuple[str, ...] = ("jobs", "attempts", "decisions", "heartbeats")
 
@@ -60,31 +57,25 @@ class Recorder:
         self._dropped = dict.fromkeys(self.TABLES, 0)
 
     def decision(self, row: tuple[Any, ...]) -> None:
-        """Store a row of the decisions table: an offered slot and the answer to the offer."""
         self._rows["decisions"].append(row)
 
     def attempt(self, row: tuple[Any, ...]) -> None:
-        """Store the row of an attempt that ended."""
         self._rows["attempts"].append(row)
 
     def job(self, row: tuple[Any, ...]) -> None:
-        """Store the row of a job that ended."""
         self._rows["jobs"].append(row)
 
     def heartbeat(self, row: tuple[Any, ...]) -> None:
-        """Store a row of the heartbeats table, which describes one answered heartbeat."""
+        """Store a row for an answered heartbeat."""
         self._rows["heartbeats"].append(row)
 
     @property
     def jobs(self) -> int:
-        """Return the number of jobs that have ended since the run's start."""
+        """Return the number of jobs ended since the run's start."""
         return self._dropped["jobs"] + len(self._rows["jobs"])
 
     def fetch(self, cursors: Mapping[str, int]) -> dict[str, list[tuple[Any, ...]]]:
-        """Return the rows of each table that have at least a given number, and drop all earlier rows.
-
-        `cursors` is a dictionary from table name to this row number.
-        """
+        """Return each table's rows from the given number on, and drop earlier ones."""
         for table, rows in self._rows.items():
             done = cursors.get(table, 0) - self._dropped[table]
             if done > 0:
@@ -93,20 +84,14 @@ class Recorder:
         return {table: list(rows) for table, rows in self._rows.items()}
 
     def keep_state(self) -> Any:
-        """Return each table's stored rows and number of dropped rows, for a snapshot."""
         return self._rows, self._dropped
 
     def restore_state(self, ledger: Ledger, state: Any) -> None:
-        """Restore the state that `keep_state` returned before a restart."""
         self._rows, self._dropped = state
 
 
 class JobTracker:
-    """The JobTracker of one live run.
-
-    `make_policy` returns a new policy each time, because a replay needs one. `epoch_s` is the time of the
-    run's start as Unix time, and `journal` the path of the journal file.
-    """
+    """The JobTracker of one live run. `make_policy` returns a new policy each time, which a replay needs."""
 
     def __init__(
         self,
@@ -153,7 +138,7 @@ class JobTracker:
         self._keeping = keeping_of(self._driver.policy, cluster.blocks)
 
     def _recover(self) -> None:
-        """Restore the state from the journal. If this is impossible, mark the run as failed."""
+        """Restore the state from the journal, or mark the run as failed."""
         try:
             self._unfinished = self._driver.recover(self._clock.now_s())
         except (PolicyFailed, ValueError) as error:
@@ -166,23 +151,17 @@ class JobTracker:
         self._look_at_files()
 
     def _look_at_files(self) -> None:
-        """End the process if the policy has closed its files or sockets, because Ray cannot continue then."""
+        """End the process if the policy has closed its files, as Ray cannot continue."""
         if self._kept_open.is_lost():
             self._leave(f"the policy has closed the files of the JobTracker's process, {CALL_RECORD.last()}")
 
     def _leave(self, why: str) -> NoReturn:
-        """Write the reason `why` to a file and end the process.
-
-        The restarted JobTracker reports the reason and does not call the policy again.
-        """
+        """End the process. The restarted one reports `why`, and does not call the policy again."""
         self._last_words.write_text(why)
         os._exit(1)
 
     def _guarded(self, act: Callable[[float], T]) -> T | None:
-        """Call `act` with the current time and return the result, or None if the run has failed.
-
-        The run fails if `act` raises an exception. New effects (actions ordered by the core) are started.
-        """
+        """Call `act` with the time and start new effects. Return None if the run has failed, as by an exception."""
         if self._failure is not None:
             return None
         try:
@@ -203,7 +182,7 @@ class JobTracker:
         return self._guarded(lambda now_s: self._driver.do(now_s, kind, *arguments))
 
     def _submit_due(self) -> None:
-        """Submit the jobs whose submit time has come, so that the next heartbeat can start their tasks."""
+        """Submit due jobs, so that the next heartbeat can start their tasks."""
         self._guarded(self._driver.submit_due)
 
     # --------------------------------------------------------------- methods
@@ -220,10 +199,9 @@ class JobTracker:
             self._spawn(self._follow_blocks())
 
     async def submit(self, plan: Plan) -> dict[str, float]:
-        """Add the jobs of the plan during the run. Times in the plan are seconds from now.
+        """Add jobs, with times from now. Return their submit times since the run's start. Raises MasterGone.
 
-        Return a dictionary from job id to submit time, in seconds since the run's start. Known jobs are
-        ignored, so the call can be repeated. Raises MasterGone if the run has failed.
+        Known jobs are ignored, so the call can be repeated.
         """
         known = self._driver.submit_times_s
         if any(job.job not in known for job in plan.jobs):
@@ -234,21 +212,15 @@ class JobTracker:
         return {job.job: self._driver.submit_times_s[job.job] for job in plan.jobs}
 
     async def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
-        """Kill the jobs with the given ids, or all jobs if None. Jobs not submitted yet are also killed.
-
-        Jobs that are unknown or have ended are ignored.
-        """
+        """Kill the given or all jobs that have not ended, submitted or not."""
         self._guarded(lambda now_s: self._driver.kill(now_s, jobs, reason))
 
     async def register(self, node: NodeSpec, incarnation: int) -> None:
-        """Register a node at the start of an incarnation (the node's life until its loss or restart)."""
+        """Register a node at the start of an incarnation."""
         self._do("register", node, incarnation)
 
     async def heartbeat(self, heartbeat: Heartbeat) -> Answer:
-        """Process a heartbeat. Return the actions for the node, and the specifications of attempts to launch.
-
-        Raises MasterGone if the run has failed.
-        """
+        """Return the node's actions, and the specifications of attempts to launch. Raises MasterGone."""
         self._submit_due()
         reply = self._do("heartbeat", heartbeat)
         if reply is None:
@@ -262,15 +234,13 @@ class JobTracker:
         return Answer(reply=replace(reply, actions=actions), specs=specs)
 
     def _is_late(self, action: Action) -> bool:
-        """Return whether the action, in a reply that is sent again, launches an attempt of an ended job."""
+        """Return whether a repeated reply launches an attempt of an ended job."""
         return isinstance(action, Launch) and action.job not in self._driver.jobs
 
     async def poll(self, cursors: Mapping[str, int]) -> dict[str, Any]:
-        """Return a dictionary with the core's status, new table rows, and the state of the run.
+        """Return the core's `status`, new `rows` after `cursors`, `ended`, `report` and `failure`.
 
-        Its keys are `status`, `rows`, `ended` (whether all jobs have ended), `report` (the policy's report,
-        empty before the end) and `failure` (a fatal error, or None). `cursors` is a dictionary from table
-        name to the number of the first row to return.
+        `report` is the policy's, empty before the end; `failure` is a fatal error, or None.
         """
         status = self._driver.core.status()
         ended = self._driver.all_ended()
@@ -300,10 +270,7 @@ class JobTracker:
     # ------------------------------------------------------------- internals
 
     def _serve(self, core: Core, now_s: float, heartbeat: Heartbeat) -> Reply:
-        """Pass a heartbeat to the core and return the reply.
-
-        Store a table row with the duration of the call.
-        """
+        """Pass a heartbeat to the core and return the reply. Store a table row with the duration of the call."""
         started_s = time.perf_counter()
         reply = core.heartbeat(now_s, heartbeat)
         service_s = (time.perf_counter() - started_s) / self._clock.stretch
@@ -355,11 +322,11 @@ class JobTracker:
             self._do("committed", effect.attempt)
 
     async def _drop(self, effect: Effect, path: str) -> None:
-        """Delete the uncommitted output at `path`, block later writes to it, and mark `effect` as done."""
+        """Delete uncommitted output, block later writes to it, and mark `effect` as done."""
         await self._carry_out(effect, partial(self._name_node.delete, path, recursive=True, for_good=True))
 
     async def _carry_out(self, effect: Effect, call: Callable[[], Awaitable[Any]]) -> None:
-        """Repeat `call` until the NameNode answers, then mark `effect` as carried out."""
+        """Repeat `call` until the NameNode answers, then mark `effect` as done."""
         await self._until_heard(call)
         self._driver.carried_out(effect)
 
@@ -373,7 +340,7 @@ class JobTracker:
                 await asyncio.sleep(RETRY_S)
 
     async def _keep_time(self) -> None:
-        """Submit due jobs and send a tick to the core in each heartbeat interval, until canceled."""
+        """Submit due jobs and tick in each heartbeat interval, until canceled."""
         while True:
             await self._clock.sleep(self._cluster.heartbeat_s)
             self._submit_due()

@@ -1,7 +1,6 @@
-"""The JobTracker's journal in SQLite. Every event is written before the core applies the event.
+"""The JobTracker's journal in SQLite. Every event is written before the core applies it.
 
-The core is deterministic: restoring a snapshot and replaying the later events gives the current state. The
-file contains two snapshots and the events since the older one, so its size is bounded.
+It holds two snapshots and the events since the older one, so its size is bounded.
 """
 
 from __future__ import annotations
@@ -33,10 +32,9 @@ CREATE TABLE IF NOT EXISTS snapshots (number INTEGER PRIMARY KEY, digest BLOB, s
 
 
 class Journal:
-    """A journal in the SQLite file `path`: snapshots, and events in the order in which they are applied.
+    """The SQLite file `path` with snapshots and events, in a private folder, so that it is safe to unpickle.
 
-    The file is written without fsync: it survives the end of the process, but not a crash of the host. The
-    file is in the run's private folder, so it is safe to unpickle.
+    Without fsync, it survives the end of the process, but not a crash of the host.
     """
 
     def __init__(self, path: Path) -> None:
@@ -64,18 +62,14 @@ class Journal:
         self._since += max(len(blob), EVENT_BYTES)
 
     def is_due(self) -> bool:
-        """Implement `EventLog.is_due`: return whether enough bytes of events follow the last snapshot.
+        """Return whether SNAPSHOT_BYTES, and the last snapshot's size, of events follow it.
 
-        Their number must be at least SNAPSHOT_BYTES, and at least the size of the last snapshot. Writing
-        snapshots thus costs no more than writing events.
+        Snapshots thus cost no more than events.
         """
         return self._since >= SNAPSHOT_BYTES and self._since >= self._least
 
     def keep(self, snapshot: bytes) -> None:
-        """Implement `EventLog.keep`: store the snapshot, and remove events before the previous snapshot.
-
-        Both happen in one transaction, so a crash leaves either the old or the new content.
-        """
+        """Store a snapshot and remove the events before the previous one, in one transaction."""
         run = self._database.execute
         run("BEGIN")
         run("INSERT INTO snapshots VALUES (?, ?, ?)", (self._number, sha256(snapshot).digest(), snapshot))
@@ -85,10 +79,7 @@ class Journal:
         self._last, self._least, self._since = self._number, len(snapshot), 0
 
     def beginnings(self) -> Iterator[tuple[bytes | None, Iterable[Event]]]:
-        """Implement `EventLog.beginnings`: yield the snapshots, newest first, with the events after each.
-
-        A snapshot with a wrong checksum is skipped, with a warning in the log.
-        """
+        """Implement `EventLog.beginnings`. A snapshot with a wrong checksum is skipped with a warning."""
         query = "SELECT number, digest, state FROM snapshots ORDER BY number DESC"
         for number, digest, snapshot in self._database.execute(query).fetchall():
             if sha256(snapshot).digest() == digest:
@@ -105,5 +96,4 @@ class Journal:
             yield now_s, kind, pickle.loads(blob)
 
     def close(self) -> None:
-        """Close the SQLite database."""
         self._database.close()

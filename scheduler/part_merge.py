@@ -26,13 +26,11 @@ def merge(
     written: Callable[[list[str]], None] | None = None,
     merge_all: MergeAll = lambda merges: [merge_one() for merge_one in merges],
 ) -> list[str]:
-    """Merge the part files of each table into `out_dir/<table>.parquet`. Return the unreadable files' names.
+    """Merge the part files of each table into `out_dir/<table>.parquet`. Return the unreadable ones' names.
 
-    Unreadable part files are moved to `out_dir/parts.broken`, and all other part files are removed. A table
-    without rows becomes an empty file. Merging again changes nothing. The function `written` is called with
-    the list of unreadable files before the part files are removed. If a merge was interrupted, the next merge
-    calls `written` again. `merge_all` calls the functions that each merge one table, by default one after the
-    other.
+    These move to `out_dir/parts.broken`, others are removed after `written` was called with the names; after
+    an interruption, the next merge calls it again. Merging again changes nothing. `merge_all` calls the
+    functions that each merge one table.
     """
     out = Path(out_dir)
     parts, done = out / PARTS, out / f"{PARTS}.merged"
@@ -59,18 +57,15 @@ def merge(
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return the total size of all files in a folder and its subfolders, or 0 if there is no folder."""
+    """Return the bytes of all files below a folder, 0 without one."""
     return sum(path.stat().st_size for path in folder.rglob("*"))
 
 
 def _merge_table(table: str, folder: Path, target: Path) -> list[str]:
-    """Write the rows of the part files in `folder` to the file `target`, in groups of ROW_GROUP_ROWS rows.
+    """Write the rows of part files to `target`. Return the names of unreadable ones.
 
-    Return the names of the unreadable part files.
-
-    The file depends only on the rows of each run, not on how they were divided into part files or stored
-    there. A run with at least ROW_GROUP_ROWS rows begins a new group, so that its part files can be copied. So
-    can the only part file of a table.
+    The file depends only on each run's rows, not on how part files divided or stored them. A run of at least
+    ROW_GROUP_ROWS rows begins a group, so that its part files, and a table's only one, can be copied.
     """
     broken = sorted(f"{table}/{torn.name}" for torn in folder.glob("*.tmp"))
     groups = AlikeGroups(history.ROW_GROUP_ROWS)
@@ -117,7 +112,7 @@ def _count(part: Path) -> int:
 
 
 def _read(part: Path, table: str) -> pd.DataFrame:
-    """Return the rows of a part file, whose integers can be missing. Columns of texts may be categorical."""
+    """Return a part file's rows: integers can be missing, texts categorical."""
     import fastparquet
 
     with part.open("rb") as file:

@@ -250,7 +250,9 @@ class Order(Protocol):
 
     An order that offers different jobs to different nodes also has the method `group_of(view, node)`, which
     returns a string. Nodes with equal strings are offered the same jobs. Locality axes that plan for
-    several nodes at once, such as `lsap`, call this method.
+    several nodes at once, such as `lsap`, call this method. An order that takes slots back by kills also has the
+    method `starves(view, job)`: of a job for which this is true, the nearest map starts at once, whatever the
+    locality axis says, since it would let the slots idle that were taken for the job.
 
     Example of a policy that serves the latest job first:
 
@@ -278,10 +280,8 @@ class Order(Protocol):
 class Locality(Protocol):
     """Axis 2 of a composed policy: the choice of a map for the offered node, or the decision to wait.
 
-    A locality may also have the method `scan(view, node, jobs)`, which replaces the loop over jobs in
-    `Composed.decide` and is faster. `scan` is used for maps only, and only if the admission never refuses a
-    job (the admission's attribute `takes_any` is true). If it has the method `avoided(view, job)`, this is called
-    instead of `pick` for a job that avoids the offered node because of failures there.
+    If a locality has the method `avoided(view, job)`, this is called instead of `pick` for a job that avoids the
+    offered node because of failures there.
     """
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
@@ -296,10 +296,9 @@ class Locality(Protocol):
 class Admission(Protocol):
     """Axis 3 of a composed policy: the check that a node has room for another task of a job.
 
-    `limits` are the limits that the core enforces. An admission with a true attribute `takes_any` never
-    refuses a job. One with a true attribute `keeps_slots` offers the slot of a killed attempt to no other job.
-    If an admission has the method `is_still(view)`, the method is called once per offer, before the order is
-    asked for jobs; if it returns true, no job is asked.
+    `limits` are the limits that the core enforces. An admission with a true attribute `keeps_slots` offers the
+    slot of a killed attempt to no other job. If an admission has the method `is_still(view)`, the method is
+    called once per offer, before the order is asked for jobs; if it returns true, no job is asked.
     """
 
     limits: Limits
@@ -359,8 +358,8 @@ class Composed:
         self._is_still: Callable[[View], bool] | None = getattr(admission, "is_still", None)
         self._jobs, self._pick = order.jobs, locality.pick
         self._avoided: Callable[[View, JobView], None] | None = getattr(locality, "avoided", None)
-        plain = type(self)._offer is Composed._offer and getattr(admission, "takes_any", False)
-        self._scan = getattr(locality, "scan", None) if plain else None
+        starves: Callable[[View, JobView], bool] | None = getattr(order, "starves", None)
+        self._starves = starves if getattr(order, "preempts", True) else None
         for name in ("submitted", "finished", "ended", "beat", "changed", "tick", "preempt", "stage_ready"):
             hooks = [getattr(axis, name) for axis in (order, locality, admission) if hasattr(axis, name)]
             if hooks and not hasattr(type(self), name):
@@ -401,8 +400,6 @@ class Composed:
         """
         if not self._has_room(view, node, kind):
             return None
-        if self._scan is not None and kind is _MAP:
-            return self._scan(view, node, self._jobs(view, node, kind))
         for job in self._jobs(view, node, kind):
             answer = self._offer(view, node, job, kind)
             if isinstance(answer, Proposal):
@@ -424,9 +421,25 @@ class Composed:
         if refusal is not None:
             return refusal
         if kind is _MAP:
+            if self._starves is not None and self._starves(view, job):
+                return nearest_map(node, job)
             return self._pick(view, node, job)
         task = job.any_reduce()
         return Proposal(task, "reduce") if task is not None else None
+
+
+def nearest_map(node: NodeView, job: JobView) -> Proposal | str:
+    """Return a proposal for the unstarted map of the job whose input is nearest to the node."""
+    task = job.local_map(node.node)
+    if task is not None:
+        return Proposal(task, "node-local")
+    task = job.rack_map(node.rack)
+    if task is not None:
+        return Proposal(task, "rack-local")
+    task = job.any_map()
+    if task is None:
+        return "no unstarted map"
+    return Proposal(task, "off-rack" if task.hosts else "no preferred node")
 
 
 # Calls of the same hook of several parts of a policy.

@@ -1,8 +1,7 @@
-"""The profile store: an SQLite file with measurements of jobs in earlier runs (profiles).
+"""The profile store: an SQLite file with measurements of jobs in earlier runs, by kind and name.
 
-A profile is found by its kind, such as `demand`, and by the name of what was measured, such as a job name.
-Policies never open the store. The registry reads the store once and passes plain values to policies, so that
-a replay of the journal makes the same decisions.
+The registry reads it once and passes plain values to policies, so that a replay of the journal decides the
+same.
 """
 
 from __future__ import annotations
@@ -25,10 +24,7 @@ CREATE TABLE IF NOT EXISTS profiles (
 
 
 def default_store() -> Path:
-    """Return the path of the user's profile store. The file may not exist.
-
-    The path is the environment variable `SCHEDBED_PROFILES` if set, else a file in the user's data folder.
-    """
+    """Return the user's store, which may not exist: `SCHEDBED_PROFILES`, or in the user's data folder."""
     named = os.environ.get("SCHEDBED_PROFILES")
     if named:
         return Path(named)
@@ -37,17 +33,15 @@ def default_store() -> Path:
 
 
 def named_store(name: str) -> Path:
-    """Return the path of a profile store: the user's own one if `name` is `store`, else `name` as a path."""
     return default_store() if name == "store" else Path(name)
 
 
 def frozen_store(name: str, copy: Path) -> str:
-    """Copy the profile store `name` to the path `copy`, and return that path as text.
+    """Copy the store `name` (`store`, `none` or a path), and return the copy's path, or `none` without a
+    store.
 
-    `name` is `store`, `none` or a path. If no such store exists, return `none` without a copy. If the store
-    is damaged, return `name`, so that the error is reported when the store is read. A run needs a copy
-    because other processes may write to the store, and a restarted JobTracker must read the same values
-    again.
+    A restarted JobTracker must read the same values although others write to the store. A damaged store's own
+    name is returned, so that its reader reports the error.
     """
     if name == "none" or not named_store(name).is_file():
         return "none"
@@ -60,25 +54,17 @@ def frozen_store(name: str, copy: Path) -> str:
 
 
 class ProfileStore:
-    """A store of values that were measured in earlier runs, such as the resource demands of a job.
-
-    The SQLite file `path` is opened at each method call. `kind` is the type of the values, such as `demand`,
-    and `name` is what the values describe, such as a job name. Every method raises BadInput if the file is
-    not a profile store.
-    """
+    """Values measured in earlier runs, by kind (`demand`) and name (a job's). All methods raise BadInput."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def load(self, kind: str, name: str) -> dict[str, Any] | None:
-        """Return the values last saved for this kind and name, or None if there are none."""
+        """Return the values last saved, or None."""
         return self.load_all(kind).get(name)
 
     def load_all(self, kind: str) -> dict[str, dict[str, Any]]:
-        """Return a dictionary from name to values for this kind, sorted by name.
-
-        The dictionary is empty if the file does not exist.
-        """
+        """Return a kind's values by sorted name, none without a file."""
         if not self.path.exists():
             return {}
         with self._open() as db:
@@ -86,10 +72,7 @@ class ProfileStore:
             return {name: json.loads(values) for name, values in rows}
 
     def save(self, kind: str, name: str, values: Mapping[str, Any], *, overwrite: bool = True) -> bool:
-        """Save JSON values for this kind and name. Return whether they were saved.
-
-        If `overwrite` is false, existing values are not replaced.
-        """
+        """Save values unless others are kept (`overwrite`). Return whether they were saved."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         verb = "REPLACE" if overwrite else "IGNORE"
         with self._open() as db:

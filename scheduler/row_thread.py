@@ -12,10 +12,7 @@ WAITING_MAX = 8
 
 
 class RowThread:
-    """A thread that makes calls in the order in which they are given to it.
-
-    At the end of the `with` block, all calls have been made, also after an interrupt.
-    """
+    """A thread that makes calls in order, all before the `with` block ends, also after an interrupt."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="rows")
@@ -29,11 +26,10 @@ class RowThread:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether all calls have been made."""
         return all(call.done() for call in self._waiting)
 
     def finish(self) -> None:
-        """Wait until all calls have been made. Raises the error of an earlier call."""
+        """Wait for all calls. Raises the error of an earlier one."""
         while self._waiting:
             self._waiting.popleft().result()
 

@@ -1,7 +1,7 @@
 """The scenario setting `sizes`: whether policies read true, estimated or no task costs.
 
-Sizes are the costs in `JobSpec.map_costs` and `reduce_costs`. The lengths of inputs are always true, because
-the NameNode reports them to all clients. The policy parameter `profiles` selects profiles of earlier runs.
+These are `JobSpec.map_costs` and `reduce_costs`. Lengths of inputs are always true, as the NameNode tells
+them to all. `profiles`, a policy parameter, selects earlier runs' profiles.
 """
 
 from __future__ import annotations
@@ -22,21 +22,17 @@ FORMS = "true, hidden, estimated, {estimated: {error: 0.5}}"
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """A value of the scenario setting `sizes`, which states which task costs policies can read.
+    """The task costs that policies read: true, estimated or hidden (`kind`).
 
-    `kind` is true, estimated or hidden. An estimated cost is the true cost times exp(`error` x a standard
-    normal random number). Each job has one such factor for all its maps and another for all its reduces,
-    drawn from the run's seed and the job's id.
+    An estimate is the cost times exp(`error` x a standard normal number), one for all maps of a job and one
+    for its reduces, by seed and job id.
     """
 
     kind: str = "true"
     error: float = 0.0
 
     def shown(self, job: JobSpec, seed: int) -> JobSpec:
-        """Return the job as policies may read it: with true, estimated or hidden costs.
-
-        `seed` is the run's seed, from which errors of estimates are drawn.
-        """
+        """Return the job as policies may read it. Errors are drawn from the run's seed."""
         if self.kind == "hidden":
             return _without_costs(job)
         if self.kind == "estimated":
@@ -56,10 +52,7 @@ TRUE_SIZES = Sizes()
 
 
 def make_sizes(given: Any) -> Sizes:
-    """Return the `Sizes` for a value of the scenario setting `sizes`.
-
-    Raises BadInput if the value is not allowed.
-    """
+    """Return the `Sizes` for a value of the scenario setting `sizes`. Raises BadInput if the value is not allowed."""
     if given is True or given == "true":
         return TRUE_SIZES
     if given == "hidden":

@@ -1,3 +1,1 @@
-"""Jobs and the code that their tasks execute: ids, specifications, applications, workloads and trace
-readers.
-"""
+"""Jobs and the code that their tasks execute: ids, specifications, applications, workloads and trace readers."""

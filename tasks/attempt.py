@@ -23,11 +23,10 @@ REASON_CHARS = 300
 
 
 def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:
-    """Run an attempt on a live node. Return its process's exit code: 0 if it succeeded and 1 if it failed.
+    """Run an attempt on a live node. Return its exit code: 0 for success, otherwise 1 (see `report.json`).
 
-    The file `report.json` contains the reason of a failure. The context manager `limited` limits the process
-    to one core while the application's code runs. Must be called from the main thread of a process that has
-    no other use, since it uses SIGPROF and the process's CPU clock.
+    Call it in the main thread of a process without other use: it uses SIGPROF and the CPU clock. `limited`
+    limits the application's code to one core.
     """
     client = HttpNode(spec, node)
     scratch = node.root / "attempts" / spec.attempt
@@ -45,11 +44,9 @@ def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextMa
 def _paced(
     limited: AbstractContextManager[None], client: HttpNode, budget: Budget, core_speed: float, scratch: Path
 ) -> Iterator[None]:
-    """Limit the code of the `with` block to one emulated core by sleeping, in addition to the limits of
-    `limited`.
+    """Limit the block to one emulated core by sleeping, within `limited`.
 
-    `core_speed` is the speed of the core in host cores, and `scratch` the attempt's folder. `budget` must be
-    the object that `client` uses, since a sleep must not begin while `client` holds a lock of the budget.
+    `budget` must be the one that `client` uses: no sleep may begin while `client` holds its lock.
     """
     with limited:
         pacer = CpuPacer(budget, core_speed, withheld=withheld_reader(scratch / WITHHELD))
@@ -63,12 +60,10 @@ def _paced(
 
 @contextmanager
 def _paid_in_full(limited: AbstractContextManager[None], core_speed: float) -> Iterator[None]:
-    """Limit the code of the `with` block by `limited`, a CPU quota, and sleep at the end if the code ran too
-    fast.
+    """Limit the block by a quota, and sleep at its end if it ran too fast.
 
-    The kernel lets a process exceed its quota briefly, and delays the process in later periods. An attempt
-    that ends before this delay has run too fast. The sleep makes it last as long as on one emulated core,
-    whose speed is `core_speed` host cores.
+    The kernel lets a process exceed its quota briefly and delays it later, which an attempt that ends before
+    would escape.
     """
     began_s, used_s = time.monotonic(), 0.0
     try:
@@ -94,12 +89,10 @@ def run_on(
     limited: AbstractContextManager[None] | None = None,
     stretch: float = 1.0,
 ) -> int:
-    """Run an attempt with any implementation of `AttemptNode`. Return 0 if it succeeded and 1 if it failed.
+    """Run an attempt on any `AttemptNode`. Return 0 if it succeeded and 1 if it failed.
 
-    Write the status and the report in a folder below `root`/attempts, and a traceback to stderr. `epoch_s` is
-    the time of day of the run's start. `stretch` is the number of real seconds per emulated second.
-    `core_speed` is the number of host core-seconds per emulated core-second. The context manager `limited`,
-    if given, limits the CPU use of the attempt.
+    Status and report go to a folder below `root`/attempts, a traceback to stderr. `stretch` is real seconds
+    per emulated second, `core_speed` host core-seconds per emulated one.
     """
     scratch = root / "attempts" / spec.attempt
     scratch.mkdir(parents=True, exist_ok=True)
@@ -123,10 +116,7 @@ def run_on(
 def _run(
     spec: AttemptSpec, node: AttemptNode, root: Path, progress: StatusFile, core_speed: float
 ) -> list[int]:
-    """Run the map or reduce function of the attempt's application. `progress` is the attempt's status file.
-
-    Return the size in bytes of each partition of a map's output, or [] for other tasks.
-    """
+    """Run the application's map or reduce. Return the bytes of a map's partitions, or []."""
     app = app_of(spec)
     params = app.params(spec.params)
     if spec.kind is TaskKind.MAP:
@@ -140,16 +130,13 @@ def _run(
 
 
 def _make_room(scratch: Path) -> None:
-    """Delete the data files of a failed attempt, so that its report fits even on a full disk."""
+    """Delete a failed attempt's data, so that its report fits even on a full disk."""
     for path in (*scratch.glob("spill-*"), *scratch.glob("copy-*"), *scratch.glob("output/*")):
         path.unlink(missing_ok=True)
 
 
 def reason_of(error: Exception, memory_bytes: int) -> str:
-    """Return the reason of an attempt's failure as one line, such as "disk full".
-
-    `memory_bytes` is the attempt's memory limit, for the message.
-    """
+    """Return a failure's reason as one line, such as "disk full"."""
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return f"over its memory limit of {memory_bytes / 2**20:.0f} MiB"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:

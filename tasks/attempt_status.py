@@ -28,11 +28,9 @@ def write_json(path: Path, value: Any) -> None:
 
 
 class StatusFile:
-    """The file `status` of an attempt with its progress (0 to 1) and phase, rewritten at most every 0.2 s.
+    """An attempt's file `status`, rewritten at most every 0.2 s. Times are emulated seconds of the run.
 
-    Times are emulated seconds since the run's start, whose time of day is `epoch_s`. `stretch` is the number
-    of real seconds per emulated second. `setup_cpu_s` is the CPU time that the process had used when the
-    object was created, before the application's code ran.
+    `setup_cpu_s` is the CPU time that the process had used when this object was created.
     """
 
     def __init__(
@@ -52,14 +50,10 @@ class StatusFile:
         self._phase = ""
 
     def now_s(self) -> float:
-        """Return the current time in emulated seconds since the run's start."""
         return (self._clock() - self._epoch_s) / self.stretch
 
     def report(self, phase: str, progress: float) -> None:
-        """Write the phase and the progress (0 to 1) to the file, at most every 0.2 s.
-
-        A new phase is written immediately.
-        """
+        """Write phase and progress (0 to 1) at most every 0.2 s, a new phase immediately."""
         now_s = self.now_s()
         if now_s < self._next_s and phase == self._phase:
             return
@@ -69,7 +63,7 @@ class StatusFile:
         write_json(self._path, line)
 
     def touch(self) -> None:
-        """Update the modification time of the file, which tells the agent that the attempt is alive."""
+        """Update the file's time, which tells the agent that the attempt is alive."""
         with contextlib.suppress(OSError):
             os.utime(self._path)
 
@@ -82,27 +76,22 @@ class Meter:
         self._lock = threading.Lock()
 
     def add(self, name: str, amount: int) -> None:
-        """Add `amount` to the counter `name`, which is a field of `Counters`."""
         with self._lock:
             self._values[name] = self._values.get(name, 0) + amount
 
     def mark(self, name: str, at_s: float) -> None:
-        """Set the time `name` (`shuffle_end` or `sort_end`) to `at_s`, in seconds since the run's start."""
+        """Set the time `shuffle_end` or `sort_end`, in seconds since the run's start."""
         self._values[name] = at_s
 
     def counters(self, setup_cpu_s: float = 0.0) -> Counters:
-        """Return the current counters, with the CPU time and peak memory of this process and its ended
-        children.
-
-        `setup_cpu_s`, the CPU time that the process used before the attempt, is subtracted.
-        """
+        """Return the counters with this process's CPU time, less `setup_cpu_s` from before, and peak memory."""
         peak_bytes = max(resource.getrusage(who).ru_maxrss for who in (OWN, CHILDREN)) * 1024
         own: Any = dict(self._values)
         return Counters(**own, cpu_s=cpu_s() - setup_cpu_s, memory_peak_bytes=peak_bytes)
 
 
 def cpu_s() -> float:
-    """Return the CPU time in seconds of this process and of those of its children that it has waited for."""
+    """Return CPU seconds of this process and its reaped children."""
     children = resource.getrusage(CHILDREN)
     return own_cpu_s() + children.ru_utime + children.ru_stime
 
@@ -116,6 +105,6 @@ def write_report(
     counters: Counters,
     partitions: list[int],
 ) -> None:
-    """Write the attempt's final report, a JSON file with the fields of `AttemptReport` except the id."""
+    """Write the report: the fields of `AttemptReport` except the id."""
     report = {"state": state, "reason": reason, "start_s": start_s, "end_s": end_s}
     write_json(path, {**report, "counters": asdict(counters), "partitions": partitions})

@@ -1,7 +1,4 @@
-"""Block files: the data of a block, and a second file with a CRC-32 checksum for each 64 KiB.
-
-A block is written once, and its checksums are verified when it is read.
-"""
+"""Block files, written once: a block's data, and a CRC-32 for each 64 KiB, verified by reads."""
 
 from __future__ import annotations
 
@@ -24,15 +21,11 @@ class CorruptBlock(Exception):
 
 
 def crc_path(path: Path) -> Path:
-    """Return the path of the checksum file of the block at `path`."""
     return path.with_name(path.name + ".crc")
 
 
 class BlockWriter:
-    """Writes a block to a temporary file, which is renamed at the end of the `with` block.
-
-    After an exception, no file is left. `length` is the number of bytes written so far.
-    """
+    """Writes a block to a temporary file, renamed at the end of the `with` block or deleted after an exception."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,7 +52,7 @@ class BlockWriter:
         _write_all(self._file.fileno(), view)
 
     def checksums(self) -> bytes:
-        """Return the checksums of all bytes written so far, in the format of the checksum file."""
+        """Return the checksums so far in the file's format."""
         open_chunk = [self._crc] if self.length % CHUNK_BYTES else []
         return (self._crcs + array("I", open_chunk)).tobytes()
 
@@ -88,11 +81,7 @@ def _write_all(descriptor: int, view: memoryview) -> None:
 
 
 def read_verified(path: Path, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """Yield the bytes [start, end) of a block in pieces of at most 1 MiB, after verifying their checksums.
-
-    `end` is limited to the block's length. Raises CorruptBlock if a checksum does not match, and
-    FileNotFoundError if there is no such block.
-    """
+    """Yield the verified bytes [start, end) in pieces of at most 1 MiB. Raises CorruptBlock, FileNotFoundError."""
     with path.open("rb", buffering=0) as file:
         length = os.fstat(file.fileno()).st_size
         crcs = _read_crcs(path, length)

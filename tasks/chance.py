@@ -1,7 +1,4 @@
-"""Random number generators whose numbers depend only on a seed and on names, such as the id of a job.
-
-All generators of the project are created here.
-"""
+"""Random generators that depend only on a seed and on names. All of the project are created here."""
 
 from __future__ import annotations
 
@@ -23,15 +20,14 @@ def chance(seed: int, *names: object) -> random.Random:
 
 
 def reseed(generator: random.Random, seed: int, *names: object) -> None:
-    """Let a generator give the numbers of `chance(seed, *names)`. Faster than a new generator."""
+    """Make a generator give the numbers of `chance(seed, *names)`. Faster than a new one."""
     generator.seed(_key(seed, names))
 
 
 def keys_of(seed: int, names: tuple[object, ...], each: Iterable[str], *last: object) -> list[bytes]:
-    """Return the keys of the generators `chance(seed, *names, name, *last)` for each `name`, as bytes.
+    """Return the keys of `chance(seed, *names, name, *last)` for each name, the highest byte first.
 
-    A key is the number with which such a generator is seeded, its highest byte first. Compiled code computes
-    the random numbers from the keys of many generators.
+    A key seeds such a generator. Compiled code computes many generators' numbers from keys.
     """
     begin, end = f"{_key(seed, names)}/", "".join(f"/{name}" for name in last)
     texts = [f"{begin}{name}{end}".encode() for name in each]
@@ -39,15 +35,11 @@ def keys_of(seed: int, names: tuple[object, ...], each: Iterable[str], *last: ob
 
 
 def generator_of(key: bytes) -> random.Random:
-    """Return the generator with a key of `keys_of`."""
     return random.Random(int.from_bytes(key))
 
 
 def array_chance(seed: int, *names: object) -> np.random.Generator:
-    """Return a numpy random generator whose numbers depend only on `seed` and `names`.
-
-    The numbers differ from those of `chance` with the same arguments.
-    """
+    """Return a numpy generator that depends only on the arguments; its numbers differ from `chance`'s."""
     import numpy as np  # Without numpy an agent starts in three quarters of the time.
 
     digest = np.frombuffer(_key(seed, names).encode(), dtype=np.uint8)

@@ -1,6 +1,4 @@
-"""The settings of a node that its attempts need. The agent creates them and passes them to each forked
-attempt.
-"""
+"""The settings of a node that its attempts need. The agent creates them and passes them to each forked attempt."""
 
 from __future__ import annotations
 
@@ -18,10 +16,9 @@ FULL_DISK = "disk-full"
 class NodeContext:
     """The settings of a node for its attempts.
 
-    `root` is a folder with `blocks/` (replicas), `mapout/<attempt>/` (map outputs for reduces) and
-    `attempts/<attempt>/` (scratch files, `status`, `report.json`). `budget` is the file with the rates of the
-    node's disk, network and CPU (see `tasks.pacing`), or None without limits. `pace_cpu` is False if a cgroup
-    already limits the CPU. `authority` is the certificate authority (PEM) of the agents' certificates, or ""
+    `root` has `blocks/` (replicas), `mapout/<attempt>/` (map outputs) and `attempts/<attempt>/` (scratch
+    files, `status`, `report.json`). `budget` is the file of the node's rates (`tasks.pacing`), None without
+    limits. `pace_cpu` is False if a cgroup limits the CPU. `authority` (PEM) signs agents' certificates; ""
     without TLS.
     """
 
@@ -41,9 +38,7 @@ class NodeContext:
     authority: str = ""
 
     def distance(self, other: NodeId) -> int:
-        """Return the distance to another node as in HDFS: 0 for this node, 1 for a node in its rack,
-        otherwise 2.
-        """
+        """Return the distance to another node as in HDFS: 0 for this node, 1 for a node in its rack, otherwise 2."""
         if other == self.node:
             return 0
         return 1 if self.racks.get(other) == self.rack else 2

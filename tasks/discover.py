@@ -1,6 +1,4 @@
-"""Discovery of extensions: each module of a package declares a value, so a new module needs no
-registration.
-"""
+"""Discovery of extensions: each module of a package declares a value, so a new module needs no registration."""
 
 from __future__ import annotations
 
@@ -14,16 +12,12 @@ Declared = TypeVar("Declared")
 
 
 def names_in(folder: Path) -> tuple[str, ...]:
-    """Return the names of the modules in a folder in alphabetical order, without importing them."""
+    """Return a folder's modules in alphabetical order, without importing them."""
     return tuple(sorted(found.name for found in pkgutil.iter_modules([str(folder)]) if not found.ispkg))
 
 
 def declared(package: str, attribute: str, kind: type[Declared]) -> list[Declared]:
-    """Import all modules of a package, and return the values of the variable `attribute` of each module.
-
-    The values are in the order of module names. Modules without the variable are skipped. Raises TypeError if
-    a value is not of type `kind`.
-    """
+    """Return the values of `attribute` in all modules of a package that have it. Raises TypeError."""
     paths: Iterable[str] = import_module(package).__path__
     found: list[Declared] = []
     for name in (name for path in paths for name in names_in(Path(path))):

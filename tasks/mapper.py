@@ -1,8 +1,4 @@
-"""The interface between a map attempt and its application.
-
-A `MapTask` provides the records of the split in chunks, and accepts a sorted partitioned output or an output
-file.
-"""
+"""The interface between a map attempt and its application: records in chunks, and sorted or file output."""
 
 from __future__ import annotations
 
@@ -23,9 +19,7 @@ PIECE_MIN_BYTES = 64 * 1024
 
 
 class MapTask:
-    """A running map attempt. At its end, `partitions` contains the size in bytes of each partition of the
-    output.
-    """
+    """A running map attempt. At its end, `partitions` contains the size in bytes of each partition of the output."""
 
     def __init__(
         self,
@@ -50,10 +44,7 @@ class MapTask:
         self._final = root / "mapout" / spec.attempt
 
     def chunks(self, kind: str) -> Iterator[Piece]:
-        """Yield the records that belong to the split, in chunks of whole records.
-
-        `kind` is "text", "records" (of 100 bytes) or "raw".
-        """
+        """Yield the split's records in chunks of whole ones: "text", "records" (of 100 bytes) or "raw"."""
         spec, done = self.spec, 0
         for chunk in READERS[kind](self.read, spec.offset, spec.length, spec.file_length):
             yield chunk
@@ -63,10 +54,7 @@ class MapTask:
             self.progress.report("map", 0.95 * done / max(1, spec.length))
 
     def read(self, start: int, end: int) -> Iterator[Piece]:
-        """Yield the bytes [start, end) of the split's file in pieces.
-
-        Raises ValueError for a job without input.
-        """
+        """Yield the bytes [start, end) of the split's file in pieces. Raises ValueError for a job without input."""
         if self.spec.file is None:
             raise ValueError(f"{self.spec.app} reads input, but this job has none")
         for piece in self.node.read(self.spec.file, start, end):
@@ -74,19 +62,11 @@ class MapTask:
                 yield piece if len(piece) <= self._piece_bytes else piece[low : low + self._piece_bytes]
 
     def collect(self, kind: str, collector: Collector, form: RunFormat) -> None:
-        """Feed the records of the split to the collector, which sorts them, and publish the sorted output.
-
-        When the collector is full, its content is written to a spill file. `kind` is "text", "records" or
-        "raw", and `form` the format of the sorted output.
-        """
+        """Feed the split's records to a collector, spilling when it is full, and publish the sorted output."""
         self.gather(map(bytes, self.chunks(kind)), collector, form)
 
     def gather(self, pieces: Iterable[bytes], collector: Collector, form: RunFormat) -> None:
-        """Feed pieces of whole records to the collector, which sorts them, and publish the sorted output.
-
-        When the collector is full, its content is written to a spill file. `form` is the format of the sorted
-        output.
-        """
+        """Feed pieces of whole records to a collector, spilling when full, and publish the sorted output."""
         writer = MapOutputWriter(form, self.scratch, self._final, self.sort_buffer_bytes, self.node)
         for piece in pieces:
             if collector.buffered >= self.sort_buffer_bytes:
@@ -96,18 +76,11 @@ class MapTask:
         self.partitions = writer.finish(collector)
 
     def publish(self, partitions: Iterable[Iterable[Buffer]], form: RunFormat | None = None) -> None:
-        """Publish the given partitions as the map's output, without sorting them, so that reduces can fetch
-        them.
-
-        If the format `form` is given, the attempt's counter of output records is updated.
-        """
+        """Publish partitions for the reduces without sorting. With `form`, output records are counted."""
         self.partitions = publish(self.scratch, self._final, self.node, partitions, form)
 
     def create(self) -> Output:
-        """Create the output file of a map of a job without reduces, and return it for writing.
-
-        Raises ValueError if the job has reduces.
-        """
+        """Create the output file of a map. Raises ValueError if the job has reduces."""
         spec = self.spec
         if spec.output is None:
             raise ValueError(f"{spec.app} writes files from its maps, but this job has reduces")

@@ -1,10 +1,9 @@
-"""Software enforcement of a node's declared rates: token buckets (GCRA) in a memory-mapped file, and
-pacing of CPU time.
+"""Software enforcement of a node's declared rates: token buckets (GCRA) in a mapped file, and pacing of CPU
+time.
 
-The file of a node contains a bucket for its CPU, its disk and each direction of its network. The node's agent
-and attempts map the file. Charges are served in order of arrival, in small pieces, so that a rate is shared
-max-min fairly. A bucket with `seek` provides less in total to several streams than to one stream. The file
-has a cell for each active stream to count them.
+Each node's file has a bucket for CPU, disk and each direction of the network. Charges are served in order of
+arrival, in small pieces, so that a rate is shared max-min fairly. A bucket with `seek` provides less in total
+to several streams than to one; a cell for each active stream counts them.
 """
 
 from __future__ import annotations
@@ -46,59 +45,52 @@ SOCKET_MIN_BYTES = 16 * 1024
 
 
 def socket_bytes(rate_bps: float) -> int:
-    """Return the buffer size in bytes of a socket for a network interface of this rate (bytes/s).
+    """Return a socket's buffer size for an interface of this rate, or 0, the kernel's default, if unlimited.
 
-    Without this limit, the kernel accepts megabytes from a sender before the receiver's interface has let
-    them in, and a transfer is not limited at both ends. The kernel doubles the size. The result is 0, the
-    kernel's default, if the rate is 0 (unlimited).
+    Otherwise the kernel would accept megabytes before the receiver's interface has let them in. The kernel
+    doubles the size.
     """
     return max(SOCKET_MIN_BYTES, int(rate_bps * SOCKET_S)) if rate_bps else 0
 
 
 def next_tat(tat: float, since: float, rate: float, amount: float) -> float:
-    """Return the time at which a new charge is paid: when a bucket of `rate` units/s has let `amount` units
-    pass.
+    """Return when a new charge is paid (GCRA, with payment after use). `tat` is when the previous one is
+    paid.
 
-    `tat` is the time at which the previous charge is paid. `since` is the earliest time at which `amount` may
-    have used the bucket. Capacity that was unused before `since` is lost. (GCRA, with payment after use.)
+    `since` is the earliest time at which `amount` may have used the bucket. Capacity unused before it is
+    lost.
     """
     return max(tat, since) + amount / rate
 
 
 def stream_since(level: float, now: float, catch_up_s: float = CATCH_UP_S) -> float:
-    """Return the earliest time at which a stream may have used its bucket for the bytes of a charge at `now`.
+    """Return the earliest time at which a stream may have used its bucket for a charge at `now`.
 
-    `level` is the start of the stream or, later, the time at which its previous charge was paid. Thus a
-    stream catches up after delays, by at most `catch_up_s` seconds. Its first bytes are as slow as all
-    others, since an idle bucket saves no capacity for the next stream.
+    `level` is when the stream began or its last charge was paid. It catches up after delays by at most
+    `catch_up_s`. Its first bytes are as slow as all others: an idle bucket saves no capacity.
     """
     return max(level, now - catch_up_s)
 
 
 def own_cpu_s() -> float:
-    """Return the CPU time in seconds of all threads of this process, with a resolution of a microsecond.
+    """Return the CPU seconds of all threads, to the microsecond.
 
-    `time.process_time` is not used: while an ITIMER_PROF is active, Linux advances its clock in ticks of 4
-    ms.
+    Not `time.process_time`: while an ITIMER_PROF is active, Linux advances that clock in ticks of 4 ms.
     """
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def cpu_debt_s(used_s: float, core_speed: float, elapsed_s: float) -> float:
-    """Return the seconds that an attempt must still wait to be as slow as on one emulated core.
-
-    `used_s` is the attempt's CPU time, `elapsed_s` its duration so far, and `core_speed` the core's speed
-    in host cores.
-    """
+    """Return the seconds to wait to be as slow as on one emulated core of `core_speed` host cores."""
     return max(0.0, used_s / core_speed - elapsed_s)
 
 
 class Budget:
-    """The rate limits (token buckets) of a node's CPU, disk and network, in a file that its processes share.
+    """The rate limits of a node's CPU, disk and network, in a file that its processes share.
 
-    Times are CLOCK_MONOTONIC, which is the same for all processes of a host. fcntl locks end with their
-    process, so a killed attempt never leaves a bucket locked.
+    Times are CLOCK_MONOTONIC, the same for all processes of a host. fcntl locks end with their process, so a
+    killed attempt leaves no bucket locked.
     """
 
     def __init__(
@@ -120,10 +112,9 @@ class Budget:
     def create(
         cls, path: Path, rates: Mapping[str, float | None], seek: Mapping[str, float] | None = None
     ) -> Budget:
-        """Create and open a file with these rates in units per second. A rate of None or 0 is unlimited.
+        """Create a file with rates in units per second; None or 0 is unlimited.
 
-        If a bucket has `seek`, its n active streams share rate / (1 + seek x (n - 1)). At most one bucket of
-        a file has `seek`.
+        A bucket with `seek` (at most one of a file) gives n active streams rate / (1 + seek x (n - 1)).
         """
         unknown = sorted(set(rates) - set(NAMES))
         if unknown:
@@ -138,7 +129,6 @@ class Budget:
 
     @classmethod
     def open(cls, path: Path) -> Budget:
-        """Open a file that `create` has created."""
         return cls(path)
 
     def close(self) -> None:
@@ -150,12 +140,10 @@ class Budget:
     def reserve(
         self, name: str, amount: float, since: float | None = None, place: StreamCell | None = None
     ) -> float:
-        """Charge `amount` to the bucket `name`. Return the time at which the charge is paid at the bucket's
-        rate.
+        """Charge a bucket, and return when the charge is paid. `place` identifies the stream.
 
-        `since` is the earliest time at which the amount may have used the bucket, by default now. `place`
-        identifies the stream. A charge of more than `PIECE_S` seconds of the rate delays other streams, so
-        callers charge in pieces (see `Stream.take`).
+        `since` is the earliest time at which the amount may have used the bucket (default: now). More than
+        `PIECE_S` seconds of the rate delays other streams, so callers charge in pieces (`Stream.take`).
         """
         with self._locked(name):
             cells = self._cells
@@ -174,10 +162,7 @@ class Budget:
             return paid_at
 
     def _streams(self, place: StreamCell, now: float) -> int:
-        """Return the number of active streams, including the stream of `place`.
-
-        If `place` has no cell and a cell is free, the cell is assigned to `place`.
-        """
+        """Return the number of active streams with that of `place`, which gets a free cell if it has none."""
         cells = self._cells
         if place.cell >= 0 and cells[place.cell] != place.until:
             place.cell = -1  # The stream paused for long, and another stream has the cell.
@@ -199,35 +184,28 @@ class Budget:
         place.cell = -1
 
     def stream(self, name: str, beyond: Stream | None = None) -> Stream:
-        """Return a new stream for one file or transfer. Its bytes are charged to the bucket `name`.
-
-        The bytes are also charged to the stream `beyond`, if given, such as that of a disk shared with other
-        nodes.
-        """
+        """Return a new stream for one file or transfer, also charged to `beyond`, such as a shared disk's."""
         return Stream(self, name, self._clock, self._sleep, beyond)
 
     def used(self, name: str) -> float:
-        """Return the total amount charged to the bucket `name`, including charges that are not yet paid."""
+        """Return the charges so far, including those not yet paid."""
         return self._cells[_cell(name, _USED)]
 
     def paid(self, name: str) -> float:
-        """Return the part of the charges to the bucket `name` that its rate has allowed by now."""
+        """Return the part of the charges that the rate has allowed by now."""
         owed_s = max(0.0, self._cells[_cell(name, _TAT)] - self._clock())
         return max(0.0, self.used(name) - owed_s * self.rate(name))
 
     def rate(self, name: str) -> float:
-        """Return the current rate of the bucket `name` in units per second, or 0 if it is unlimited."""
         return self._cells[_cell(name, _RATE)]
 
     def factor(self, name: str) -> float:
-        """Return the current rate divided by the declared rate. It is below 1 while a fault slows the
-        node.
-        """
+        """Return the current rate divided by the declared rate. It is below 1 while a fault slows the node."""
         declared = self._cells[_cell(name, _DECLARED)]
         return self.rate(name) / declared if declared and self.rate(name) else 1.0
 
     def set_rate(self, name: str, rate: float | None) -> None:
-        """Set the current rate of the bucket `name` in units per second. None or 0 means unlimited."""
+        """Set a rate in units per second. None or 0 means unlimited."""
         self._cells[_cell(name, _RATE)] = rate or 0.0
 
     @contextmanager
@@ -248,11 +226,7 @@ def _cell(name: str, field: int) -> int:
 
 
 class StreamCell:
-    """The cell in a budget's file that marks one stream as active.
-
-    `cell` is the index of the cell, or -1 without a cell. `until` is the value that the stream has written
-    into the cell. If the cell has another value, another stream owns the cell.
-    """
+    """The cell that marks a stream as active, or -1. If it is not `until`, another stream owns it."""
 
     __slots__ = ("cell", "until")
 
@@ -262,10 +236,9 @@ class StreamCell:
 
 
 class Stream:
-    """A file or transfer whose bytes are charged to a bucket. It is active until this object is deleted.
+    """A file or transfer charged to a bucket, active until this object is deleted.
 
-    If the process computes between two pieces, computation and transfer overlap, as with reading ahead and
-    writing behind.
+    Computation between two pieces overlaps with the transfer, as with reading ahead and writing behind.
     """
 
     def __init__(
@@ -300,9 +273,7 @@ class Stream:
         self._budget.leave(self._place)
 
     def take(self, amount: float, meanwhile: Callable[[], None] | None = None) -> None:
-        """Charge `amount` in pieces and sleep as the rate requires. `meanwhile` is called before each
-        sleep.
-        """
+        """Charge `amount` in pieces and sleep as the rate requires. `meanwhile` is called before each sleep."""
         left = float(amount)
         while left > 0:
             rate = self._budget.rate(self._name)
@@ -317,11 +288,10 @@ class Stream:
 
 
 class CpuPacer:
-    """Limits this process to one emulated core, by sleeping in a handler of the signal SIGPROF.
+    """Limits this process to one emulated core by sleeping in the handler of SIGPROF.
 
-    The CPU time is also charged to the node's `budget`. Each charge is exact, so the mean rate is exact even
-    if a long numpy call delays the handler. `core_speed` is the speed of the core in host cores. `withheld`
-    returns the total seconds for which other processes have stopped this process, which shorten the sleep.
+    Each charge is exact, so the mean rate is exact even if a long numpy call delays the handler. `withheld`
+    returns the seconds for which others have stopped this process, which shorten the sleep.
     """
 
     def __init__(
@@ -345,7 +315,7 @@ class CpuPacer:
         self._sleeping = False
 
     def start(self) -> None:
-        """Start the timer whose handler charges CPU time and sleeps. Must be called from the main thread."""
+        """Start the timer. Must be called from the main thread."""
         signal.signal(signal.SIGPROF, lambda _signal, _frame: self.settle())
         signal.setitimer(signal.ITIMER_PROF, TICK_S, TICK_S)
 
@@ -356,9 +326,7 @@ class CpuPacer:
         self.settle()
 
     def settle(self) -> None:
-        """Charge the CPU time since the last call, and sleep as long as the rates of the core and the node
-        require.
-        """
+        """Charge the CPU time since the last call, and sleep as long as the rates of the core and the node require."""
         if self._sleeping or self._budget.busy:
             return  # The next tick charges the time.
         self._sleeping = True
@@ -382,10 +350,7 @@ class CpuPacer:
 
 
 def withheld_reader(path: Path) -> Callable[[], float]:
-    """Return a function that returns the total seconds for which the agent has stopped this attempt.
-
-    `path` is the attempt's file `WITHHELD`. If the file is missing, the function returns 0.
-    """
+    """Return a function that reads for how long the agent has stopped this attempt; 0 without the file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,8 +1,6 @@
-"""The parts into which the scheduling policy DTSS cuts a map's split: their bytes, costs, and order of
-outputs.
+"""The parts into which the policy DTSS cuts a map's split: their bytes, costs, and order of outputs.
 
-Only maps whose output goes to reduces are cut, since each output file of a map-only job may be a separate
-document, as in the application etl.
+Only maps with reduces are cut: each output file of a map-only job may be a document, as in etl.
 """
 
 from __future__ import annotations
@@ -14,10 +12,7 @@ from schedbed.tasks.specs import Cost, Split, value
 
 @value
 class Part:
-    """The bytes [offset, offset + length) of a file, a part of the split `whole`.
-
-    The first part has the index of the split.
-    """
+    """The bytes [offset, offset + length) of the split `whole`. The first part has the split's index."""
 
     whole: Split
     offset: int
@@ -25,31 +20,24 @@ class Part:
 
     @property
     def is_first(self) -> bool:
-        """Return whether the part is the first part of the split `whole`."""
         return self.offset == self.whole.offset
 
     @property
     def after(self) -> int | None:
-        """Return the index of the map whose records precede those of this part, or None for the first
-        part.
-        """
+        """Return the index of the map whose records precede those of this part, or None for the first part."""
         return None if self.is_first else self.whole.index
 
     @property
     def share(self) -> float:
-        """Return the length of the part divided by the length of its split."""
         return self.length / self.whole.length
 
     def of(self, total: int) -> int:
-        """Return the part's whole-number share of `total`, an amount for the whole split.
-
-        The shares of all parts of a split add up to `total`.
-        """
+        """Return the part's whole-number share of `total`. All parts' shares add up to it."""
         begin, length = self.offset - self.whole.offset, self.whole.length
         return total * (begin + self.length) // length - total * begin // length
 
     def split(self, index: int) -> Split:
-        """Return the part as an independent split for the task number `index`."""
+        """Return the part as a split of its own for task `index`."""
         return replace(self.whole, index=index, offset=self.offset, length=self.length)
 
     def cost(self, whole: Cost) -> Cost:
@@ -63,10 +51,7 @@ class Part:
 
 
 def cut(whole: Split, share: float) -> tuple[Part, Part] | None:
-    """Cut a split into two parts, of which the first has `share` (0 to 1) of the bytes.
-
-    Returns None if a part would be empty.
-    """
+    """Cut a split, the first part having `share` of the bytes, or return None if a part would be empty."""
     length = int(whole.length * share)
     if not 0 < length < whole.length:
         return None

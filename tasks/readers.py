@@ -1,8 +1,4 @@
-"""Readers of records. A record belongs to the split in whose byte range it begins, so that it is read exactly
-once.
-
-Readers yield chunks of whole records, since applications process chunks instead of single records.
-"""
+"""Readers of chunks of whole records. A record belongs to the split in whose byte range it begins."""
 
 from __future__ import annotations
 
@@ -29,10 +25,9 @@ Read = Callable[[int, int], Iterator[Piece]]
 
 
 def text_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[bytes]:
-    """Yield the lines that begin in [offset, offset + length) of a file, in chunks of whole lines.
+    """Yield the lines that begin in [offset, offset + length), in chunks of whole lines.
 
-    `read(start, end)` must yield bytes of the file. Only the newline byte ends a line. The last line of a
-    file may lack a newline.
+    Only the newline byte ends a line. A file's last line may lack it.
     """
     end = min(offset + length, file_length)
     rest: list[Piece] = []  # The beginning of a line that is not complete yet.
@@ -78,12 +73,7 @@ def line_batches(text: bytes, size: int) -> Iterator[bytes]:
 
 
 def record_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[bytes]:
-    """Yield the 100-byte records that begin in [offset, offset + length) of a file, in chunks of whole
-    records.
-
-    `read(start, end)` must yield bytes of the file. Raises ValueError if the file does not end with a whole
-    record.
-    """
+    """Yield the 100-byte records that begin in [offset, offset + length). Raises ValueError."""
     if file_length % RECORD_BYTES:
         raise ValueError(f"the input has {file_length} bytes, not a multiple of {RECORD_BYTES} (one record)")
     start = -(-offset // RECORD_BYTES) * RECORD_BYTES
@@ -99,10 +89,7 @@ def record_chunks(read: Read, offset: int, length: int, file_length: int) -> Ite
 
 
 def raw_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[Piece]:
-    """Return the bytes [offset, offset + length) of a file in pieces, which may end within a record.
-
-    `read(start, end)` must yield bytes of the file, whose length is `file_length`.
-    """
+    """Return the bytes [offset, offset + length) in pieces, which may end within a record."""
     end = min(offset + length, file_length)
     return read(offset, end) if offset < end else iter(())
 

@@ -1,7 +1,4 @@
-"""The interface between a reduce attempt and its application.
-
-A `ReduceTask` provides the merged input of the reduce, and a replicated output file.
-"""
+"""The interface between a reduce attempt and its application: merged input and a replicated output file."""
 
 from __future__ import annotations
 
@@ -44,20 +41,14 @@ class ReduceTask:
         )
 
     def copy(self) -> list[Run]:
-        """Copy the reduce's partition of the output of every map.
-
-        Return the copies, each as a sorted run of records.
-        """
+        """Copy the reduce's partition of every map's output. Return sorted runs."""
         self.progress.report("shuffle", 0.0)
         runs = Shuffle(self.spec, self.node, self.scratch, self._memory_bytes, self.progress).run()
         self.node.meter.mark("shuffle_end", self.progress.now_s())
         return runs
 
     def merged(self, form: RunFormat) -> Iterator[Buffer]:
-        """Copy and merge the map outputs. Yield the sorted input of the reduce in pieces.
-
-        `form` is the format of the map outputs.
-        """
+        """Copy and merge the map outputs. Yield the sorted input in pieces."""
         runs = self.copy()
         total, done = max(1, sum(map(len, runs))), 0
         self.progress.report("sort", 1 / 3)
@@ -74,14 +65,12 @@ class ReduceTask:
             self.node.meter.mark("sort_end", self.progress.now_s())
 
     def create(self) -> Output:
-        """Create the output file of the reduce in the block store, and return it for writing."""
+        """Create the output file for writing."""
         assert self.spec.output is not None, "a reduce always has an output"
         return self.node.create(self.spec.output, self.spec.replication, self.spec.block_bytes)
 
     def write_merged(self, form: RunFormat) -> None:
-        """Write the merged input of the reduce unchanged as its output. `form` is the format of the map
-        outputs.
-        """
+        """Write the merged input of the reduce unchanged as its output. `form` is the format of the map outputs."""
         output = self.create()
         for piece in self.merged(form):
             output.write(piece)

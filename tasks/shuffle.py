@@ -1,6 +1,4 @@
-"""The copy phase of a reduce, which fetches the reduce's partition of each map's output while maps still
-run.
-"""
+"""The copy phase of a reduce, which fetches the reduce's partition of each map's output while maps still run."""
 
 from __future__ import annotations
 
@@ -30,10 +28,7 @@ _place = attrgetter("place")
 
 
 class Shuffle:
-    """Copies one partition of the output of every map to a reduce.
-
-    At most `memory_bytes` bytes stay in memory. The remainder is written to disk.
-    """
+    """Copies a reduce's partition of every map's output, with at most `memory_bytes` in memory."""
 
     def __init__(
         self,
@@ -64,10 +59,7 @@ class Shuffle:
         self._held_bytes = 0
 
     def run(self) -> list[Run]:
-        """Copy the reduce's partition of each map's output until all maps are done.
-
-        Returns the copies as sorted runs, in the order of their records in the job's input.
-        """
+        """Copy until all maps are done. Return sorted runs in the order of the job's input."""
         threading.stack_size(STACK_BYTES)
         # One more thread runs the long poll, and some run abandoned fetches that hang.
         pool = ThreadPoolExecutor(3 * self._parallel + 1)
@@ -84,10 +76,10 @@ class Shuffle:
         return self._all_done and not self._fetching and all(index in self._runs for index in self._latest)
 
     def _ask(self, pool: ThreadPoolExecutor) -> None:
-        """Start a long poll for new map outputs, if none is running and further outputs may come.
+        """Start a long poll for new outputs, if none is running and more may come.
 
-        After all maps are done, a poll returns at once. Then polls are started only while fetches fail, at
-        most every `WAIT_S` seconds.
+        After all maps are done, a poll returns at once and is started only while fetches fail, at most every
+        `WAIT_S` seconds.
         """
         if self._news is not None or (
             self._all_done and (not self._failures or self._clock() < self._ask_at)
@@ -107,10 +99,7 @@ class Shuffle:
                 self._abandon(output.index)
 
     def _abandon(self, index: int) -> None:
-        """Cancel the fetch of the output of map `index`, after another attempt's output has replaced it.
-
-        The node of the old output may never answer.
-        """
+        """Cancel the fetch of a replaced output, whose node may never answer."""
         for future in [future for future, output in self._fetching.items() if output.index == index]:
             future.cancel()
             del self._fetching[future]
@@ -133,9 +122,7 @@ class Shuffle:
             self._fetching[pool.submit(self._node.fetch, output, self._spec.index)] = output
 
     def _reap(self) -> None:
-        """Wait until a fetch or poll ends, or until a failed fetch must be retried, and process the
-        results.
-        """
+        """Wait until a fetch or poll ends, or until a failed fetch must be retried, and process the results."""
         waited: list[Future[Any]] = [*self._fetching, *([] if self._news is None else [self._news])]
         done, _ = wait(waited, WAIT_S if self._failures else None, FIRST_COMPLETED)
         for future in [each for each in self._fetching if each in done]:

@@ -1,7 +1,4 @@
-"""Jobs and tasks as values: the jobs that users submit, and the specifications of attempts.
-
-The scenario's `scale` is already applied to all values, and units are seconds and bytes.
-"""
+"""Jobs and tasks as values, in seconds and bytes with the scenario's `scale` applied."""
 
 from __future__ import annotations
 
@@ -20,23 +17,20 @@ U = TypeVar("U")
 
 @dataclass_transform(frozen_default=True)
 def value(cls: type[T]) -> type[T]:
-    """Return the class as a dataclass with slots and a hash.
+    """Make the class a dataclass with slots and a hash, which only the type checker takes as frozen.
 
-    The type checker forbids assignments to fields. At run time the class is not frozen, since creating frozen
-    objects takes several times as long.
+    Creating objects that are frozen at run time takes several times as long.
     """
     return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
 def are_one(items: Sequence[object]) -> bool:
-    """Return whether all items are the same object. The result is False if there are none."""
+    """Return whether all items are one object; False without items."""
     return len(items) > 0 and all(map(is_, items, repeat(items[0])))
 
 
 def made_once(make: Callable[[T], U], items: Sequence[T]) -> tuple[U, ...]:
-    """Return the result of `make` for each item. For items that are the same object, `make` is called once, and
-    they share its result.
-    """
+    """Return `make` of each item, called once for items that are the same object."""
     if are_one(items):
         return (make(items[0]),) * len(items)
     keys = list(map(id, items))
@@ -66,22 +60,17 @@ class Priority(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Return the rank of the priority, from 0 for VERY_HIGH to 4 for VERY_LOW. Jobs of smaller rank
-        run first.
-        """
+        """Return the rank of the priority, from 0 for VERY_HIGH to 4 for VERY_LOW. Jobs of smaller rank run first."""
         return list(Priority).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """The cost of one synthetic task: seconds on one emulated core, and numbers of bytes that are really
-    moved.
+    """The cost of one synthetic task: seconds on one emulated core, and bytes that are really moved.
 
-    A map reads `read_bytes` from its split and writes `write_bytes`, which are shuffled if the job has
-    reduces, or else written to the block store. A reduce writes `write_bytes` to the block store. Only the
-    simulator uses the other two fields, which come from a trace: `duration_s` is the duration of an attempt
-    without reading its input (for a reduce, after its shuffle), and `shuffle_s` the duration of a reduce's
-    shuffle after all maps had ended.
+    A map's `write_bytes` are shuffled if the job has reduces, or else go to the block store. Only the
+    simulator uses a trace's `duration_s`, that of an attempt without reading its input (of a reduce, after
+    its shuffle), and `shuffle_s`, that of a reduce's shuffle after all maps had ended.
     """
 
     cpu_s: float = 0.0
@@ -93,10 +82,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """A byte range of an input file. The records that begin in the range belong to the split.
+    """A byte range of a file, with the records that begin in it. Jobs without input have no file.
 
-    `hosts` are the nodes that held a replica when the job was submitted. Jobs without input (pi,
-    randomtextwriter) have splits without a file.
+    `hosts` are the nodes that held a replica when the job was submitted.
     """
 
     index: int
@@ -109,10 +97,9 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """The resources that a task requests: memory in bytes, and virtual cores.
+    """The memory and virtual cores that a task requests. The memory is also the attempt's limit.
 
-    In a cluster with containers instead of slots, a task can start only on a node on which these resources
-    are free. The memory is also the attempt's memory limit.
+    With containers instead of slots, a task starts only on a node where these are free.
     """
 
     memory_bytes: int
@@ -146,34 +133,30 @@ class JobSpec:
 
     @property
     def maps(self) -> int:
-        """Return the number of map tasks."""
         return len(self.splits)
 
     @property
     def input_bytes(self) -> int:
-        """Return the total size of all splits in bytes."""
         return sum(split.length for split in self.splits)
 
 
 def task_id(job: str, kind: TaskKind, index: int) -> str:
-    """Return the id of a task as in Hadoop, such as `job_0001_m_000003`."""
+    """Return a task's id as in Hadoop, such as `job_0001_m_000003`."""
     return f"{job}_{kind[0]}_{index:06d}"
 
 
 def task_of(attempt: str) -> str:
-    """Return the task id that an attempt id contains, such as `job_0001_m_000003` for
-    `job_0001_m_000003_0`.
-    """
+    """Return the task id that an attempt id contains, such as `job_0001_m_000003` for `job_0001_m_000003_0`."""
     return attempt.rpartition("_")[0]
 
 
 def id_key(job: str) -> tuple[int, str]:
-    """Return a sort key for a job id. With these keys, job_9999 comes before job_10000."""
+    """Return a sort key by which job_9999 comes before job_10000."""
     return (len(job), job)
 
 
 def job_of(task_or_attempt: str) -> str:
-    """Return the job id in a task id or attempt id, that is, its first two parts."""
+    """Return the job id within a task or attempt id."""
     return "_".join(task_or_attempt.split("_", 2)[:2])
 
 
@@ -216,15 +199,11 @@ class AttemptSpec:
     cost: Cost | None = None  # For synthetic tasks.
 
     def to_json(self) -> dict[str, Any]:
-        """Return the specification as plain JSON values."""
         return asdict(self)
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> AttemptSpec:
-        """Return the specification with these JSON values.
-
-        Raises TypeError or KeyError if the values do not describe a specification.
-        """
+        """Invert `to_json`. Raises TypeError or KeyError."""
         known = dict(raw)
         known["kind"] = TaskKind(known["kind"])
         blocks = [dict(block) for block in known.get("blocks", ())]

@@ -1,6 +1,4 @@
-"""Sorted sequences of records, called runs, on a node's disk: spills, merging, and the partitioned output
-of a map.
-"""
+"""Sorted sequences of records, called runs, on a node's disk: spills, merging, and the partitioned output of a map."""
 
 from __future__ import annotations
 
@@ -21,10 +19,7 @@ BUFFER_MIN_BYTES = 4 * 2**20
 
 
 def buffer_bytes(wanted_bytes: int, memory_bytes: int) -> int:
-    """Return an attempt's buffer size in bytes: `wanted_bytes`, but at most a quarter of its memory limit.
-
-    If a quarter is less than 4 MiB, the maximum is 4 MiB.
-    """
+    """Return `wanted_bytes`, but at most a quarter of the memory limit or 4 MiB, whichever is larger."""
     return min(wanted_bytes, max(BUFFER_MIN_BYTES, memory_bytes // 4))
 
 
@@ -44,10 +39,7 @@ Run = Buffer | FileRun
 
 
 class Collector(Protocol):
-    """The part of a map application that partitions and sorts the map's output.
-
-    It accepts chunks of records, and returns a sorted run (a sequence of records) for each partition.
-    """
+    """A map's collector: partitions and sorts records into a sorted run for each partition."""
 
     @property
     def buffered(self) -> int:
@@ -64,10 +56,9 @@ class Collector(Protocol):
 
 
 class LocalFile:
-    """A local file that consists of consecutive partitions and is written once.
+    """A local file of consecutive partitions, charged to the disk budget and counted as spilled.
 
-    Every byte is charged to the node's disk budget and counted as spilled. `index` contains the pair [offset,
-    length] of each complete partition.
+    `index` has [offset, length] of each complete partition.
     """
 
     def __init__(self, path: Path, node: AttemptNode) -> None:
@@ -88,27 +79,22 @@ class LocalFile:
         self._node.meter.add("spill_bytes", len(data))
 
     def end_partition(self) -> None:
-        """Complete the current partition and begin the next one."""
         self.index.append([self._start, self._length - self._start])
         self._start = self._length
 
     def close(self) -> None:
-        """Flush and close the file.
-
-        Raises OSError (ENOSPC) if the disk is full, even if all earlier writes succeeded.
-        """
+        """Close the file. Raises OSError (ENOSPC) on a full disk, even if all earlier writes succeeded."""
         self._file.close()
 
     def run(self, partition: int) -> FileRun:
-        """Return partition number `partition` as a run, which can be read and merged."""
+        """Return a partition, which can be read and merged."""
         return FileRun(self.path, *self.index[partition])
 
 
 def merge_runs(form: RunFormat, runs: Sequence[Run], memory_bytes: int, charge: Charge) -> Iterator[Buffer]:
-    """Merge sorted runs of records into one run, and yield it in pieces.
+    """Merge sorted runs, and yield the result in pieces; reads from files are charged.
 
-    If the files among the runs have at most `memory_bytes` in total, they are merged in memory, otherwise
-    window by window. After each read from a file, `charge` is called with the number of bytes.
+    Files of at most `memory_bytes` in total are merged in memory, others window by window.
     """
     runs = [run for run in runs if len(run)]
     files = sum(len(run) for run in runs if isinstance(run, FileRun))
@@ -133,9 +119,7 @@ def _load(run: Run, charge: Charge) -> Buffer:
 
 
 class _Window:
-    """The part of a run that is in memory during a merge. If the run is not a file, the window is the
-    whole run.
-    """
+    """The part of a run that is in memory during a merge. If the run is not a file, the window is the whole run."""
 
     def __init__(self, form: RunFormat, run: Run, size: int, charge: Charge) -> None:
         self._form = form
@@ -149,7 +133,7 @@ class _Window:
 
     @property
     def more(self) -> bool:
-        """Return whether the run's file has more bytes after the window."""
+        """Return whether the file has more after the window."""
         return self._file is not None and self._at < self._file.length
 
     def take(self, cut: bytes | None) -> Buffer:
@@ -182,10 +166,9 @@ def _read_at(path: Path, offset: int, length: int) -> bytes:
 
 
 class MapOutputWriter:
-    """Writes the partitioned output of a map: first spills in the folder `scratch`, then the merged output.
+    """Writes a map's partitioned output: spills in `scratch`, then the merged output.
 
-    The merged output is also written in `scratch`, and renamed to `final` at the end, so a map that dies
-    leaves no output.
+    That is also written in `scratch` and renamed to `final`, so a map that dies leaves no output.
     """
 
     def __init__(
@@ -205,10 +188,7 @@ class MapOutputWriter:
         self._spills.append(file)
 
     def finish(self, collector: Collector) -> list[int]:
-        """Write the collector's remaining content, merge all spills, and publish the output.
-
-        Returns the size of each partition in bytes.
-        """
+        """Merge the collector's rest and all spills, and publish the output. Return the partitions' bytes."""
         if not self._spills:
             return publish(self._scratch, self._final, self._node, collector.drain(), self._form)
         self.spill(collector)
@@ -237,11 +217,9 @@ def publish(
     partitions: Iterable[Iterable[Buffer]],
     form: RunFormat | None = None,
 ) -> list[int]:
-    """Write partitions as a map's output (`data`, `index.json`) in the folder `scratch`, and rename it to
-    `final`.
+    """Write a map's output (`data`, `index.json`) in `scratch` and rename it to `final`.
 
-    Returns the size of each partition in bytes. If the format `form` is given, the attempt's counter of
-    output records is updated.
+    Return the partitions' bytes. With `form`, output records are counted.
     """
     folder = scratch / "output"
     folder.mkdir()

@@ -1,6 +1,4 @@
-"""The formats of sorted data between maps and reduces of shipped applications: word counts, and 100-byte
-records.
-"""
+"""The formats of sorted data between maps and reduces of shipped applications: word counts, and 100-byte records."""
 
 from __future__ import annotations
 
@@ -22,31 +20,26 @@ ROWS_A_PIECE = 10_000  # Sorted records are copied in pieces of 1 MB.
 
 
 class RunFormat(Protocol):
-    """The operations that merging needs for a format of records. A run is a sorted sequence of whole records.
-
-    A window is a part of a run that is in memory.
-    """
+    """Operations of merging for a record format. A run is sorted whole records, a window its part in memory."""
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """Merge several runs into one, in memory. Some formats combine records with equal keys into one
-        record.
-        """
+        """Merge several runs into one, in memory. Some formats combine records with equal keys into one record."""
         ...
 
     def records(self, data: Buffer) -> int:
-        """Return the number of records in `data`, which consists of whole records."""
+        """Return the number of records in `data`."""
         ...
 
     def whole(self, window: Buffer) -> int:
-        """Return the number of bytes in the longest prefix of `window` that consists of whole records."""
+        """Return the bytes of the longest prefix of whole records."""
         ...
 
     def last_key(self, window: Buffer) -> bytes:
-        """Return the key of the last record in a window of whole records."""
+        """Return the last record's key."""
         ...
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Return the total size in bytes of the records in a sorted window whose key is at most `key`."""
+        """Return the bytes of a sorted window's records with keys up to `key`."""
         ...
 
 
@@ -62,29 +55,23 @@ class CountLines:
         yield from count_lines(counts, list(counts))
 
     def records(self, data: Buffer) -> int:
-        """Return the number of lines in `data`."""
         return bytes(data).count(b"\n")
 
     def whole(self, window: Buffer) -> int:
-        """Return the number of bytes in `window` up to and including the last newline."""
         return bytes(window).rfind(b"\n") + 1
 
     def last_key(self, window: Buffer) -> bytes:
-        """Return the word of the last line in `window`."""
+        """Return the last line's word."""
         data = bytes(window)
         return _word(data[data.rfind(b"\n", 0, len(data) - 1) + 1 :])
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Return the total size in bytes of the lines whose word is at most `key`."""
         lines = [line + b"\n" for line in bytes(window).split(b"\n")[:-1]]
         return sum(map(len, lines[: bisect_right(lines, key, key=_word)]))
 
 
 def add_counts(runs: Sequence[Buffer]) -> dict[bytes, int]:
-    """Return a dictionary from word to the sum of its counts in the lines of all runs.
-
-    Raises ValueError for a line without a count.
-    """
+    """Return {word: sum of its counts} of all runs. Raises ValueError for a line without a count."""
     counts: dict[bytes, int] = {}
     get = counts.get
     for run in runs:
@@ -96,14 +83,11 @@ def add_counts(runs: Sequence[Buffer]) -> dict[bytes, int]:
 
 
 def encode_counts(counts: Mapping[bytes, int]) -> bytes:
-    """Return the counts of words as sorted lines `word<TAB>count`."""
     return b"".join(count_lines(counts, list(counts)))
 
 
 def count_lines(counts: Mapping[bytes, int], keys: list[bytes]) -> Iterator[bytes]:
-    """Yield the lines `word<TAB>count` of the words `keys`, sorted by word, in pieces. `keys` is sorted in
-    place.
-    """
+    """Yield the lines `word<TAB>count` of the words `keys`, sorted by word, in pieces. `keys` is sorted in place."""
     keys.sort()
     for low in range(0, len(keys), LINES_A_PIECE):
         yield b"".join([b"%b\t%d\n" % (key, counts[key]) for key in keys[low : low + LINES_A_PIECE]])
@@ -114,10 +98,7 @@ def _word(line: bytes) -> bytes:
 
 
 class SortedRecords:
-    """The format of 100-byte records, sorted by all their bytes.
-
-    An application's key is the first 10 bytes, but merges compare whole records.
-    """
+    """The format of 100-byte records, sorted by all bytes, not only by the key of 10."""
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
         """Merge runs of records. The order of equal records is arbitrary."""
@@ -129,21 +110,17 @@ class SortedRecords:
             yield from take_rows(rows, order_of(rows, merging=True))
 
     def records(self, data: Buffer) -> int:
-        """Return the number of 100-byte records in `data`."""
         return len(data) // RECORD_BYTES
 
     def whole(self, window: Buffer) -> int:
-        """Return the length of `window` in bytes, rounded down to a multiple of 100."""
         return len(window) // RECORD_BYTES * RECORD_BYTES
 
     def last_key(self, window: Buffer) -> bytes:
-        """Return the last record in `window`. In this format, the whole record is the key."""
+        """Return the last record, which is the key in this format."""
         return bytes(window[-RECORD_BYTES:])
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Return the total size in bytes of the records that are at most `key`, which are found by
-        bisection.
-        """
+        """Return the total size in bytes of the records that are at most `key`, which are found by bisection."""
         starts = range(0, len(window), RECORD_BYTES)
         found = bisect_right(starts, key, key=lambda at: bytes(window[at : at + RECORD_BYTES]))
         return found * RECORD_BYTES
@@ -154,10 +131,9 @@ Order = npt.NDArray[Any]
 
 
 def order_of(rows: Rows, merging: bool = False) -> Order:
-    """Return the permutation that sorts the records `rows`, an array of shape (n, 100), by all bytes.
+    """Return the permutation that sorts rows of shape (n, 100) by all bytes; `merging` for a few sorted runs.
 
-    Set `merging` if the rows are a few sorted runs. The first 8 bytes are sorted as one number, and only rows
-    with equal first bytes are compared further.
+    The first 8 bytes are sorted as one number, and only equal ones are compared further.
     """
     prefix = np.ascontiguousarray(rows[:, :PREFIX_BYTES]).view(">u8").ravel().astype(np.uint64)
     # numpy's stable sort of 64-bit numbers is a merge sort that finds runs; the default is faster on random keys.
@@ -172,16 +148,13 @@ def order_of(rows: Rows, merging: bool = False) -> Order:
 
 
 def take_rows(rows: Rows, order: Order) -> Iterator[Buffer]:
-    """Yield the rows in the order of the permutation `order`, in pieces of about 1 MB."""
+    """Yield the rows in `order`, in pieces of about 1 MB."""
     for low in range(0, len(order), ROWS_A_PIECE):
         yield np.take(rows, order[low : low + ROWS_A_PIECE], axis=0).data.cast("B")
 
 
 def cut_by_key(rows: Rows, order: Order, boundaries: Sequence[bytes]) -> list[Order]:
-    """Return the permutation `order` divided into parts at the keys `boundaries`.
-
-    Part i contains the rows with keys in [boundaries[i-1], boundaries[i]).
-    """
+    """Divide `order` at keys. Part i has the keys in [boundaries[i-1], boundaries[i])."""
     keys = range(len(order))
     cuts = [
         bisect_left(keys, boundary, key=lambda at: rows[order[at], :KEY_BYTES].tobytes())

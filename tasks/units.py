@@ -1,6 +1,4 @@
-"""Conversion of durations, sizes and rates between texts written by users and numbers in seconds and
-bytes.
-"""
+"""Conversion of durations, sizes and rates between texts written by users and numbers in seconds and bytes."""
 
 from __future__ import annotations
 
@@ -35,34 +33,22 @@ _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+) 
 
 
 def parse_duration(value: object) -> float:
-    """Return the number of seconds in a duration such as `500ms`, `5s`, `10m` or `2h`, or in a plain number.
-
-    Raises ValueError with the expected form.
-    """
+    """Return the seconds of `500ms`, `5s`, `10m`, `2h` or a plain number. Raises ValueError."""
     return _parse(value, DURATION_UNITS, "s", "a duration (such as 500ms, 5s, 10m, 2h)")
 
 
 def parse_size(value: object) -> int:
-    """Return the number of bytes in a size such as `64MiB` or `1.5GB`, or in a plain number.
-
-    Raises ValueError with the expected form.
-    """
+    """Return the bytes of `64MiB`, `1.5GB` or a plain number. Raises ValueError."""
     return round(_parse(value, SIZE_UNITS, "B", "a size (such as 64MiB, 1GB, 512kB)"))
 
 
 def parse_rate(value: object) -> float:
-    """Return the number of bytes per second in a rate such as `40MB/s` or `100Mbit/s`, or in a plain number.
-
-    Raises ValueError with the expected form.
-    """
+    """Return the bytes per second of `40MB/s`, `100Mbit/s` or a plain number. Raises ValueError."""
     return _parse(value, RATE_UNITS, "B/s", "a rate (such as 40MB/s, 100Mbit/s)")
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration as text for people, such as `840ms`, `12.4s`, `3m05s` or `2h04m`.
-
-    Negative durations begin with a minus sign. Infinite or undefined durations become `-`.
-    """
+    """Return a duration such as `840ms`, `12.4s`, `3m05s` or `2h04m`, or `-` if it is not finite."""
     if not math.isfinite(seconds):
         return "-"
     if seconds < 0:
@@ -87,7 +73,7 @@ def format_bytes(count: float) -> str:
 
 
 def format_rate(bytes_per_s: float) -> str:
-    """Return a rate as text for people, such as `38.1 MiB/s`."""
+    """Return a rate such as `38.1 MiB/s`."""
     return f"{format_bytes(bytes_per_s)}/s"
 
 

@@ -1,9 +1,4 @@
-"""The agent of a node, a process that starts attempts and stores blocks.
-
-Its owner (the node's machine) starts it with `python -m schedbed.cluster.agent.agent` and writes an
-`AgentConfig` to its standard input. The agent writes one JSON line to standard output when it is ready. When
-standard input closes, for example because the owner died, the agent ends with all processes that it started.
-"""
+"""The agent of a node: a process that starts attempts and stores blocks. It ends when its standard input closes."""
 
 from __future__ import annotations
 
@@ -58,12 +53,7 @@ CLOSE_S = 0.5
 
 
 class Agent:
-    """The agent of one incarnation (life from start to loss) of a node.
-
-    The agent connects its parts: attempts, DataNode, HTTP server and others. `where` is the agent's folder,
-    and `lock` the descriptor that locks the folder. `link` is the connection to the zygote, the process from
-    which attempts are forked.
-    """
+    """The agent of one incarnation of a node. `lock` is the descriptor that locks its folder `where`."""
 
     def __init__(self, config: AgentConfig, where: AgentDir, lock: int, link: ZygoteLink) -> None:
         self._config = config
@@ -129,11 +119,7 @@ class Agent:
         return runner
 
     def _socket(self) -> socket.socket:
-        """Return the socket on which the HTTP server listens.
-
-        If the agent limits the node's network rate, the sizes of the socket's buffers depend on this rate.
-        Connections inherit these sizes.
-        """
+        """Return the HTTP server's socket. Connections inherit its buffer sizes, which depend on the rate limit."""
         listening = listen_at(self._config.listen, self._config.port, self._config.ports)
         paced = self._limits.budget is not None and not self._config.shaped
         size = socket_bytes(self._config.node.network_bps) if paced else 0
@@ -158,11 +144,7 @@ class Agent:
         self._over.set()
 
     async def _send_heartbeats(self) -> None:
-        """Report the node's state to the TaskTracker every `heartbeat_s` seconds.
-
-        A late report does not delay the later ones. No report is sent while no TaskTracker is connected or
-        while earlier messages are unsent.
-        """
+        """Report to the TaskTracker every `heartbeat_s` seconds. A late report does not delay the later ones."""
         due_s = time.monotonic()
         while True:
             due_s = max(due_s + self._config.heartbeat_s, time.monotonic())
@@ -272,12 +254,7 @@ async def _live(config: AgentConfig, where: AgentDir, lock: int, link: ZygoteLin
 
 
 def main(first_zygote: Callable[[int], ZygoteLink] = ZygoteLink.start) -> int:
-    """Read the configuration, lock the folder and run the agent. Return the exit code.
-
-    If the start fails, {"error"} is written to standard output. `first_zygote(lock)` starts the first zygote
-    (the process from which attempts are forked), while this process has only one thread. A later zygote is a
-    new Python process.
-    """
+    """Run the agent. `first_zygote(lock)` starts the first zygote while this process has only one thread."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     raise_priority()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The process that holds this standard input handles Ctrl-C.

@@ -1,7 +1,4 @@
-"""The attempts of a node: they run in processes that were forked in advance.
-
-Attempts can be killed, and each is reported when it has ended.
-"""
+"""The attempts of a node, which run in processes that were forked in advance."""
 
 from __future__ import annotations
 
@@ -42,12 +39,7 @@ _COUNTERS = frozenset(field.name for field in fields(Counters))
 
 
 class Attempts:
-    """The running attempts of a node, with methods to launch, kill and watch them.
-
-    `publish` is called once for each ended attempt with the fields of its AttemptReport. Attempts are forked
-    from a process called the zygote. If the zygote dies, `start_zygote` starts another; if that fails,
-    `on_fatal` is called with the reason. `setup` returns the zygote's configuration.
-    """
+    """The running attempts of a node. `publish` gets the AttemptReport of each; `on_fatal`, why no zygote starts."""
 
     def __init__(
         self,
@@ -79,10 +71,7 @@ class Attempts:
         self._looking: asyncio.TimerHandle | None = None
 
     async def open(self, link: ZygoteLink) -> None:
-        """Connect to a zygote that was just started, and request processes for coming attempts from it.
-
-        Raises ZygoteDied if the zygote ended before it was ready.
-        """
+        """Connect to a zygote that was just started, and request processes from it. Raises ZygoteDied."""
         if self._limits.drops:
             self._where.mapout.chmod(STICKY)
             self._where.programs.mkdir(exist_ok=True)
@@ -104,10 +93,7 @@ class Attempts:
         await self._spares.close()
 
     def launch(self, raw: Message) -> None:
-        """Launch the attempt that `raw`, an AttemptSpec in JSON form, describes.
-
-        Do nothing if the attempt was launched before. Raises BadRequest if `raw` is not an AttemptSpec.
-        """
+        """Launch the AttemptSpec `raw`, unless it was launched before."""
         try:
             spec = AttemptSpec.from_json(raw)
         except (KeyError, TypeError, ValueError) as error:
@@ -127,28 +113,19 @@ class Attempts:
         self._dispatch()
 
     def kill(self, attempt: str, reason: str) -> None:
-        """Kill the attempt if it is running.
-
-        Its report, with the state `killed` and the given reason, is published when the process has ended.
-        """
+        """Kill the attempt if it is running. Its report is published when the process has ended."""
         if running := self._running.get(attempt):
             running.kill_reason = running.kill_reason or reason
             self._end(running)
 
     def crash(self, attempt: str) -> None:
-        """Inject a fault: kill the attempt's process.
-
-        The attempt's report has the state failed, not killed.
-        """
+        """Inject a fault: kill the attempt's process. The attempt's report has the state failed, not killed."""
         if running := self._running.get(attempt):
             running.retried = True
             self._end(running)
 
     def end_silent(self, now_s: float) -> None:
-        """Kill attempts that run a user's code and have shown no activity for longer than their time limit.
-
-        These attempts count as failed. `now_s` is the current time in emulated seconds.
-        """
+        """Fail attempts of a user's code that were silent for too long. `now_s` is in emulated seconds."""
         for running in list(self._running.values()):
             if (
                 running.silence is not None
@@ -159,35 +136,24 @@ class Attempts:
                 self._end(running)
 
     def meet(self, peers: Message, racks: Message, epoch_s: float) -> None:
-        """Store the addresses and racks of all nodes and the run's start for attempts started later.
-
-        `peers` maps each node to its agent's URL, and `racks` maps each node to its rack.
-        """
+        """Store nodes' URLs (`peers`), racks and the run's start, for attempts started later."""
         self._met = {"peers": dict(peers), "racks": dict(racks), "epoch_s": epoch_s}
 
     def statuses(self) -> list[Message]:
-        """Return the fields of an AttemptStatus for each running attempt."""
         return [status_of(running, self._where.attempt(name)) for name, running in self._running.items()]
 
     def pids(self) -> list[int]:
-        """Return the process ids of running attempts."""
         spares = (running.spare for running in self._running.values())
         return [spare.pid for spare in spares if spare is not None and spare.pid is not None]
 
     def cpu_s(self) -> float:
-        """Return the total CPU time of running and ended attempts, in core-seconds of the host.
-
-        The time before and after an attempt's application code is left out, since it is not limited.
-        """
+        """Return the core-seconds of the host used by applications' code of all attempts, running and ended."""
         for running in self._running.values():
             self._note_cpu(running)
         return self._ended_cpu_s + sum(running.worked_s for running in self._running.values())
 
     def launch_cpu_s(self) -> float:
-        """Return the CPU seconds used so far to start and end attempts, outside the application's code.
-
-        Return 0 if the kernel does not count the CPU time of control groups.
-        """
+        """Return the CPU seconds outside the applications' code, or 0 if the kernel does not count groups."""
         used_s = self._limits.cpu_s()
         return 0.0 if used_s is None else max(0.0, used_s - self.cpu_s())
 
@@ -197,21 +163,13 @@ class Attempts:
     # ---------------------------------------------------------------- usage
 
     def _used_s(self, spare: Spare) -> float:
-        """Return the CPU seconds used so far in the control group of the forked process `spare`.
-
-        Without control groups, return the CPU seconds of the process and its ended children.
-        """
         used_s = self._limits.cpu_s(spare.place)
         if used_s is not None:
             return used_s
         return 0.0 if spare.pid is None else process_cpu_s(spare.pid)
 
     def _note_cpu(self, running: Running, at_least_s: float = 0.0) -> None:
-        """Update the CPU time that an attempt's application code has used.
-
-        Do nothing if this code is not running. `at_least_s` is the total CPU time of the process as known at
-        its exit, when the current value can no longer be read.
-        """
+        """Update an attempt's CPU time. `at_least_s` is its process's total at the exit, when none can be read."""
         if running.spare is not None and running.begun and not running.done:
             used_s = max(at_least_s, self._used_s(running.spare))
             running.worked_s = max(running.worked_s, used_s - running.begun_s)
@@ -236,11 +194,7 @@ class Attempts:
             self._limits.rebalance()
 
     def _look_later(self) -> None:
-        """Schedule the next check of the running attempts (`_look`).
-
-        The interval grows with the stretch (real seconds per emulated second), because frequent checks on 200
-        nodes would use half a core.
-        """
+        """Schedule the next `_look`, later with the stretch: frequent checks of 200 nodes use half a core."""
         after_s = min(LOOK_S * self._clock.stretch, LOOK_MAX_S)
         self._looking = asyncio.get_running_loop().call_later(after_s, self._look)
 
@@ -290,11 +244,7 @@ class Attempts:
                 self._spares.kill(spare)
 
     def _end(self, running: Running) -> None:
-        """Kill the attempt's process and its children.
-
-        The attempt's report is published when the process has ended. An attempt that has no process yet is
-        reported immediately.
-        """
+        """Kill the attempt's processes. Without a process yet, it is reported immediately."""
         if running.spare is not None:
             self._spares.kill(running.spare)
         elif running.spec.attempt in self._waiting:
@@ -337,20 +287,14 @@ class Attempts:
     # -------------------------------------------------------------- reports
 
     def _counted_peak(self, running: Running, over: str | None) -> Message:
-        """Return {"memory_peak_bytes": n} for an attempt, or {} if the kernel does not count memory.
-
-        `over` describes the limit that the attempt exceeded. If it is None, n is at most the memory limit.
-        """
+        """Return {"memory_peak_bytes": n}, at most the limit unless the attempt exceeded it (`over`)."""
         peak = None if running.spare is None else self._limits.memory_peak_bytes(running.spare.place)
         if peak is None:
             return {}
         return {"memory_peak_bytes": peak if over else min(peak, running.spec.memory_bytes)}
 
     def _finish(self, attempt: str, code: int | None, used: Message, error: str) -> None:
-        """Publish the report of an ended attempt, then delete its files that are no longer needed.
-
-        `code` is the exit code or None, `used` has measured counters, and `error` is the reason of a failure.
-        """
+        """Publish an ended attempt's report, then delete its files. `code` is the exit code, `error` the reason."""
         running = self._running.pop(attempt, None)
         if running is None:
             return
@@ -402,10 +346,7 @@ class Running:
     exception: str = ""  # the exception that ended its process, in one line
 
     def over_limit(self, losses: Losses) -> str | None:
-        """Return a description of the limit that the attempt has exceeded, or None.
-
-        `losses` are the current kernel counters of the attempt's control group.
-        """
+        """Return the limit that the attempt has exceeded, or None. `losses` are its group's counters now."""
         if losses.oom_kills > self.losses.oom_kills:
             return f"over its memory limit of {self.spec.memory_bytes / 2**20:.0f} MiB"
         if losses.refused_forks > self.losses.refused_forks:
@@ -416,12 +357,7 @@ class Running:
 def report_of(
     running: Running, folder: Path, code: int | None, error: str, *, over: str | None, now_s: float
 ) -> Message:
-    """Return the fields of an AttemptReport for the ended attempt `running`.
-
-    `code` is the exit code of the attempt's process, negative for a signal. If it is None, `error` is the
-    reason. `folder` is the attempt's folder with the report file. `over` is the limit that the attempt
-    exceeded, or None. `now_s` is the end time if the report file has none.
-    """
+    """Return the AttemptReport's fields. `now_s` is the end if the file has none; a negative `code` is a signal."""
     said = read_json(folder / "report.json")
     started_s = _number(said.get("start_s")) or _number(read_json(folder / "status").get("started_s"))
     ended_s = _number(said.get("end_s"))
@@ -460,19 +396,13 @@ def status_of(running: Running, folder: Path) -> Message:
 
 
 def peak_bytes(message: Message) -> Message:
-    """Return {"memory_peak_bytes": n} with the number in the message of an attempt's process.
-
-    The number is 0 if the message contains none, or an impossible one (negative, too large or no integer).
-    """
+    """Return {"memory_peak_bytes": n} of a process's message, with 0 for a missing or impossible number."""
     told = message.get("memory_peak_bytes")
     return {"memory_peak_bytes": told if type(told) is int and 0 <= told < BYTES_MAX else 0}
 
 
 def setup_of(message: Message) -> float:
-    """Return the CPU seconds that an attempt's process used for its setup, according to its message.
-
-    The value is limited to between 0 and SETUP_MAX_S, since an attempt's messages may be wrong.
-    """
+    """Return the setup's CPU seconds from an attempt's message, limited because the message may be wrong."""
     return min(SETUP_MAX_S, max(0.0, _number(message.get("setup_cpu_s")) or 0.0))
 
 
@@ -486,30 +416,22 @@ def read_json(path: Path) -> Message:
 
 
 def read_tail(path: Path, length: int) -> bytes:
-    """Return the last `length` bytes of a regular file, or the whole file if it is shorter.
-
-    Links are not followed, and pipes do not block. Raises OSError.
-    """
+    """Return the last `length` bytes of a regular file. Links are not followed, and pipes do not block."""
     with open_plain(path) as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - length))
         return file.read(length)
 
 
 def _number(value: Any) -> float | None:
-    """Return the value as a float if it is a finite number, or else None."""
     return float(value) if type(value) in (int, float) and math.isfinite(value) else None
 
 
 def _plain(counters: Message) -> Message:
-    """Return a copy of `counters` with only those entries whose value is None or a finite number."""
     return {name: value for name, value in counters.items() if value is None or _number(value) is not None}
 
 
 def _why(code: int | None, log: Path, exception: str) -> str:
-    """Return the reason why a process ended without a report: its exit code and the last line of its log.
-
-    `exception` is used if the log is empty or missing.
-    """
+    """Return the reason why a process ended without a report. `exception` is used if the log is empty."""
     if code is not None and code < 0:
         with contextlib.suppress(ValueError):
             return f"killed by signal {-code} ({signal.Signals(-code).name})"
@@ -537,10 +459,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def process_cpu_s(pid: int) -> float:
-    """Return the CPU seconds of a process and the children that it waited for.
-
-    Return 0 if the process has ended.
-    """
+    """Return the CPU seconds of a process and the children that it waited for. Return 0 if the process has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         own_s = time.clock_gettime(~pid << 3 | _CLOCK_SCHED)  # more precise than the ticks in stat
@@ -558,11 +477,7 @@ def process_rss_bytes(pid: int) -> int:
 
 
 class UsageMeter:
-    """A meter that computes a node's resource usage from the differences between readings of counters.
-
-    The counters are the CPU time of the attempts, and the disk and network bytes charged to `budget`, the
-    file that limits the node's rates.
-    """
+    """Computes a node's resource usage from differences between readings of CPU time, disk and network bytes."""
 
     def __init__(self, node: NodeSpec, budget: Budget | None) -> None:
         self._node = node
@@ -570,11 +485,7 @@ class UsageMeter:
         self._last: tuple[float, dict[str, float]] | None = None
 
     def read(self, now_s: float, cpu_s: float, pids: Iterable[int]) -> Usage:
-        """Return the usage between the previous call and `now_s`, as fractions of the declared rates.
-
-        `cpu_s` is the total CPU time of all attempts so far, running and ended. `pids` are the processes
-        whose memory is added up. Disk and network usage are 0 if the node's rates are not limited.
-        """
+        """Return the usage since the last call as fractions of the declared rates. `cpu_s` is the total so far."""
         names = ("disk", "tx", "rx")
         totals = {name: self._budget.paid(name) if self._budget else 0.0 for name in names} | {"cpu": cpu_s}
         last_s, before = self._last or (now_s, totals)

@@ -1,8 +1,4 @@
-"""The control groups of nodes on this host: `schedbed-<run_id>/<node>.<owner>/slot-<i>` in every hierarchy.
-
-The part <owner> identifies the process of the node's agent (`owner_mark`). Control groups are created only in
-the folders that `find_hierarchies` finds.
-"""
+"""The control groups of nodes on this host: `schedbed-<run_id>/<node>.<owner>/slot-<i>` in every hierarchy."""
 
 from __future__ import annotations
 
@@ -23,10 +19,7 @@ REMOVE_S = 3.0
 
 
 def start_ticks(pid: int) -> int | None:
-    """Return the start time of a process in clock ticks since boot, or None if there is no such process.
-
-    The start time distinguishes processes that have the same pid at different times.
-    """
+    """Return when a process started, in ticks since boot. Tells apart processes that have the same pid."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, IndexError, ValueError):
@@ -34,38 +27,24 @@ def start_ticks(pid: int) -> int | None:
 
 
 def owner_mark(pid: int | None = None) -> str:
-    """Return a string that identifies a process, by default the current process.
-
-    The string consists of the pid and the process's start time, such as `4711.998877`.
-    """
+    """Return pid and start time, such as `4711.998877`, which identify a process (default: this one)."""
     pid = pid or os.getpid()
     return f"{pid}.{start_ticks(pid)}"
 
 
 def owner_lives(mark: str) -> bool:
-    """Return whether the process that `mark` (the result of `owner_mark`) identifies is still running.
-
-    Return True for a text that does not begin with a pid, so that groups of other programs are not removed.
-    """
+    """Return whether the process of an `owner_mark` runs. Any other text counts as running and is not cleaned up."""
     pid, _, ticks = mark.partition(".")
     return not pid.isdigit() or str(start_ticks(int(pid))) == ticks
 
 
 def group_name(node: str, pid: int) -> str:
-    """Return the name of the control group of `node`, such as `n3.4711.998877`.
-
-    The name contains the pid and start time of the node's agent, which has the process id `pid`. A cleanup
-    can thus check whether the agent is still running.
-    """
+    """Return the group's name, such as `n3.4711.998877`, by which a cleanup sees whether agent `pid` runs."""
     return f"{node}.{owner_mark(pid)}"
 
 
 def node_folders(run_id: str, group: str, where: Hierarchies | None = None) -> tuple[int, Mapping[str, Path]]:
-    """Return the version of cgroups, and a dictionary from controller to a node's control group folder.
-
-    `group` is the group's name (`group_name`). The dictionary contains only folders that exist. Raises
-    CgroupError on a host without control groups.
-    """
+    """Return (version of cgroups, controller -> the node's existing folder). Raises CgroupError without any."""
     where = where or find_hierarchies()
     inside = Path(PREFIX + run_id) / group
     found = {name: base / inside for name, base in where.folders.items() if (base / inside).is_dir()}
@@ -73,10 +52,7 @@ def node_folders(run_id: str, group: str, where: Hierarchies | None = None) -> t
 
 
 class PathFiles:
-    """The control groups of one node, accessed by path. This class implements `GroupFiles`.
-
-    `where` has the folders in which `create` creates the groups. `owner_pid` is the pid of the node's agent.
-    """
+    """The control groups of one node, by path. Implements `GroupFiles`. `owner_pid` is the agent's pid."""
 
     def __init__(self, where: Hierarchies, run_id: str, node: str, owner_pid: int) -> None:
         self.where = where
@@ -86,19 +62,14 @@ class PathFiles:
 
     @property
     def version(self) -> int:
-        """Return the version of cgroups, 1 or 2. Implements `GroupFiles`."""
         return self.where.version
 
     @property
     def controllers(self) -> frozenset[str]:
-        """Return the names of the cgroup controllers in use, such as cpu. Implements `GroupFiles`."""
         return frozenset(self._folders)
 
     def create(self, names: Sequence[str]) -> None:
-        """Create the node's control group, with a child group for each of `names`.
-
-        Raises CgroupError if a group cannot be created. The groups created before are then removed.
-        """
+        """Create the node's group and a child for each name, or none if one fails (CgroupError)."""
         try:
             for folder in self._bases:
                 make_group(folder)
@@ -112,27 +83,21 @@ class PathFiles:
             raise CgroupError(f"cgroup v{self.version}: {error}") from error
 
     def write(self, group: str, name: str, text: str) -> None:
-        """Write `text` to the file `name` of a control group. Implements `GroupFiles`."""
         self._path(group, name).write_text(text)
 
     def read(self, group: str, name: str) -> str:
-        """Return the stripped text of the file `name` of a control group. Implements `GroupFiles`."""
         return self._path(group, name).read_text().strip()
 
     def handle(self, group: str, name: str) -> int:
-        """Open the file `name` of a control group and return its descriptor. Implements `GroupFiles`."""
+        """Open a group's file and return its descriptor."""
         return os.open(self._path(group, name), os.O_RDWR | os.O_CLOEXEC)
 
     def move(self, group: str, pid: int) -> None:
-        """Move the process `pid` into the control group in each hierarchy. Implements `GroupFiles`."""
         for folder in self._bases:
             (folder / group / "cgroup.procs").write_text(str(pid))
 
     def remove(self) -> None:
-        """Remove the node's control groups, and kill the processes that remain in them.
-
-        The parent group of the whole run is also removed if no other node uses it.
-        """
+        """Remove the node's groups and kill what is left in them. The run's group goes with its last node."""
         for folder in self._bases:
             remove_group(folder)
             with contextlib.suppress(OSError):
@@ -144,11 +109,7 @@ class PathFiles:
 
 
 def remove_node(run_id: str, node: str, group: str) -> None:
-    """Remove the control groups of the node named `node`, whose agent could not remove them itself.
-
-    `group` is the name of the node's group (`group_name`), such as `n3.4711.998877`: the node, and the
-    agent's pid and start time.
-    """
+    """Remove a node's groups after its agent failed to. `group` is a `group_name`, such as `n3.4711.998877`."""
     for base in _bases_or_none():
         inside = base / f"{PREFIX}{run_id}" / group
         if inside.name.startswith(f"{node}."):
@@ -158,10 +119,7 @@ def remove_node(run_id: str, node: str, group: str) -> None:
 
 
 def sweep_leftovers() -> list[str]:
-    """Remove the control groups of nodes whose agent has died, and kill the processes in them.
-
-    Return the names of the removed groups.
-    """
+    """Remove groups of dead agents and kill the processes in them. Return the names of the groups."""
     swept: list[str] = []
     for base in _bases_or_none():
         for run in sorted(base.glob(f"{PREFIX}*")):
@@ -175,7 +133,6 @@ def sweep_leftovers() -> list[str]:
 
 
 def _folders_in(folder: Path) -> list[Path]:
-    """Return the subfolders of a control group, sorted by name, or [] if the group no longer exists."""
     try:
         return sorted(path for path in folder.iterdir() if path.is_dir())
     except FileNotFoundError:
@@ -190,10 +147,7 @@ def _bases_or_none() -> tuple[Path, ...]:
 
 
 def make_group(folder: Path) -> None:
-    """Create the folder of a control group and its parent folders. Raises CgroupError.
-
-    The creation is retried, because another node's agent may remove the parent group at the same time.
-    """
+    """Create a control group. Retries, because another agent may remove the parent at the same time."""
     for _ in range(20):
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -204,10 +158,7 @@ def make_group(folder: Path) -> None:
 
 
 def remove_group(folder: Path) -> None:
-    """Remove a control group and its child groups, and kill their processes.
-
-    The removal is retried for up to REMOVE_S seconds, because killed processes take a moment to end.
-    """
+    """Remove a group and its children. Retries for REMOVE_S, because killed processes take a moment to end."""
     give_up = time.monotonic() + REMOVE_S
     # Version 2 kills all processes below the group at once, including those being forked.
     with contextlib.suppress(OSError), (folder / "cgroup.kill").open("r+") as kill:
@@ -240,31 +191,23 @@ class CgroupError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hierarchies:
-    """The folders in which this process can create control groups, and the `version` of cgroups, 1 or 2.
-
-    `folders` maps the name of a controller to its folder. `cpu` is always included, while `memory` and `pids`
-    may be missing. `cpuacct` exists only in version 1; in version 2 each group counts its CPU time.
-    """
+    """The folders by controller in which this process can create control groups. Only version 1 has `cpuacct`."""
 
     version: int
     folders: Mapping[str, Path]
 
     @property
     def cpu(self) -> Path:
-        """Return the folder of the controller `cpu`, which limits CPU time."""
         return self.folders["cpu"]
 
     @property
     def bases(self) -> tuple[Path, ...]:
-        """Return all folders without duplicates, beginning with the folder of the controller `cpu`."""
+        """Return all folders without duplicates, that of `cpu` first."""
         return tuple(dict.fromkeys(self.folders.values()))
 
 
 def find_hierarchies(proc_self: Path = Path("/proc/self")) -> Hierarchies:
-    """Return the cgroup folders in which this process can create control groups.
-
-    `proc_self` is the process's folder in /proc. Raises CgroupError with the reason if there are none.
-    """
+    """Return the folders in which this process can create groups. Raises CgroupError with the reason if none."""
     mounts, present = _hierarchies(proc_self)
     if "cpu" in mounts and "cpu" in present:
         return _version_1(mounts, present)
@@ -274,10 +217,7 @@ def find_hierarchies(proc_self: Path = Path("/proc/self")) -> Hierarchies:
 
 
 def memory_group(proc_self: Path = Path("/proc/self")) -> tuple[int, Path, Path]:
-    """Return (version of cgroups, this process's control group for memory, mount point of its hierarchy).
-
-    `proc_self` is the process's folder in /proc. Raises CgroupError if no hierarchy limits memory.
-    """
+    """Return (version of cgroups, this process's group for memory, mount point). Raises CgroupError."""
     mounts, present = _hierarchies(proc_self)
     for version, name in ((1, "memory"), (2, "")):
         if name in mounts and name in present:
@@ -286,11 +226,7 @@ def memory_group(proc_self: Path = Path("/proc/self")) -> tuple[int, Path, Path]
 
 
 def _hierarchies(proc_self: Path) -> tuple[dict[str, tuple[str, Path]], dict[str, str]]:
-    """Return two dictionaries: the mounted cgroup hierarchies, and the path of this process's group in each.
-
-    The keys are names of controllers, such as cpu, and "" for the hierarchy of version 2. The values of the
-    first are (root, mount point). `proc_self` is the process's folder in /proc. Raises CgroupError.
-    """
+    """Return the results of `_mounts` and `_present` for this process. Raises CgroupError."""
     try:
         return _mounts((proc_self / "mountinfo").read_text()), _present((proc_self / "cgroup").read_text())
     except OSError as error:
@@ -298,10 +234,7 @@ def _hierarchies(proc_self: Path) -> tuple[dict[str, tuple[str, Path]], dict[str
 
 
 def _mounts(mountinfo: str) -> dict[str, tuple[str, Path]]:
-    """Return a dictionary from cgroup controller to the (root, mount point) of its hierarchy.
-
-    `mountinfo` is the text of /proc/self/mountinfo. The key "" stands for the hierarchy of version 2.
-    """
+    """Return {controller: (root, mount point)} from /proc/self/mountinfo. The key "" means version 2."""
     found: dict[str, tuple[str, Path]] = {}
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
@@ -314,10 +247,7 @@ def _mounts(mountinfo: str) -> dict[str, tuple[str, Path]]:
 
 
 def _present(cgroup: str) -> dict[str, str]:
-    """Return a dictionary from cgroup controller to the path of this process's group in its hierarchy.
-
-    `cgroup` is the text of /proc/self/cgroup. The key "" stands for the hierarchy of version 2.
-    """
+    """Return {controller: path of this process's group} from /proc/self/cgroup. The key "" means version 2."""
     found: dict[str, str] = {}
     for line in cgroup.splitlines():
         _, names, path = line.split(":", 2)
@@ -326,10 +256,7 @@ def _present(cgroup: str) -> dict[str, str]:
 
 
 def _below(mount: tuple[str, Path], path: str) -> Path:
-    """Return the folder of the control group `path` in a mounted hierarchy.
-
-    `mount` is (root, mount point). In a container, the root may be a group inside the hierarchy.
-    """
+    """Return the folder of a group. In a container, the mount's root may be a group inside the hierarchy."""
     root, point = mount
     inside = path[len(root) :] if root != "/" and path.startswith(root) else path
     return point / inside.lstrip("/")
@@ -347,11 +274,7 @@ def _version_1(mounts: dict[str, tuple[str, Path]], present: dict[str, str]) -> 
 
 
 def _version_2(own: Path, top: Path) -> Hierarchies:
-    """Return the version 2 hierarchy below this process's group `own` or, if that fails, below its parent.
-
-    The parent is tried because the kernel seldom lets a group with processes enable controllers for child
-    groups. `top` is the mount point. Raises CgroupError if both fail.
-    """
+    """Return the hierarchy below `own`, or else its parent: a group with processes seldom enables controllers."""
     refused = ""
     for base in (own, own.parent) if own != top else (own,):
         try:
@@ -374,10 +297,7 @@ def _handed_on(group: Path, controllers: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def enable_controllers(group: Path, controllers: tuple[str, ...]) -> None:
-    """Enable cgroup controllers, such as cpu, for the child groups of a version 2 group.
-
-    Raises OSError if the kernel refuses, or CgroupError if a controller is still disabled afterwards.
-    """
+    """Enable controllers for a version 2 group's children. Raises OSError or CgroupError."""
     control = group / "cgroup.subtree_control"
     missing = [name for name in controllers if name not in control.read_text().split()]
     if missing:
@@ -404,30 +324,19 @@ NODE_GROUP = ""
 
 
 def slot_groups(slots: int) -> tuple[str, ...]:
-    """Return the names of the control groups for the attempts of a node: `slot-0`, `slot-1`, ...
-
-    There are two groups for each of the `slots` slots. While an ended attempt is removed from one group, the
-    next attempt starts in another group, so they do not share a limit.
-    """
+    """Return `slot-0`, ...: two per slot, so that an ended attempt and the next one do not share a limit."""
     return tuple(f"slot-{index}" for index in range(2 * slots))
 
 
 class Quota(NamedTuple):
-    """A CPU limit that a forked process applies to itself just before it runs the application's code.
-
-    The process writes `text` to `descriptor`, an open file of its control group.
-    """
+    """A limit that a process applies to itself before an application's code: `text` for its group's file."""
 
     descriptor: int
     text: str
 
 
 def apply_quota(quota: Quota) -> None:
-    """Apply a CPU limit: write the text of `quota` to its descriptor, which is an open file of a control
-    group.
-
-    Then read the limit back and close the descriptor. Raises OSError if the kernel did not accept the limit.
-    """
+    """Apply a CPU limit, read it back and close the descriptor. Raises OSError if the kernel changed it."""
     try:
         os.pwrite(quota.descriptor, quota.text.encode(), 0)
         taken = os.pread(quota.descriptor, READ_BYTES, 0).decode().strip()
@@ -438,11 +347,10 @@ def apply_quota(quota: Quota) -> None:
 
 
 class GroupFiles(Protocol):
-    """The interface to read and write the files of a node's control groups.
+    """Reads and writes files of a node's control groups. `group` is `slot-<i>` or NODE_GROUP, their parent.
 
-    `group` is the name of a group, such as `slot-3`, or NODE_GROUP for the node's group, which contains the
-    other groups. `name` is the name of a file, such as `cpu.cfs_quota_us`. Each controller has files of its
-    own. Only `cgroup.procs` exists for several controllers, and means the file of the controller cpu.
+    `name` is a file, such as `cpu.cfs_quota_us`. Only `cgroup.procs` exists for several controllers, and
+    means that of the controller cpu.
     """
 
     @property
@@ -464,25 +372,16 @@ class GroupFiles(Protocol):
         ...
 
     def handle(self, group: str, name: str) -> int:
-        """Open the file `name` of a control group for reading and writing. Return its descriptor.
-
-        Raises OSError.
-        """
+        """Open the file `name` of a control group for reading and writing. Return its descriptor. Raises OSError."""
         ...
 
     def move(self, group: str, pid: int) -> None:
-        """Move the process `pid` into the control group `group` in each cgroup hierarchy. Raises OSError.
-
-        The call takes up to 10 ms.
-        """
+        """Move `pid` into the group in each hierarchy. Takes up to 10 ms. Raises OSError."""
         ...
 
 
 class DescriptorFiles:
-    """The control groups of a node, accessed by file descriptors that another process has opened.
-
-    This class implements `GroupFiles`. `files` maps (group, file name) to a descriptor.
-    """
+    """A node's control groups by descriptors, (group, file) -> descriptor, that another process has opened."""
 
     def __init__(
         self, version: int, controllers: Iterable[str], files: Mapping[tuple[str, str], int]
@@ -497,16 +396,14 @@ class DescriptorFiles:
 
     @property
     def version(self) -> int:
-        """Return the version of cgroups, 1 or 2. Implements `GroupFiles`."""
         return self._version
 
     @property
     def controllers(self) -> frozenset[str]:
-        """Return the cgroup controllers that the other process could use. Implements `GroupFiles`."""
+        """Return the controllers that the other process could use."""
         return self._controllers
 
     def write(self, group: str, name: str, text: str) -> None:
-        """Write `text` to the file `name` of a control group. Implements `GroupFiles`."""
         os.pwrite(self._opened(group, name), text.encode(), 0)
 
     def read(self, group: str, name: str) -> str:
@@ -517,14 +414,11 @@ class DescriptorFiles:
         return found.decode().strip()
 
     def handle(self, group: str, name: str) -> int:
-        """Return a duplicate of the descriptor of a control group's file. Implements `GroupFiles`."""
+        """Return a duplicate of the descriptor of a group's file."""
         return os.dup(self._opened(group, name))
 
     def move(self, group: str, pid: int) -> None:
-        """Move the process `pid` into the control group in each hierarchy. Implements `GroupFiles`.
-
-        The kernel interprets `pid` in the pid namespace of this process.
-        """
+        """Move a process, of this process's pid namespace, into the group in each hierarchy."""
         for opened in self._moves[group]:
             os.pwrite(opened, str(pid).encode(), 0)
 
@@ -536,11 +430,7 @@ class DescriptorFiles:
 
 
 def send_files(line: socket.socket, about: Mapping[str, Any], files: Sequence[tuple[str, str, int]]) -> None:
-    """Send open files of control groups over the unix socket `line` to a process that calls `receive_files`.
-
-    `files` are (group, file name, descriptor). `about` holds the version of cgroups and the controllers.
-    Raises OSError.
-    """
+    """Send (group, file, descriptor) to a caller of `receive_files`. `about` has version and controllers."""
     names = [(group, name) for group, name, _ in files]
     line.sendall(json.dumps({**about, "files": names}).encode() + b"\n")
     for first in range(0, len(files), DESCRIPTORS):
@@ -548,10 +438,7 @@ def send_files(line: socket.socket, about: Mapping[str, Any], files: Sequence[tu
 
 
 def receive_files(path: Path, token: str) -> DescriptorFiles:
-    """Connect to the unix socket `path`, and return the files of the node's control groups received over it.
-
-    `token` is the secret that the sender requires. Raises OSError.
-    """
+    """Receive a node's control groups over the unix socket `path`. The sender requires `token`."""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(PATIENCE_S)
         line.connect(str(path))

@@ -1,7 +1,4 @@
-"""The configuration of an agent, which is sent to its standard input as one JSON line.
-
-With TLS, a second line contains the keys.
-"""
+"""The configuration of an agent, sent to its standard input as JSON: one line, and with TLS a second one of keys."""
 
 from __future__ import annotations
 
@@ -69,28 +66,18 @@ class AgentConfig:
             raise ValueError(f"heartbeat: {self.heartbeat_s!r}, expected more than 0 seconds")
 
     def to_lines(self) -> str:
-        """Return the configuration as a JSON line without TLS keys, followed by a line with the keys if any.
-
-        After the agent has read the first line, it forks the process from which attempts are forked. The
-        memory of that process must not contain the keys, so the keys are in the second line.
-        """
+        """Return a JSON line without TLS keys, then one with them: the first zygote is forked between the two."""
         known = self if self.tls is None else replace(self, tls=self.tls.public())
         secret = "" if self.tls is None else json.dumps(asdict(self.tls)) + "\n"
         return json.dumps(asdict(known), default=str) + "\n" + secret
 
     def with_secret(self, line: str) -> AgentConfig:
-        """Return a copy of the configuration with the TLS keys in `line`, the second line made by `to_lines`.
-
-        Raises ValueError or TypeError if `line` is not valid.
-        """
+        """Return a copy with the keys of `to_lines`' second line. Raises ValueError or TypeError."""
         return replace(self, tls=Tls(**json.loads(line)))
 
     @staticmethod
     def from_line(line: str) -> AgentConfig:
-        """Return the configuration in `line`, the first line made by `to_lines`.
-
-        Raises ValueError, TypeError or KeyError if `line` is not valid.
-        """
+        """Return the configuration of `to_lines`' first line. Raises ValueError, TypeError or KeyError."""
         raw: dict[str, Any] = json.loads(line)
         paths = {name: None if raw[name] is None else Path(raw[name]) for name in PATHS}
         ports = None if raw["ports"] is None else PortRange(**raw["ports"])

@@ -1,8 +1,4 @@
-"""The DataNode of an agent, which stores blocks with checksums in files, and transfers them over HTTP.
-
-A new block is written to one node, which forwards it to the next node of the block's write pipeline (the list
-of nodes that will store replicas).
-"""
+"""The DataNode of an agent: stores blocks with checksums in files, and transfers them over HTTP."""
 
 from __future__ import annotations
 
@@ -31,10 +27,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class DataNode:
-    """The block replicas of one node, and the HTTP endpoints to read and write them.
-
-    `say` sends a `block` message to the TaskTracker when a replica is added, kept, removed or found corrupt.
-    """
+    """The block replicas of one node and their endpoints. `say` tells the TaskTracker of each change."""
 
     def __init__(
         self,
@@ -61,11 +54,7 @@ class DataNode:
     # ----------------------------------------------------------------- read
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """Serve `GET /blocks/{block}`: send the block, or the bytes in the header Range.
-
-        Checksums are verified. The status is 404 for a missing block, 410 for a corrupt block, and 416 for an
-        invalid range.
-        """
+        """Serve `GET /blocks/{block}` with Range: 404 missing, 410 corrupt (checksums are verified), 416 bad range."""
         block = request.match_info["block"]
         path = self._where.block(block)
         sender = await self._peers.admit(request)
@@ -95,10 +84,7 @@ class DataNode:
         return response
 
     async def checksums(self, request: web.Request) -> web.Response:
-        """Serve `GET /blocks/{block}/checksums`: send the replica's checksum file.
-
-        The status is 404 if this node has no good replica.
-        """
+        """Serve `GET /blocks/{block}/checksums`."""
         block = request.match_info["block"]
         path = crc_path(self._where.block(block))
         await self._peers.admit(request)
@@ -107,18 +93,11 @@ class DataNode:
         return web.Response(body=path.read_bytes(), content_type="application/octet-stream")
 
     def sending(self, to: str, unpaced: bool = False) -> NodeStream:
-        """Return a stream that limits the rate of a transfer from this node's disk to the node `to`.
-
-        Create the stream before reading the first byte. The bytes are charged to the node's rate limit for
-        the disk and, unless `to` is this node, to those for the network. An `unpaced` stream is not limited.
-        """
+        """Return a stream that limits a transfer from this disk to `to`. Create it before reading the first byte."""
         return self._limits.stream(*(() if unpaced else ("disk", *self._peers.way_to(to))))
 
     async def send(self, response: web.StreamResponse, data: Iterator[Piece], stream: NodeStream) -> None:
-        """Write `data` as the body of a response, and finish the response.
-
-        Each piece is charged to `stream` (a result of `sending`) before it is written.
-        """
+        """Write and finish a response. `stream` (of `sending`) is charged for each piece before it is written."""
         for whole in data:
             for piece in pieces_of(whole, self._sender.piece_bytes):
                 await stream.pay(len(piece))
@@ -128,11 +107,9 @@ class DataNode:
     # ---------------------------------------------------------------- write
 
     async def put(self, request: web.Request) -> web.Response:
-        """Serve `PUT /blocks/{block}?pipeline=n2,n5[&unpaced=1]`: store a block, and forward it.
+        """Serve `PUT /blocks/{block}?pipeline=n2,n5[&unpaced=1]`: store and forward. 507 means a full disk.
 
-        `pipeline` lists the nodes that the block is forwarded to, one after the other. With `unpaced`, no
-        rate limits apply. The response is {"block", "length", "nodes"}, where `nodes` have stored the block.
-        The status is 507 if the disk is full.
+        The response is {"block", "length", "nodes"}, where `nodes` have stored the block.
         """
         block = request.match_info["block"]
         path = self._where.block(block)
@@ -179,11 +156,7 @@ class DataNode:
         return block in self._lengths and block not in self._corrupt
 
     def stored(self, block: str, length: int, event: str = "added") -> None:
-        """Record that a replica of `length` bytes was stored, and report it to the TaskTracker.
-
-        `event` is `added`, or `kept` if an attempt read the block and this node kept it as an additional
-        replica.
-        """
+        """Record and report a stored replica. The event `kept` means one that an attempt read from elsewhere."""
         self._lengths[block] = length
         self._corrupt.discard(block)
         self._say({"type": "block", "event": event, "block": block, "length": length})
@@ -191,10 +164,7 @@ class DataNode:
     # --------------------------------------------------- the tracker's orders
 
     def replicate(self, block: str, nodes: list[str]) -> None:
-        """Start copying this node's replica of the block to `nodes` in the background.
-
-        Each of these nodes reports its new replica itself.
-        """
+        """Start copying a replica to `nodes` in the background. Each reports its new replica itself."""
         path = self._where.block(block)
         targets = [checked_id(node, "to") for node in nodes]
         task = asyncio.get_running_loop().create_task(self._replicate(block, path, targets))
@@ -209,10 +179,7 @@ class DataNode:
         self._forget(block)
 
     def corrupt(self, block: str) -> None:
-        """Inject a fault: invert one byte of the replica, which stays unnoticed until the replica is read.
-
-        Do nothing if this node has no replica of the block.
-        """
+        """Inject a fault: invert one byte of a replica, which stays unnoticed until the replica is read."""
         with contextlib.suppress(FileNotFoundError), self._where.block(block).open("r+b") as file:
             middle = max(0, self._lengths.get(block, 0) // 2)
             file.seek(middle)
@@ -243,10 +210,7 @@ class DataNode:
 
 
 def byte_range(request: web.Request, length: int) -> tuple[int, int]:
-    """Return the byte range [start, end) that a request for a block of `length` bytes asks for.
-
-    Raises HTTP error 416 if the range is invalid.
-    """
+    """Return the byte range [start, end) that a request asks for. Raises HTTP error 416."""
     try:
         asked = request.http_range
         start, end, _ = slice(asked.start, asked.stop).indices(length)
@@ -259,10 +223,7 @@ def byte_range(request: web.Request, length: int) -> tuple[int, int]:
 
 
 def ranged_response(request: web.Request, start: int, end: int, length: int) -> web.StreamResponse:
-    """Return a response for the byte range [start, end) of a block of `length` bytes, without a body.
-
-    The status is 206 if the request has the header Range, and 200 otherwise.
-    """
+    """Return a response without a body for the range [start, end) of a block of `length` bytes."""
     partial = "Range" in request.headers
     response = web.StreamResponse(status=206 if partial else 200)
     response.content_length = end - start

@@ -1,7 +1,4 @@
-"""The layout and ownership of an agent's folder.
-
-Names in requests are checked, so no path leads out of the folder.
-"""
+"""The layout and ownership of an agent's folder. Names in requests are checked, so no path leads out of the folder."""
 
 from __future__ import annotations
 
@@ -32,20 +29,14 @@ class RootInUse(Exception):
 
 
 def checked_id(text: str, what: str) -> str:
-    """Return `text` if it consists of letters, digits, '_' and '-'. Raises BadRequest otherwise.
-
-    `what` is the name of the value in the text of the exception.
-    """
+    """Return `text` if it is safe in a path, or raise BadRequest. `what` names the value."""
     if not _ID.fullmatch(text):
         raise BadRequest(f"{what}: {text[:80]!r}, expected letters, digits, '_' and '-'")
     return text
 
 
 def open_plain(path: Path) -> FileIO:
-    """Open a file that an attempt wrote. Raises OSError if it is not a regular file.
-
-    Links are not followed, and pipes do not block.
-    """
+    """Open a regular file that an attempt wrote. Links are not followed, and pipes do not block."""
     file = FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -54,11 +45,7 @@ def open_plain(path: Path) -> FileIO:
 
 
 class AgentDir:
-    """The paths in an agent's folder `root`: `blocks/`, `mapout/`, `attempts/`, `programs/` and `budget`.
-
-    The file `budget`, which limits the node's rates, is in the folder `quick` if given. It is mapped into
-    memory and written constantly, which would use up the rate of a disk that the kernel limits.
-    """
+    """The paths in an agent's folder `root`. `quick` holds `budget`, whose writes would use up a limited disk."""
 
     def __init__(self, root: Path, quick: Path | None = None) -> None:
         self.root = root
@@ -73,18 +60,13 @@ class AgentDir:
         return self.blocks / checked_id(block, "block")
 
     def map_output(self, attempt: str) -> Path:
-        """Return the folder of a map attempt's output."""
         return self.mapout / checked_id(attempt, "attempt")
 
     def attempt(self, attempt: str) -> Path:
-        """Return the scratch folder of an attempt."""
         return self.attempts / checked_id(attempt, "attempt")
 
     def seal_output(self, attempt: str) -> None:
-        """Make this process's user the owner of the output of an ended map attempt.
-
-        A later attempt may run with the same user id, and must not be able to change the output.
-        """
+        """Own the output of an ended map: a later attempt may have the same user id, and must not change it."""
         folder = self.map_output(attempt)
         with contextlib.suppress(FileNotFoundError):
             os.chown(folder, os.geteuid(), os.getegid(), follow_symlinks=False)
@@ -107,11 +89,7 @@ class AgentDir:
             (self.root / FULL_DISK).unlink(missing_ok=True)
 
     def lock(self, patience_s: float = 3.0) -> int:
-        """Lock the folder for this agent, and return the descriptor of the lock file.
-
-        The folder stays locked until all processes that inherited the descriptor have ended. The call waits
-        up to `patience_s` seconds for processes of the node's earlier agent to end. Raises RootInUse.
-        """
+        """Lock the folder until all processes that inherit the descriptor have ended. Raises RootInUse."""
         self.root.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         give_up = time.monotonic() + patience_s

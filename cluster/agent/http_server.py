@@ -1,7 +1,4 @@
-"""The agent's HTTP server: routes, token check, and endpoints for attempts and reduces.
-
-The endpoints for blocks are in the module `datanode`.
-"""
+"""The agent's HTTP server: routes, token check, and endpoints for attempts and reduces."""
 
 from __future__ import annotations
 
@@ -35,7 +32,6 @@ READ_BYTES = 2**20
 
 
 def make_gate(token: str) -> HttpGate:
-    """Return a check that refuses all HTTP requests without the run's token."""
     return HttpGate(token, Refusal("text/plain", b"this needs the run's token"))
 
 
@@ -47,10 +43,7 @@ def make_app(
     shuffle: ShuffleServer,
     local: LocalEndpoints,
 ) -> web.Application:
-    """Return the agent's web application with all its routes. `gate` checks the token of each request.
-
-    The other arguments are the objects whose methods serve the routes.
-    """
+    """Return the web application with all routes. The arguments hold the methods that serve them."""
     app = web.Application(middlewares=[gate.middleware(), _told], client_max_size=2**24)
     app.router.add_get("/control", control.serve, allow_head=False)
     app.router.add_get("/blocks/{block}", data.get, allow_head=False)
@@ -67,10 +60,7 @@ def make_app(
 
 @web.middleware
 async def _told(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Handle a request with `handler`. Convert a BadRequest to a response with status 400 and its text.
-
-    This is an aiohttp middleware. A lost connection also becomes status 400.
-    """
+    """Handle a request. A BadRequest, or a lost connection, becomes status 400."""
     try:
         return await handler(request)
     except BadRequest as error:
@@ -107,7 +97,7 @@ class ShuffleServer:
         return response
 
     def forget_job(self, job: str) -> None:
-        """Discard the cached indices of the job's map outputs, because the outputs will be deleted."""
+        """Discard the indices of a job's map outputs, which will be deleted."""
         for attempt in [attempt for attempt in self._indices if attempt.startswith(f"{job}_")]:
             del self._indices[attempt]
 
@@ -136,10 +126,7 @@ class ShuffleServer:
 
 
 class LocalEndpoints:
-    """The HTTP endpoints for the attempts on this node: map outputs, peers, and calls to the masters.
-
-    Calls to the masters are forwarded by the TaskTracker.
-    """
+    """The HTTP endpoints for this node's attempts. Calls to the masters go through the TaskTracker."""
 
     def __init__(self, control: Control, board: OutputBoard, peers: Peers) -> None:
         self._control = control
@@ -149,11 +136,7 @@ class LocalEndpoints:
         self._calls: dict[int, asyncio.Future[Any]] = {}
 
     async def outputs(self, request: web.Request) -> web.Response:
-        """Serve `GET /jobs/{job}/outputs?cursor=K`: send the locations of map outputs after the first K.
-
-        If there are no new locations, the response is delayed until there are, or until a timeout (a long
-        poll).
-        """
+        """Serve `GET /jobs/{job}/outputs?cursor=K`: the map outputs after the first K, as a long poll."""
         job = checked_id(request.match_info["job"], "job")
         cursor = request.query.get("cursor", "0")
         if not cursor.isascii() or not cursor.isdigit():
@@ -161,10 +144,7 @@ class LocalEndpoints:
         return web.json_response(await self._board.read(job, int(cursor), POLL_S))
 
     async def call(self, request: web.Request) -> web.Response:
-        """Serve `POST /call/{method}`: forward an attempt's call to the masters and return the result.
-
-        The status is 502 with the error text if the masters return an error, and 504 if they do not answer.
-        """
+        """Serve `POST /call/{method}`, a call to the masters: 502 if they return an error, 504 for no answer."""
         method = request.match_info["method"]
         if method not in ATTEMPT_CALLS:
             raise web.HTTPNotFound(text=f"{method[:40]!r} is none of {', '.join(ATTEMPT_CALLS)}")
@@ -183,19 +163,13 @@ class LocalEndpoints:
         return web.json_response(answer["result"])
 
     def answer(self, message: Message) -> None:
-        """Pass the masters' answer to the request that waits for it.
-
-        Drop the answer if the request timed out.
-        """
+        """Pass the masters' answer to the request that waits for it. Drop the answer if the request timed out."""
         future = self._calls.get(message["id"])
         if future is not None and not future.done():
             future.set_result({name: message[name] for name in ("result", "error") if name in message})
 
     async def fetch_failed(self, request: web.Request) -> web.Response:
-        """Serve `POST /fetch_failed` {reduce_attempt, map_attempt}: report a failed fetch of a map output.
-
-        The TaskTracker sends the report to the JobTracker with the next heartbeat.
-        """
+        """Serve `POST /fetch_failed` {reduce_attempt, map_attempt}, reported with the next heartbeat."""
         raw = await _json_object(request)
         try:
             names = {name: checked_id(str(raw[name]), name) for name in ("reduce_attempt", "map_attempt")}
@@ -205,11 +179,7 @@ class LocalEndpoints:
         return web.json_response({})
 
     async def peers(self, _request: web.Request) -> web.Response:
-        """Serve `GET /peers`: return {"peers", "racks", "blocked"}.
-
-        `peers` maps each node to its URL and `racks` to its rack. `blocked` lists the nodes that a network
-        partition makes unreachable.
-        """
+        """Serve `GET /peers`: URLs and racks of nodes, and those that a partition blocks."""
         known = {"peers": self._peers.urls, "racks": self._peers.racks}
         return web.json_response({**known, "blocked": sorted(self._peers.blocked)})
 
@@ -234,11 +204,9 @@ CLOSE_S = 1.0  # seconds to wait for a TaskTracker that no longer answers a clos
 
 
 class Control:
-    """A websocket server for the TaskTracker, with a queue of outgoing messages.
+    """A websocket server for the TaskTracker. A new connection replaces the last, and starts with `hello()`.
 
-    The first message on each connection is the result of `hello()`. A new connection replaces the previous
-    one. Incoming messages are passed to `handle`, which raises an exception for a message that is invalid or
-    cannot be carried out. BadRequest, KeyError, TypeError, ValueError and OSError are logged.
+    `handle` gets the messages. Its BadRequest, KeyError, TypeError, ValueError and OSError are logged.
     """
 
     def __init__(self, hello: Callable[[], Message], handle: Callable[[Message], None]) -> None:
@@ -250,11 +218,10 @@ class Control:
 
     @property
     def ready(self) -> bool:
-        """Return whether a TaskTracker is connected and the queue of outgoing messages is empty."""
         return self._socket is not None and not self._socket.closed and not self._unsent
 
     def say(self, message: Message) -> None:
-        """Send a message to the TaskTracker. Without a connection, the message is queued for the next one."""
+        """Queue a message for the TaskTracker, which may connect later."""
         self._unsent.append(message)
         self._due.set()
 
@@ -278,7 +245,6 @@ class Control:
         return socket
 
     async def close(self) -> None:
-        """Close the connection to the TaskTracker, if any."""
         if self._socket is not None:
             await self._socket.close()
 
@@ -314,19 +280,13 @@ class _Job:
 
 
 class OutputBoard:
-    """The locations of map outputs (fields of MapOutput) per job, which reduces read by long polls.
-
-    A later entry replaces earlier entries for the same map index.
-    """
+    """The locations of each job's map outputs, read by long polls. A later entry replaces that of the same map."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, _Job] = {}
 
     def add(self, job: str, outputs: list[Message], all_done: bool) -> None:
-        """Append locations of map outputs to the list of a job, and wake waiting readers.
-
-        `all_done` means that all maps of the job have finished.
-        """
+        """Append a job's map outputs and wake readers. `all_done` means that all its maps have finished."""
         known = self._jobs.setdefault(job, _Job())
         known.outputs.extend(outputs)
         known.all_done = all_done
@@ -334,16 +294,11 @@ class OutputBoard:
         known.news = asyncio.Event()
 
     def forget(self, job: str) -> None:
-        """Discard the list of a job that has ended, and wake waiting readers."""
         if known := self._jobs.pop(job, None):
             known.news.set()
 
     async def read(self, job: str, cursor: int, patience_s: float) -> Message:
-        """Return {"cursor", "outputs", "all_done"}: the entries of the job's list after position `cursor`.
-
-        If there are no such entries, wait up to `patience_s` seconds for new ones. The next call must pass
-        the returned cursor.
-        """
+        """Return {"cursor", "outputs", "all_done"} after `cursor`. Waits up to `patience_s` seconds for news."""
         known = self._jobs.setdefault(job, _Job())
         if cursor >= len(known.outputs) and not known.all_done:
             try:

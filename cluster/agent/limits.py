@@ -1,7 +1,4 @@
-"""Enforcement of the CPU, memory, disk and network limits that a node declares.
-
-Control groups enforce them if the host permits control groups, and software otherwise.
-"""
+"""Enforcement of a node's CPU, memory, disk and network limits, by control groups or else by software."""
 
 from __future__ import annotations
 
@@ -49,11 +46,7 @@ NO_LOSSES = Losses()
 
 
 class NodeStream:
-    """A file or network transfer of the agent, whose rate is limited by several budgets at the same time.
-
-    A budget is a rate limit that several transfers share. Each item of `streams` charges one budget
-    (`tasks.pacing.Stream`).
-    """
+    """A transfer limited by several budgets at the same time. Each of `streams` charges one."""
 
     def __init__(self, streams: Sequence[Stream]) -> None:
         self._streams = streams
@@ -66,14 +59,12 @@ class NodeStream:
 
 
 class NodeLimits:
-    """The limits of one node and their enforcement.
+    """The limits of one node. The mode `config.limits` is `cgroup`, `software`, `off`, or `auto` (groups if
+    possible).
 
-    The mode `config.limits` is `cgroup` (control groups), `software`, `off`, or `auto`, which uses control
-    groups if the host permits them. Attempts run in groups of processes, one attempt at a time in each group;
-    there are two groups per slot. The argument `place` of the methods is the index of a group. `report` maps
-    each resource to the mechanism that limits it. `pace_cpu` and `limit_memory` say whether attempts must
-    limit their own CPU and memory use, and `drops` says whether each attempt runs as a separate user. Raises
-    BadInput if the mode is `cgroup` and the host does not permit control groups.
+    `place` is the index of a group of processes, which runs one attempt at a time; there are two per slot.
+    `report` maps each resource to what limits it. `pace_cpu` and `limit_memory` say whether attempts must
+    limit themselves, and `drops` whether each runs as a separate user.
     """
 
     def __init__(self, config: AgentConfig, where: AgentDir) -> None:
@@ -105,19 +96,12 @@ class NodeLimits:
         self.report = self._report()
 
     def join(self, place: int, pid: int) -> None:
-        """Move the forked process `pid` into the group of processes with index `place`. Raises OSError.
-
-        The call may take some milliseconds.
-        """
+        """Move a forked process into group `place`. May take some milliseconds. Raises OSError."""
         if self._enforcer is not None:
             self._enforcer.join(self._names[place], pid)
 
     def prepare(self, place: int, memory_bytes: int, scratch: Path) -> None:
-        """Set the memory limit of the next attempt in the group of processes with index `place`.
-
-        `scratch` is the attempt's folder. Must be called before the attempt's user becomes the owner of the
-        folder.
-        """
+        """Set the next attempt's memory limit. Call before its user owns the folder `scratch`."""
         name = self._names[place]
         try:
             if self._groups is not None:
@@ -128,53 +112,33 @@ class NodeLimits:
             log.warning("%s", error)
 
     def hold(self, place: int) -> Quota | None:
-        """Begin limiting the CPU of a forked process, which is about to run an attempt.
-
-        `place` is the index of its group of processes. Return the limit that the process must apply to itself
-        before it runs the application's code, or None. Raises CgroupError or OSError.
-        """
+        """Begin limiting a process. Return what it applies before its code. Raises CgroupError, OSError."""
         return None if self._enforcer is None else self._enforcer.hold(self._names[place])
 
     def begun(self, place: int, setup_cpu_s: float) -> None:
-        """Record that an attempt's process has begun to run the application's code.
-
-        `place` is the index of its group of processes. `setup_cpu_s` is the CPU time that the process has
-        used for its setup since `hold`; this time is not limited.
-        """
+        """Note that the application's code runs. `setup_cpu_s`, used since `hold`, is not limited."""
         self._tell("begun", lambda groups: groups.begun(self._names[place], setup_cpu_s))
 
     def ease(self, place: int) -> None:
-        """Loosen the limits of an attempt's processes, because the application's code has ended.
-
-        The attempt's process can then write the attempt's report quickly. `place` is the index of its group
-        of processes.
-        """
+        """Loosen limits after the application's code, so that the attempt's report is written quickly."""
         self._tell("ease", lambda groups: groups.ease(self._names[place]))
 
     def free(self, place: int) -> None:
-        """Remove the limits of the group of processes with index `place`, for the next attempt.
-
-        Must be called when all processes of the group have ended.
-        """
+        """Remove the limits of group `place`. Call when all its processes have ended."""
         self._tell("free", lambda groups: groups.free(self._names[place]))
 
     def rebalance(self) -> None:
-        """Divide the node's CPU among the running attempts. Must be called several times per second."""
+        """Divide the node's CPU among the running attempts. Call several times per second."""
         self._tell("rebalance", lambda groups: groups.rebalance())
 
     def kill(self, place: int) -> bool:
-        """Kill (SIGKILL) all processes in the control group with index `place`.
-
-        Return whether there were any. Without control groups, no process is killed, and the result is False.
-        """
+        """Kill all processes in the control group `place`. Return whether there were any."""
         return self._groups is not None and self._groups.kill(self._names[place])
 
     def cpu_s(self, place: int | None = None) -> float | None:
-        """Return the CPU seconds used so far in the group of processes with index `place`.
+        """Return the CPU seconds of group `place`, without control groups of its current attempt.
 
-        If `place` is None, return the CPU seconds of the whole node, or None without control groups. Without
-        control groups, the CPU seconds of a group are those of its current attempt. The result is None if the
-        group has no attempt, or if attempts have no limits.
+        None as `place` means the whole node, which only control groups count. The result may be None.
         """
         if self._groups is not None:
             return self._groups.cpu_s(NODE_GROUP if place is None else self._names[place])
@@ -182,41 +146,24 @@ class NodeLimits:
 
     @property
     def kernel_counts(self) -> bool:
-        """Return whether the kernel counts the CPU time of control groups.
-
-        This time can differ from the sum of the CPU times of the processes.
-        """
+        """Return whether the kernel counts groups, which can differ from the sum of processes."""
         return self.cpu_s() is not None
 
     def count_memory(self, place: int) -> None:
-        """Begin to measure the peak memory of the attempt that is about to start.
-
-        `place` is the index of its group of processes.
-        """
+        """Begin to measure the peak memory of the attempt that is about to start in group `place`."""
         if self._groups is not None:
             self._groups.memory.begin(self._names[place])
 
     def look_at_memory(self, place: int) -> None:
-        """Sample the memory use of the group of processes with index `place`, to find the attempt's peak
-        memory.
-
-        Must be called several times per second.
-        """
+        """Sample the memory use of group `place`, for its peak. Call several times per second."""
         if self._groups is not None:
             self._groups.memory.look(self._names[place])
 
     def memory_peak_bytes(self, place: int) -> int | None:
-        """End the measurement of an attempt's memory. Return the attempt's peak memory in bytes.
-
-        `place` is the index of its group of processes. Return None if the kernel does not count memory.
-        """
+        """End the measurement of an attempt's memory. Return its peak, or None if the kernel does not count."""
         return None if self._groups is None else self._groups.memory.end(self._names[place])
 
     def losses(self, place: int) -> Losses:
-        """Return how many processes were killed for lack of memory, and how many forks were refused, so far.
-
-        `place` is the index of the group of processes.
-        """
         name = self._names[place]
         if self._stopped is not None:
             return Losses(self._stopped.oom_kills(name))
@@ -225,19 +172,13 @@ class NodeLimits:
         return Losses(self._groups.oom_kills(name), self._groups.refused_forks(name))
 
     def set_factors(self, cpu: float, disk: float, network: float) -> None:
-        """Inject a fault: set the node's rates to the declared rates times these factors (above 0).
-
-        A factor of 1 restores the declared rate.
-        """
+        """Inject a fault: set the rates to the declared ones times these factors (above 0)."""
         self._factors = {"cpu": cpu, "disk": disk, "tx": network, "rx": network}
         self._set_rates()
         self._tell(f"the CPU factor {cpu}", lambda groups: groups.set_cpu_factor(cpu))
 
     def declare_memory(self, declared_bytes: int) -> None:
-        """Set the memory in bytes that the node's running attempts declare in total.
-
-        If it exceeds the node's memory, the disk is slowed, as a model of paging.
-        """
+        """Set what running attempts declare in total. Above the node's memory, the disk slows, modeling paging."""
         self._declared_bytes = declared_bytes
         if self._node.paging:
             self._set_rates()
@@ -250,16 +191,12 @@ class NodeLimits:
 
     @property
     def shared_disk(self) -> Path | None:
-        """Return the path of the file that limits the rate of the disk that this node shares with others.
-
-        Return None if the node does not share its disk.
-        """
+        """Return the file that limits the disk that this node shares with others, or None."""
         name, folder = self._node.shared_disk, self._links_folder
         return folder / disk_of(name) if name and folder is not None and self.budget is not None else None
 
     @property
     def _enforcer(self) -> NodeGroups | StoppedGroups | None:
-        """Return the object that enforces the CPU and memory limits of attempts, or None without limits."""
         return self._groups or self._stopped
 
     def _tell(self, what: str, change: Callable[[NodeGroups | StoppedGroups], None]) -> None:
@@ -272,11 +209,7 @@ class NodeLimits:
             log.error("%s: %s", what, error)
 
     def stream(self, *names: str) -> NodeStream:
-        """Return a stream whose rate is limited by the node's budgets in `names`.
-
-        A name is `disk`, `tx` (sent bytes), `rx` (received bytes) or a link between racks. If the node shares
-        its disk with other nodes, `disk` also includes the budget of the shared disk.
-        """
+        """Return a stream limited by `disk`, `tx`, `rx` or rack links. `disk` includes a shared disk's budget."""
         if self.budget is None:
             return NodeStream(())
         streams = [self.budget.stream(name) for name in names if name in NAMES]
@@ -288,10 +221,7 @@ class NodeLimits:
         return NodeStream(streams)
 
     def remove(self) -> None:
-        """Remove the node's control groups, and the file `budget` that limits the rates of disk and network.
-
-        Must be called after all attempts have ended.
-        """
+        """Remove the control groups and the file `budget`. Call after all attempts have ended."""
         if self._files is not None:
             self._files.remove()
         if self.budget is not None:
@@ -303,10 +233,7 @@ class NodeLimits:
             self._links = None
 
     def _report(self) -> dict[str, str]:
-        """Return a dictionary from cpu, memory, disk and network to the mechanism that limits the resource.
-
-        A mechanism is a text such as `cgroup v2`, `software` or `off`.
-        """
+        """Return {resource: what limits it}, such as `cgroup v2`, `software` or `off`."""
         soft = "off" if self.budget is None else f"software {COOPERATING}"
         report: dict[str, str] = dict.fromkeys(("cpu", "memory", "disk", "network"), soft)
         if self.budget is not None:
@@ -320,15 +247,10 @@ class NodeLimits:
 
     @property
     def _out_of_reach(self) -> bool:
-        """Return whether attempts are unable to write the files of their control groups."""
         return self.drops or self._files is None
 
     def _open_groups(self, config: AgentConfig) -> NodeGroups | None:
-        """Return the node's control groups, or None if the host does not permit control groups.
-
-        If `config.limits` is `cgroup`, which requires control groups, raise BadInput instead of returning
-        None.
-        """
+        """Return the node's control groups, or None if not permitted (BadInput if the mode is `cgroup`)."""
         node = config.node
         try:
             files = self._open_files(config)
@@ -348,11 +270,7 @@ class NodeLimits:
         return groups
 
     def _open_files(self, config: AgentConfig) -> GroupFiles:
-        """Return access to the files of the node's control groups. Raises CgroupError.
-
-        If `config.groups` is set, another process on the host has created the groups and sends their files.
-        Otherwise this process creates the groups.
-        """
+        """Return the files of groups that another process sends, or else of new ones. Raises CgroupError."""
         if config.groups is not None:
             try:
                 return receive_files(config.groups, config.token)
@@ -364,21 +282,14 @@ class NodeLimits:
 
 
 def with_modeled(by: str, node: NodeSpec) -> str:
-    """Return `by`, the description of how the disk is limited, plus the disk effects that software models.
-
-    The effects are seeks, paging and sharing, if the node declares them. The kernel models neither seeks nor
-    shared disks, and paging depends on declared memory, not on used memory.
-    """
+    """Return `by` plus the disk effects that software models: the kernel has neither seeks nor sharing."""
     parts = {"seeks": node.seek, "paging": node.paging, "sharing": node.shared_disk}
     modeled = ", ".join(name for name, value in parts.items() if value)
     return f"{by.removesuffix(COOPERATING).strip()}; {modeled} modeled {COOPERATING}" if modeled else by
 
 
 def _rates(config: AgentConfig) -> dict[str, float]:
-    """Return a dictionary from budget to its rate per second. A rate of 0 means no limit.
-
-    The budgets are cpu (in core-seconds), and disk, tx (sent) and rx (received) in bytes.
-    """
+    """Return rates per second: cpu in core-seconds, disk, tx and rx in bytes. 0 means no limit."""
     node = config.node
     network = 0.0 if config.shaped else node.network_bps
     return {"cpu": node.cpu_rate, "disk": node.disk_bps, "tx": network, "rx": network}

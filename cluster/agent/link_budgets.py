@@ -1,7 +1,4 @@
-"""Rate limits that the nodes of a host share: one budget file for each link of a rack and each shared disk.
-
-All processes that use a link or disk charge their bytes to its file, and wait when its rate is exceeded.
-"""
+"""Rate limits that the nodes of a host share: one budget file for each link of a rack and each shared disk."""
 
 from __future__ import annotations
 
@@ -20,25 +17,19 @@ CORE_SWITCH = "core-switch"
 
 
 def uplink_of(rack: str) -> str:
-    """Return the name of the budget file that limits the rate of bytes that leave a rack."""
     return f"uplink-{quote(rack, safe='')}"
 
 
 def downlink_of(rack: str) -> str:
-    """Return the name of the budget file that limits the rate of bytes that enter a rack."""
     return f"downlink-{quote(rack, safe='')}"
 
 
 def disk_of(name: str) -> str:
-    """Return the name of the budget file that limits the rate of the shared disk `name`."""
     return f"disk-{name}"
 
 
 def rates_of(nodes: Sequence[NodeSpec], links: LinkRates, stretch: float) -> Iterator[tuple[str, float]]:
-    """Yield (name of the budget, rate in bytes per real second) for each limited link and each shared disk.
-
-    `links` has rates per emulated second, which lasts `stretch` real seconds.
-    """
+    """Yield (budget, bytes per real second) of links and shared disks. `links` uses emulated seconds."""
     links = links.slowed(stretch)
     for name, node in shared_disks(nodes).items():
         yield disk_of(name), node.disk_bps / stretch
@@ -52,10 +43,7 @@ def rates_of(nodes: Sequence[NodeSpec], links: LinkRates, stretch: float) -> Ite
 
 
 def make_links(folder: Path, nodes: Sequence[NodeSpec], links: LinkRates, stretch: float) -> None:
-    """Create `folder` with a budget file for each limited rack link and each shared disk of `nodes`.
-
-    `nodes` are the nodes of this host. An emulated second lasts `stretch` real seconds.
-    """
+    """Create `folder` with the budget files for `nodes`, which are those of this host."""
     folder.mkdir(exist_ok=True)
     seek = {disk_of(name): node.seek for name, node in shared_disks(nodes).items()}
     for name, rate_bps in rates_of(nodes, links, stretch):
@@ -65,17 +53,14 @@ def make_links(folder: Path, nodes: Sequence[NodeSpec], links: LinkRates, stretc
 
 
 class LinkBudgets:
-    """The budget files, which limit rates, in a folder that `make_links` created.
-
-    Each file is opened when it is first used. The rate of a link without a file is not limited.
-    """
+    """The budget files of a folder by `make_links`, opened when first used. Links without a file are not limited."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._open: dict[str, Budget | None] = {}
 
     def streams(self, names: Iterable[str]) -> list[Stream]:
-        """Return a stream, which limits the rate of a transfer, for each limited link or disk in `names`."""
+        """Return a stream for each limited link or disk in `names`."""
         budgets = [self._budget(name) for name in names]
         return [budget.stream(LINK_BUCKET) for budget in budgets if budget is not None]
 
@@ -99,10 +84,7 @@ HEADER = "X-Node"
 
 
 class Peers:
-    """The URLs and racks of all nodes, and the nodes that a network partition makes unreachable.
-
-    `own` is the name of the agent's node.
-    """
+    """The URLs and racks of all nodes, and those that a partition blocks. `own` is the agent's node."""
 
     def __init__(self, own: str) -> None:
         self.own = own
@@ -114,14 +96,10 @@ class Peers:
         self._heard = 0  # number of connections that could have been lost
 
     def disturb(self, delays: Mapping[str, float], losses: Mapping[str, float]) -> None:
-        """Set the network faults: the delay in seconds and the fraction of lost connections of each node.
-
-        Both apply to connections from and to the node.
-        """
+        """Set delays in seconds and fractions of lost connections, which apply from and to each node."""
         self._delays, self._losses = dict(delays), dict(losses)
 
     def meet(self, urls: Mapping[str, str], racks: Mapping[str, str]) -> None:
-        """Store the addresses and racks of all nodes."""
         self.urls, self.racks = dict(urls), dict(racks)
 
     def url(self, node: str) -> str | None:
@@ -129,11 +107,7 @@ class Peers:
         return None if node in self.blocked else self.urls.get(node)
 
     async def admit(self, request: web.Request) -> str:
-        """Return the name of the node that sent the request, or "" for a client outside the cluster.
-
-        If a fault delays messages of the node, wait for the delay. Raises HTTP error 503 if a fault blocks
-        the node or loses the connection.
-        """
+        """Return the sender, "" outside the cluster, after a fault's delay. Raises 503 if a fault blocks it."""
         sender = request.headers.get(HEADER, "")
         if sender in self.blocked:
             raise web.HTTPServiceUnavailable(text=f"{self.own} is cut off from {sender}")
@@ -146,40 +120,24 @@ class Peers:
         return sender
 
     def way_out(self, node: str) -> tuple[str, ...]:
-        """Return the names of the rate budgets to charge for bytes that this node sends to `node`.
-
-        The tuple is empty if `node` is this node. The uplink of this node's rack is included if `node` is in
-        another rack.
-        """
+        """Return the budgets to charge for bytes to `node`: none to itself, with the uplink to another rack."""
         if node == self.own:
             return ()
         return ("tx", uplink_of(self.racks.get(self.own, ""))) if self._is_elsewhere(node) else ("tx",)
 
     def way_in(self, node: str) -> tuple[str, ...]:
-        """Return the names of the rate budgets to charge for bytes that this node receives from `node`.
-
-        The tuple is empty if `node` is this node. If `node` is in another rack, the switch between racks and
-        the downlink of this node's rack are included.
-        """
+        """Return the budgets to charge for bytes from `node`: none from itself, with links from another rack."""
         if node == self.own:
             return ()
         into = (CORE_SWITCH, downlink_of(self.racks.get(self.own, "")))
         return ("rx", *into) if self._is_elsewhere(node) else ("rx",)
 
     def way_to(self, node: str) -> tuple[str, ...]:
-        """Return the names of the rate budgets to charge for bytes that `node` has requested from this node.
-
-        If `node` is in another rack, the result includes the links of both racks and the switch between them.
-        The sender charges all of these links, because the receiver charges at most the bytes that it receives
-        (`rx`), and no link.
-        """
+        """Return the budgets to charge for bytes that `node` asked for. The sender charges both racks' links."""
         if not self._is_elsewhere(node):
             return self.way_out(node)
         return (*self.way_out(node), CORE_SWITCH, downlink_of(self.racks[node]))
 
     def _is_elsewhere(self, node: str) -> bool:
-        """Return whether `node` is in another rack than the agent's node.
-
-        Return False for an unknown rack.
-        """
+        """Return whether `node` is in another rack than the agent's node. Return False for an unknown rack."""
         return node in self.racks and self.racks[node] != self.racks.get(self.own)

@@ -1,9 +1,8 @@
-"""Limits on the CPU, memory and processes of a node's attempts by control groups of version 1 or 2.
+"""Limits on CPU, memory and processes of attempts by control groups, of version 1 or 2. Each write is read
+back.
 
-Only the agent writes to these groups, through `GroupFiles`, and it reads back each limit that it writes. Disk
-and NIC are not limited here. The kernel's block throttle does not work for buffered writes to a shared disk:
-version 1 charges these writes to the kernel's flusher thread, and version 2 delays the charge. Nodes that are
-processes of the host therefore have their disk and NIC limited by software budgets (`tasks.pacing`).
+Disk and NIC are left to software budgets: the kernel's block throttle fails for buffered writes, which
+version 1 charges to the flusher thread and version 2 charges late.
 """
 
 from __future__ import annotations
@@ -31,11 +30,7 @@ PROCESSES = 256
 
 
 class MemoryPeaks:
-    """Measurement of the peak memory of attempts, from samples and from the kernel's own peak of each group.
-
-    The argument `name` of the methods is a control group, which runs one attempt at a time. The page cache of
-    files, which the kernel includes and can reclaim, is subtracted.
-    """
+    """Peak memory of attempts, from samples and the kernel's own peak, less reclaimable page cache."""
 
     def __init__(self, files: GroupFiles) -> None:
         self._files = files
@@ -61,10 +56,7 @@ class MemoryPeaks:
             self._seen[name] = max(self._seen[name], held - self._cache(name))
 
     def end(self, name: str) -> int | None:
-        """End the measurement of the control group `name`, whose attempt has ended.
-
-        Return the attempt's peak memory in bytes, or None if nothing was measured.
-        """
+        """End the measurement of group `name`. Return the peak in bytes, or None if nothing was measured."""
         if name not in self._before:
             return None
         self.look(name)
@@ -90,12 +82,10 @@ class MemoryPeaks:
 
 
 class NodeGroups:
-    """The control groups of a node's attempts, each for one attempt at a time, and the limits set on them.
+    """The control groups of a node's attempts. A starting attempt has no limit; it applies that of `hold`
+    itself.
 
-    `names` are the names of existing groups (from `slot_groups`). A group has no CPU limit while an attempt
-    starts in it, because the CPU time of the start is not charged to the attempt. The attempt's process then
-    applies the limit that `hold` returned. If there are at most as many attempts as cores, each attempt has a
-    core. Otherwise the attempts share the node's CPU equally (`rebalance`).
+    At most as many attempts as cores get a core each. Otherwise they share the CPU equally (`rebalance`).
     """
 
     def __init__(
@@ -120,10 +110,7 @@ class NodeGroups:
         self._given: dict[str, tuple[float, float]] = {}  # shares of starting attempts: as given, and now
 
     def open(self) -> None:
-        """Check that each kind of limit can be set, and leave all groups without a CPU limit.
-
-        Raises CgroupError if a limit cannot be set.
-        """
+        """Check that each limit can be set, and leave the groups without a CPU limit. Raises CgroupError."""
         if self._core_speed * PERIOD_MAX_US < QUOTA_MIN_US:
             raise CgroupError(f"a core_speed of {self._core_speed} is below the kernel's least quota")
         try:
@@ -139,15 +126,10 @@ class NodeGroups:
             raise CgroupError(f"cgroup v{self.version}: {error}") from error
 
     def join(self, name: str, pid: int) -> None:
-        """Move the process `pid` into the control group `name`. Raises OSError."""
         self._files.move(name, pid)
 
     def hold(self, name: str) -> Quota:
-        """Return the CPU limit of the attempt that is about to begin in the control group `name`.
-
-        The attempt's process applies the limit itself just before it runs the application's code, without
-        waiting for a message from the agent. Raises CgroupError, OSError.
-        """
+        """Return the limit that a process applies itself just before its code, without waiting for the agent."""
         shares = self._shares.begin(name, self._clock(), self._used(name))
         self._given[name] = (shares[name], shares[name])
         self._put(shares)
@@ -158,55 +140,37 @@ class NodeGroups:
         return Quota(self._files.handle(name, "cpu.cfs_quota_us"), str(quota))
 
     def begun(self, name: str, setup_cpu_s: float) -> None:
-        """Adapt the CPU limit of an attempt, because its process has begun to run the application's code.
-
-        `name` is its control group. `setup_cpu_s` is the CPU time that the process has used since `hold`.
-        Raises CgroupError, OSError.
-        """
+        """Adapt the limit when the code begins. `setup_cpu_s` was used since `hold`. Raises CgroupError, OSError."""
         self._shares.forgive(name, setup_cpu_s)
         given, share = self._given.pop(name, (0.0, 0.0))
         if share != given:
             self._limit_cpu(name, share)
 
     def ease(self, name: str) -> None:
-        """Loosen the CPU limit of the control group `name`, because the application's code reported its end.
-
-        The new limit, at least one emulated core, lets the attempt's process write its report quickly. The
-        group still has a limit, because the code may have reported the end falsely, and could then use the
-        whole host. Raises CgroupError, OSError.
-        """
+        """Loosen the limit to at least one core for the report. It stays, as the end may have been reported falsely."""
         self._given.pop(name, None)
         quotas = self._shares.end(name, self._clock(), self._used())
         self._limit_cpu(name, max(self._core_speed, END_US / PERIOD_US))
         self._put(quotas)
 
     def free(self, name: str) -> None:
-        """Remove the CPU limit of the control group `name`, for the next attempt.
-
-        Must be called when all processes of the group have ended. Raises CgroupError, OSError.
-        """
+        """Remove group `name`'s limit. Call when all its processes have ended. Raises CgroupError, OSError."""
         self._given.pop(name, None)
         if name in self._shares.held:
             self._put(self._shares.end(name, self._clock(), self._used()))
         self._release_cpu(name)
 
     def rebalance(self) -> None:
-        """Divide the CPU time that some attempts leave unused among the other attempts.
-
-        Must be called several times per second. Raises CgroupError, OSError.
-        """
+        """Divide CPU time that attempts leave unused. Call several times per second. Raises CgroupError, OSError."""
         if self._shares.crowded:
             self._put(self._shares.rebalance(self._clock(), self._used()))
 
     def set_cpu_factor(self, factor: float) -> None:
-        """Set the node's CPU rate to `factor` times the declared rate. Raises CgroupError, OSError."""
+        """Set the CPU rate to `factor` times the declared one. Raises CgroupError, OSError."""
         self._put(self._shares.set_factor(factor))
 
     def limit_memory(self, name: str, limit_bytes: int) -> None:
-        """Limit the memory of the processes in the control group `name` to `limit_bytes` plus `SLACK_BYTES`.
-
-        Swap is included if the kernel counts swap. Raises CgroupError.
-        """
+        """Limit the group's memory (with swap, if counted) to `limit_bytes` plus `SLACK_BYTES`. Raises CgroupError."""
         if "memory" not in self.controllers:
             return
         wanted = limit_bytes + SLACK_BYTES
@@ -225,10 +189,7 @@ class NodeGroups:
         self._written[name, file] = str(wanted)
 
     def _limit_swap(self, name: str, both: str) -> None:
-        """Set the limit of the group's memory and swap together to `both`, a number of bytes as text.
-
-        In cgroups version 2, disable swap instead. Do nothing if the kernel does not count swap.
-        """
+        """Limit memory and swap together to `both`; version 2 disables swap. Does nothing without counted swap."""
         file, text = ("memory.memsw.limit_in_bytes", both) if self.version == 1 else ("memory.swap.max", "0")
         with contextlib.suppress(OSError):
             self._files.write(name, file, text)
@@ -242,14 +203,10 @@ class NodeGroups:
         return self._count(name, "memory.oom_control" if self.version == 1 else "memory.events", "oom_kill")
 
     def refused_forks(self, name: str) -> int:
-        """Return how many times the kernel refused to create a process in the control group `name`."""
         return self._count(name, "pids.events", "max") if "pids" in self.controllers else 0
 
     def cpu_s(self, name: str = NODE_GROUP) -> float | None:
-        """Return the CPU time used so far in the control group `name`, in core-seconds of the host.
-
-        Return None if the kernel does not count it.
-        """
+        """Return the group's core-seconds of the host so far, or None if not counted."""
         if self.version == 2:
             return self._count(name, "cpu.stat", "usage_usec") / 1e6
         if "cpuacct" not in self.controllers:
@@ -259,10 +216,7 @@ class NodeGroups:
         return None
 
     def kill(self, name: str) -> bool:
-        """Kill (SIGKILL) all processes in the control group `name`, whatever session they belong to.
-
-        Return whether there were any.
-        """
+        """Kill all processes in group `name`, whatever their session. Return whether there were any."""
         found = False
         with contextlib.suppress(OSError, ValueError):
             for pid in map(int, self._files.read(name, "cgroup.procs").split()):
@@ -282,10 +236,7 @@ class NodeGroups:
     # -------------------------------------------------------------------- CPU
 
     def _used(self, *more: str) -> dict[str, float | None]:
-        """Return a dictionary from the name of a group to the CPU seconds used so far.
-
-        The dictionary contains the groups of running attempts and the groups `more`.
-        """
+        """Return the CPU seconds so far of the groups of running attempts and of `more`."""
         return {name: self.cpu_s(name) for name in (*self._shares.held, *more)}
 
     def _put(self, shares: dict[str, float]) -> None:
@@ -302,11 +253,7 @@ class NodeGroups:
             self._files.write(name, "cpu.max", "max")
 
     def _limit_cpu(self, name: str, share: float) -> None:
-        """Limit the CPU of the control group `name` to `share` host cores, and read the limit back.
-
-        Call this method rarely, because each write lets the group use its full quota again within the
-        kernel's current quota period.
-        """
+        """Limit a group to `share` host cores. Call rarely: each write renews the quota within the current period."""
         quota, period = _quota_and_period(share)
         if self.version == 2:
             self._write(name, "cpu.max", f"{quota} {period}")
@@ -315,10 +262,7 @@ class NodeGroups:
         self._write(name, "cpu.cfs_quota_us", str(quota))
 
     def _set_period(self, name: str, period: int) -> None:
-        """Set the quota period of a control group to `period` microseconds, in cgroups version 1.
-
-        In version 2, the quota and the period are written together.
-        """
+        """Set the quota period in version 1; version 2 writes it with the quota."""
         if self._periods.get(name) != period:
             self._periods.pop(name, None)
             self._release_cpu(name)  # The kernel could refuse the old quota with the new period.
@@ -333,7 +277,7 @@ class NodeGroups:
 
 
 def _quota_and_period(share: float) -> tuple[int, int]:
-    """Return the CPU quota and its period, in microseconds, that limit a group to `share` host cores."""
+    """Return quota and period in microseconds."""
     period = min(PERIOD_MAX_US, max(PERIOD_US, math.ceil(QUOTA_MIN_US / share)))
     return max(QUOTA_MIN_US, round(period * share)), period
 
@@ -375,10 +319,7 @@ class _Held:
     look_s: float = FIRST_LOOK_S  # minimum time until the next measurement
 
     def look(self, now_s: float, used_s: float | None) -> float:
-        """Update the measured CPU use at time `now_s`. Return the CPU seconds used since the last call.
-
-        `used_s` is the attempt's total CPU time so far. If it is None, the result is 0.
-        """
+        """Update the measured CPU use. Return the seconds used since the last call, 0 if not counted."""
         new_s = 0.0 if used_s is None or self.counted_s is None else used_s - self.counted_s
         self.counted_s = used_s
         elapsed_s = now_s - self.since_s
@@ -391,10 +332,10 @@ class _Held:
 
 
 class CpuShares:
-    """The CPU shares of the running attempts of one node, in host cores.
+    """The CPU shares of one node's attempts, in host cores.
 
-    Methods that change shares return a dictionary from attempt to new share, the smallest share first. The
-    argument `used` maps each running attempt to its CPU seconds so far. `now_s` is the current time.
+    Methods that change shares return {attempt: new share}, the smallest first. `used` maps each running
+    attempt to its CPU seconds so far.
     """
 
     def __init__(self, cores: int, core_speed: float) -> None:
@@ -407,20 +348,14 @@ class CpuShares:
 
     @property
     def held(self) -> tuple[str, ...]:
-        """Return the names of the attempts that have a share."""
         return tuple(self._held)
 
     @property
     def crowded(self) -> bool:
-        """Return whether there are more running attempts than cores."""
         return len(self._held) > self._cores
 
     def begin(self, name: str, now_s: float, used: Used) -> dict[str, float]:
-        """Add the attempt `name`, which begins to run at time `now_s`, and divide the node's CPU again.
-
-        `used` maps each running attempt to its CPU seconds so far. Return the changed shares, a dictionary
-        from attempt to host cores.
-        """
+        """Add an attempt. Return the changed shares."""
         self._look(now_s, used)
         used_s = used.get(name)
         self._held[name] = _Held(0.0, now_s, used_s, used_s)
@@ -433,26 +368,18 @@ class CpuShares:
             held.seen_s += cpu_s
 
     def end(self, name: str, now_s: float, used: Used) -> dict[str, float]:
-        """Remove the attempt `name`, which ended at time `now_s`, and divide the node's CPU again.
-
-        `used` maps each running attempt to its CPU seconds so far. Return the changed shares, a dictionary
-        from attempt to host cores.
-        """
+        """Remove an attempt. Return the changed shares."""
         self._look(now_s, used)
         self._held.pop(name, None)
         return self._share()
 
     def set_factor(self, factor: float) -> dict[str, float]:
-        """Set the node's CPU rate to `factor` times the declared rate. Return the shares of all attempts."""
+        """Set the rate to `factor` times the declared one. Return all shares."""
         self._factor = factor
         return self._share(self._held)
 
     def rebalance(self, now_s: float, used: Used) -> dict[str, float]:
-        """Measure the CPU use of all attempts at time `now_s`, and adapt their shares to it.
-
-        `used` maps each running attempt to its CPU seconds so far. Return the changed shares, a dictionary
-        from attempt to host cores.
-        """
+        """Measure the CPU use and adapt the shares to it. Return the changed ones."""
         self._look(now_s, used)
         return self._share()
 
@@ -470,11 +397,7 @@ class CpuShares:
         self._looked_s = now_s
 
     def _share(self, must: Collection[str] = ()) -> dict[str, float]:
-        """Compute the shares of all attempts.
-
-        Return a dictionary from attempt to share, for shares that have changed. The attempts in `must` are
-        included even if their shares have not changed.
-        """
+        """Compute the shares. Return those that changed, and those of the attempts in `must`."""
         wanted = self._even() if self.crowded else dict.fromkeys(self._held, self._core)
         changed: dict[str, float] = {}
         for name, share in wanted.items():
@@ -484,12 +407,7 @@ class CpuShares:
         return dict(sorted(changed.items(), key=lambda item: item[1]))
 
     def _even(self) -> dict[str, float]:
-        """Return max-min fair shares in host cores, as a dictionary from attempt to share.
-
-        An attempt's demand is its measured use, or a whole core if it has used almost all of its share. An
-        attempt that demands less than an equal share receives slightly more than its demand, so that its use
-        can grow. The other attempts divide the remaining CPU equally.
-        """
+        """Return max-min fair shares. An attempt that uses nearly all of its share demands a whole core."""
         left = self._rate - min(self._debt_s / HORIZON_S, PAYBACK * self._rate)
         even = left / len(self._held)
         demand = {name: self._demand(held) for name, held in self._held.items()}

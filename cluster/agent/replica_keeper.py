@@ -1,7 +1,7 @@
 """Additional replicas on this node, made from blocks that attempts read from other nodes.
 
-An attempt saves the part of a block that it has read, and the agent fetches the rest of the block. The new
-replica is stored only if its checksums equal those of the replica that the attempt read.
+The agent fetches what an attempt did not read, and keeps the replica only if its checksums equal the
+original's.
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Keeper:
-    """The HTTP endpoint through which attempts ask the agent to keep a replica of a block that they read.
-
-    The missing part of the block is fetched in the background, at the rate that the node's limits permit.
-    """
+    """The endpoint by which attempts ask to keep a block. The missing part is fetched in the background."""
 
     def __init__(self, where: AgentDir, limits: NodeLimits, sender: Sender, data: DataNode) -> None:
         self._where = where
@@ -42,11 +39,10 @@ class Keeper:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def keep(self, request: web.Request) -> web.Response:
-        """Serve `POST /blocks/{block}/keep` {"attempt", "offset", "length", "nodes"}: store a new replica.
+        """Serve `POST /blocks/{block}/keep` {"attempt", "offset", "length", "nodes"}: 404 if no part was
+        saved.
 
-        The attempt has saved a part of the block, which begins at `offset`; the rest is fetched. `length` is
-        the length of the whole block in bytes, and `nodes` are the nodes that hold replicas. The status is
-        404 if no part was saved.
+        The attempt saved a part from `offset`; the rest of the `length` bytes is fetched from `nodes`.
         """
         block = request.match_info["block"]
         path = self._where.block(block)
@@ -89,12 +85,7 @@ class Keeper:
                 aside.unlink(missing_ok=True)
 
     async def _assemble(self, path: Path, aside: Path, offset: int, length: int, nodes: list[str]) -> None:
-        """Write the whole block to the file `path`.
-
-        Create no file if an error occurs or the checksums differ. `aside` is the file with the part that the
-        attempt saved, which begins at `offset` of the block. The rest of the `length` bytes is fetched from
-        `nodes`. Raises CorruptBlock for wrong checksums, or OSError.
-        """
+        """Write the block from the part `aside`, at `offset`, and `nodes`, or no file. Raises CorruptBlock, OSError."""
         with BlockWriter(path) as writer:
             await self._fetch(writer, nodes, offset)
             stream = self._limits.stream("disk")
@@ -109,10 +100,7 @@ class Keeper:
                 raise CorruptBlock(f"{path.name}: the checksums are not those of the replica that was read")
 
     async def _fetch(self, writer: BlockWriter, nodes: list[str], high: int) -> None:
-        """Append bytes of the block to `writer` up to position `high`, fetched from `nodes`.
-
-        If a node fails, the next node continues. Raises OSError if all nodes fail.
-        """
+        """Append up to position `high`, each node continuing where another failed. Raises OSError if all fail."""
         failures: list[str] = []
         for node in nodes:
             if writer.length >= high:

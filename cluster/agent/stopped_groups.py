@@ -1,12 +1,8 @@
 """Limits on attempts without control groups: processes are measured, and stopped if they use too much CPU.
 
-The pacer of an attempt (`tasks.pacing`), which makes the attempt's main thread sleep, limits this thread to
-the millisecond. This module limits the rest: child processes, other threads, and code that stops the pacer.
-It acts when an attempt has used `MARGIN_S` CPU seconds more than its share, which happens to a paced attempt
-only in a long call into native code. It then stops the attempt's processes until the excess is made up.
-`SLICE_S` seconds after they continue, it measures them again. A file in the attempt's folder contains the
-total time for which they were stopped, so that the pacer does not make the attempt wait again for the same
-excess.
+The pacer (`tasks.pacing`) limits an attempt's main thread. This module limits children, other threads and
+code that stops the pacer: more than `MARGIN_S` CPU seconds above the share stop all processes until that is
+made up. A file tells the pacer how long, so that it does not make the attempt wait twice.
 """
 
 from __future__ import annotations
@@ -36,9 +32,7 @@ SLACK_BYTES = 16 * 2**20  # added to the limit, for copies of pages that a fork 
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """The state of one group of processes, which runs one attempt at a time: CPU share, limits and resource
-    use.
-    """
+    """The state of one group of processes, which runs one attempt at a time: CPU share, limits and resource use."""
 
     tree: ProcessTree
     memory_bytes: int = 0
@@ -56,12 +50,9 @@ class _Place:
 
 
 class StoppedGroups:
-    """Limits on the CPU and memory of attempts by stopping and killing processes, without control groups.
+    """Limits attempts by stopping and killing processes, with the methods of `NodeGroups`.
 
-    The methods mirror those of `NodeGroups`, which sets limits of control groups instead. Unlike
-    `NodeGroups`, this class has `prepare` in place of `limit_memory`, and its `hold` returns no limit for the
-    attempt's process to apply. A running event loop is required. `names` are the names of the groups of
-    processes.
+    `prepare` replaces `limit_memory`, and `hold` returns no limit. A running event loop is required.
     """
 
     version = 0
@@ -82,25 +73,17 @@ class StoppedGroups:
         self._kills = dict.fromkeys(names, 0)
 
     def join(self, name: str, pid: int) -> None:
-        """Put the process `pid`, which was forked to run an attempt, into the group of processes `name`."""
         self._places[name] = _Place(ProcessTree(pid))
 
     def prepare(self, name: str, memory_bytes: int, withheld: Path) -> None:
-        """Set the memory limit of the next attempt in the group of processes `name`, in bytes.
-
-        Also create the file `withheld` for the total time for which the attempt's processes are stopped,
-        which the attempt's pacer reads. Raises OSError.
-        """
+        """Set the memory limit, and create the file by which the pacer learns for how long processes stood."""
         place = self._places[name]
         place.memory_bytes = memory_bytes
         place.withheld = os.open(withheld, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         os.pwrite(place.withheld, struct.pack("=d", 0.0), 0)
 
     def hold(self, name: str) -> None:
-        """Begin limiting the CPU of the attempt that is about to start in the group of processes `name`.
-
-        Unlike `NodeGroups.hold`, this method returns no limit for the attempt's process to apply.
-        """
+        """Begin limiting the attempt about to start. Unlike in `NodeGroups`, the process applies no limit itself."""
         place = self._places[name]
         place.tree.look()
         place.resident_bytes = place.tree.resident_bytes
@@ -109,28 +92,19 @@ class StoppedGroups:
         self._wake(name, place, place.interval_s)
 
     def begun(self, name: str, setup_cpu_s: float) -> None:
-        """Exclude the CPU seconds `setup_cpu_s`, used for setup, from the measured use of an attempt.
-
-        The attempt's process has just begun to run the application's code. `name` is its group of processes.
-        """
+        """Exclude the CPU seconds of the setup, now that the application's code begins."""
         self._shares.forgive(name, setup_cpu_s)
         self._places[name].debt_s -= setup_cpu_s
 
     def ease(self, name: str) -> None:
-        """Loosen the CPU limit of an attempt, because the application's code has reported its end.
-
-        The attempt's process can then write the attempt's report quickly. `name` is its group of processes.
-        """
+        """Loosen the limit after the application's code, so that the report is written quickly."""
         place = self._places[name]
         self._put(self._shares.end(name, self._clock(), self._used(name)))
         place.share, place.debt_s = max(self._core_speed, END_SHARE), 0.0
         self._release(place)
 
     def free(self, name: str) -> None:
-        """Remove the limits of the group of processes `name`, for the next attempt.
-
-        Must be called when all processes of the group have ended.
-        """
+        """Remove the limits of group `name`. Call when all its processes have ended."""
         if name in self._shares.held:
             self._put(self._shares.end(name, self._clock(), self._used()))
         if (place := self._places.pop(name, None)) is None:
@@ -141,26 +115,18 @@ class StoppedGroups:
             os.close(place.withheld)
 
     def rebalance(self) -> None:
-        """Divide the CPU time that some attempts leave unused among the other attempts.
-
-        Must be called several times per second.
-        """
+        """Divide CPU time that attempts leave unused. Call several times per second."""
         if self._shares.crowded:
             self._put(self._shares.rebalance(self._clock(), self._used()))
 
     def set_cpu_factor(self, factor: float) -> None:
-        """Set the node's CPU rate to `factor` times the declared rate."""
         self._put(self._shares.set_factor(factor))
 
     def oom_kills(self, name: str) -> int:
-        """Return how many attempts in the group of processes `name` were killed for using too much memory."""
         return self._kills[name]
 
     def cpu_s(self, name: str) -> float | None:
-        """Return the CPU time of the current attempt in a group of processes, in core-seconds of the host.
-
-        Return None if the group `name` has no attempt.
-        """
+        """Return the current attempt's core-seconds of the host, or None without one."""
         place = self._places.get(name)
         if place is None:
             return None
@@ -170,11 +136,7 @@ class StoppedGroups:
     # -------------------------------------------------------------------- CPU
 
     def _used(self, *more: str) -> dict[str, float | None]:
-        """Return a dictionary from the name of a group to the CPU seconds that it used within its share.
-
-        CPU seconds above the share (the group's debt) are subtracted. The dictionary contains the groups of
-        running attempts and the groups `more`.
-        """
+        """Return the CPU seconds of groups within their share: the debt above it is subtracted."""
         places = {name: self._places[name] for name in (*self._shares.held, *more)}
         for place in places.values():
             if self._shares.crowded:  # The last sample may be too old.
@@ -212,22 +174,14 @@ class StoppedGroups:
             place.margin_s = MARGIN_S
 
     def _count(self, place: _Place) -> float:
-        """Return the CPU seconds that a group has used since the last call, and add them to the group's debt.
-
-        The debt is the CPU time above the group's share. The caller must have measured the processes just
-        before.
-        """
+        """Return the CPU seconds since the last call, as measured just before, and add them to the debt."""
         used_s, place.counted_s = place.tree.used_s - place.counted_s, place.tree.used_s
         place.debt_s += used_s
         self._pass_time(place)
         return used_s
 
     def _pass_time(self, place: _Place) -> None:
-        """Reduce a group's debt by the CPU seconds that its share allowed since the last call.
-
-        The debt is the CPU time above the share. If the processes are stopped, also add the elapsed time to
-        the total stopped time in the file for the attempt's pacer.
-        """
+        """Reduce the debt, CPU time above the share, by what the share allowed; tell the pacer of stopped time."""
         now_s = self._clock()
         elapsed_s, place.looked_s = now_s - place.looked_s, now_s
         place.debt_s = max(-BANK_S * place.share, place.debt_s - place.share * elapsed_s)
@@ -251,10 +205,7 @@ class StoppedGroups:
     # ----------------------------------------------------------------- memory
 
     def _check_memory(self, name: str, place: _Place) -> None:
-        """Kill an attempt whose processes together use more memory than the attempt's limit.
-
-        The kernel limits only single processes (RLIMIT_DATA).
-        """
+        """Kill an attempt whose processes exceed its limit together: the kernel limits each alone (RLIMIT_DATA)."""
         limit = place.memory_bytes + SLACK_BYTES
         more = place.tree.resident_bytes - place.resident_bytes
         if more > limit and place.tree.held_bytes() > limit:
@@ -272,12 +223,7 @@ ROUNDS = 8  # maximum rounds of signals; processes forked meanwhile get the sign
 
 
 class Seen(NamedTuple):
-    """The measurements of one process at one time.
-
-    `own_s` is the CPU time of the process, and `waited_s` the CPU time of those ended children for which the
-    process has waited. `resident_bytes` includes shared pages. `since` is the process's start time, in clock
-    ticks since boot.
-    """
+    """One process at one time. `waited_s` is CPU time of reaped children; `resident_bytes` includes shared pages."""
 
     own_s: float
     waited_s: float
@@ -287,12 +233,10 @@ class Seen(NamedTuple):
 
 
 class ProcessTree:
-    """The process `root` and its descendants, with their resource usage.
+    """`root` and its descendants, as of the last `look`. An orphan becomes a child of `root` (a subreaper).
 
-    `used_s` is the CPU time of all these processes since `root` was forked. `resident_bytes` is an upper
-    bound of their memory. Both values are updated by `look`. If no process waits for an ended child, the CPU
-    time that the child used after the last `look` is missed. A process whose parent has ended becomes a child
-    of `root` (a subreaper), so it stays in the tree.
+    `resident_bytes` is an upper bound. CPU time after the last `look` of a child that nobody waits for is
+    missed.
     """
 
     def __init__(self, root: int) -> None:
@@ -305,10 +249,7 @@ class ProcessTree:
         self._inherited_s = 0.0
 
     def look(self) -> bool:
-        """Measure all processes of the tree: their CPU time (`used_s`) and memory (`resident_bytes`).
-
-        Return False, and change nothing, if the root process has ended.
-        """
+        """Update `used_s` and `resident_bytes`. Return False, with no change, if the root has ended."""
         found = self._find()
         if not found:
             return False
@@ -328,10 +269,7 @@ class ProcessTree:
         return True
 
     def held_bytes(self) -> int:
-        """Return the memory of all processes of the tree in bytes, without mapped files.
-
-        The size of a shared page is divided among the processes that share the page.
-        """
+        """Return the tree's bytes without mapped files. A shared page is divided among its processes."""
         return sum(map(_own_bytes, self._find()))
 
     def signal(self, number: int) -> None:
@@ -347,10 +285,7 @@ class ProcessTree:
             told |= new
 
     def _find(self) -> dict[int, Seen]:
-        """Return a dictionary from pid to measurements for each process of the tree.
-
-        The result is empty if the root process has ended, even if another process now has its pid.
-        """
+        """Return {pid: measurements}, empty if the root has ended, even if its pid is used again."""
         found: dict[int, Seen] = {}
         todo = [self.root]
         for pid in todo:  # The list grows during the loop.

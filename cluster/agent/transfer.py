@@ -29,17 +29,15 @@ PIECE_BYTES = 64 * 1024
 
 
 def pieces_of(data: Chunk, size: int) -> list[memoryview]:
-    """Split `data` into pieces of at most `size` bytes. Return the pieces as a list."""
     view = memoryview(data)
     return [view[low : low + size] for low in range(0, len(view), size)]
 
 
 class Sender:
-    """The client that transfers blocks to and from other agents, at the rate that the node's limits permit.
+    """Transfers blocks to and from other agents, at the rate that the node's limits permit.
 
-    Blocks are sent in pieces that take about `tasks.pacing.PIECE_S` seconds on the slower of disk and
-    network. In a write pipeline (a chain of nodes that store a new block), a node forwards a piece when the
-    whole piece has arrived, so the nodes would wait for each other if pieces were longer.
+    Pieces take about `PIECE_S` seconds on the slower of disk and network: a pipeline's node forwards whole
+    pieces, so longer ones would make nodes wait for each other.
     """
 
     def __init__(
@@ -53,15 +51,10 @@ class Sender:
         self._session = agent_session(token, tls, headers={"X-Node": peers.own}, timeout=timeout)
 
     async def close(self) -> None:
-        """Cancel all transfers."""
         await self._session.close()
 
     def relay(self, block: str, nodes: list[str], unpaced: bool) -> Relay | None:
-        """Start forwarding a block to the first node in `nodes` that is reachable. Return the transfer.
-
-        That node then forwards the block to the other reachable nodes. If no node is reachable, return None.
-        An `unpaced` transfer is not slowed by rate limits.
-        """
+        """Start forwarding a block along the reachable ones of `nodes`. Return None if there is none."""
         reachable = [node for node in nodes if self._peers.url(node)]
         if not reachable:
             return None
@@ -71,11 +64,7 @@ class Sender:
     async def put(
         self, block: str, nodes: list[str], chunks: AsyncIterator[Chunk], unpaced: bool = False
     ) -> list[str]:
-        """PUT a block with the content `chunks` to the first of `nodes`, which forwards it to the others.
-
-        Return the nodes that stored the block. An `unpaced` transfer is not slowed by rate limits on the
-        receiving nodes. Raises OSError or aiohttp's ClientError.
-        """
+        """PUT a block to the first of `nodes`, which forwards it. Return the nodes that stored it."""
         url = self._peers.url(nodes[0])
         if url is None:
             raise ConnectionError(f"{nodes[0]} cannot be reached")
@@ -87,11 +76,7 @@ class Sender:
     async def fetch(
         self, node: str, what: str, low: int = 0, high: int | None = None
     ) -> AsyncIterator[bytes]:
-        """Yield the bytes of a block from position `low` up to `high`, fetched from `node`.
-
-        `what` is the name of the block, or the path of its checksums. The caller must limit the rate, because
-        this method does not. Raises OSError or aiohttp's ClientError.
-        """
+        """Yield bytes of a block, or of its checksums (`what`). The caller must limit the rate."""
         url = self._peers.url(node)
         if url is None:
             raise ConnectionError(f"{node} cannot be reached")
@@ -102,10 +87,7 @@ class Sender:
                 yield piece
 
     async def replicate(self, block: str, path: Path, nodes: list[str]) -> list[str]:
-        """Copy the block file `path` from this node's disk to `nodes`, within the node's rate limits.
-
-        Return the nodes that stored the block. Raises CorruptBlock, OSError or aiohttp's ClientError.
-        """
+        """Copy a block file to `nodes`, within the rate limits. Return those that stored it. Raises CorruptBlock."""
         corrupt: list[CorruptBlock] = []  # aiohttp only reports that the body could not be sent
         try:
             return await self.put(block, nodes, self._from_disk(path, corrupt, nodes[0]))
@@ -127,17 +109,13 @@ class Sender:
 
 
 class Relay:
-    """A block that is forwarded to the next node while it arrives at this node.
+    """A block that is forwarded to the next node of its pipeline while it arrives.
 
-    Both nodes belong to the block's write pipeline, the list of nodes that will store replicas. If the
-    connection to the next node breaks, the block is still stored on this node.
+    If that connection breaks, this node still stores the block.
     """
 
     def __init__(self, put: Put, pay: Callable[[int], Awaitable[None]]) -> None:
-        """Start forwarding. `put(chunks)` sends an iterator of chunks and returns the nodes that stored them.
-
-        `pay(length)` waits until the rate budgets permit `length` more bytes.
-        """
+        """Start `put`, which returns the nodes that stored the block. `pay` waits for the rate budgets."""
         self._pay = pay
         self._queue: asyncio.Queue[Chunk | None] = asyncio.Queue(QUEUE_CHUNKS)
         self._broken = False
@@ -153,10 +131,7 @@ class Relay:
             self.abort()
 
     async def finish(self) -> list[str]:
-        """End the transfer after the last chunk.
-
-        Return the later nodes of the pipeline that stored the block.
-        """
+        """End the transfer after the last chunk. Return the later nodes of the pipeline that stored the block."""
         if not self._broken:
             await self._queue.put(None)
         await asyncio.wait({self._task})

@@ -20,10 +20,9 @@ class PathExists(BlockStoreError):
 
 
 class WrongKind(BlockStoreError):
-    """The kind or the content of the file or directory at the path does not permit the request.
+    """The kind or content of the entry at the path does not permit the request.
 
-    Most cases have their own subclass. This class itself is raised for moving a directory into itself and for
-    deleting the root directory.
+    Raised itself for a directory moved into itself and for deleting the root.
     """
 
 

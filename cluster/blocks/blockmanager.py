@@ -1,7 +1,6 @@
 """The part of the NameNode that tracks live nodes and replicas, and sends commands in heartbeat replies.
 
-Replicas are known only from the reports of nodes and clients. The journal records the creation and removal of
-each replica for the table blocks.parquet. This module reads the tree of files but never changes it.
+Replicas are known only from reports. The tree of files is read but never changed here.
 """
 
 from __future__ import annotations
@@ -23,11 +22,10 @@ Json = dict[str, Any]
 
 
 class BlockManager:
-    """The live nodes and the replicas that each of them stores.
+    """The live nodes and their replicas. `order` lists the declared nodes; others are appended.
 
-    `order` lists the nodes declared in the scenario. Other nodes are appended when they register. If the tree
-    of files `names` contains blocks at the start, the NameNode has restarted, and most replicas are not
-    reported yet. Therefore no copies are made for `settle_s` seconds after the first node has registered.
+    If `names` contains blocks at the start, the NameNode has restarted: no copies are made until `settle_s`
+    seconds after the first registration, since most replicas are not reported yet.
     """
 
     def __init__(
@@ -57,10 +55,7 @@ class BlockManager:
         self._copies_from_s = None if names.owners else 0.0
 
     def register(self, now_s: float, node: NodeId, rack: str, url: str, blocks: Sequence[Json]) -> None:
-        """Register a node, with the replicas that it stores, and replace all earlier records of the node.
-
-        `blocks` lists the replicas as {"block", "length"}.
-        """
+        """Register a node with its replicas {"block", "length"}, which replace all earlier records of it."""
         if self._copies_from_s is None:
             self._copies_from_s = now_s + self._settle_s
         if node not in self._declared:
@@ -89,11 +84,7 @@ class BlockManager:
                 self._replicas_changed(block)
 
     def heartbeat(self, now_s: float, node: NodeId) -> list[Json]:
-        """Return the commands for a node that has sent a heartbeat.
-
-        The commands are `replicate` {block, to}, which copies a block to other nodes, and `delete_block`
-        {block}. An unknown node receives only the command `report_blocks`.
-        """
+        """Return a node's commands: `replicate` {block, to}, `delete_block` {block}, or if unknown `report_blocks`."""
         if node not in self.map.nodes:
             return [{"type": "report_blocks"}]
         if not self._replication.may_order(now_s, node):
@@ -108,21 +99,13 @@ class BlockManager:
         return commands
 
     def settling(self, now_s: float) -> bool:
-        """Return whether the NameNode still waits for block reports after a restart.
-
-        The wait ends when all declared nodes have registered, or `settle_s` seconds after the first
-        registration.
-        """
+        """Return whether block reports are missing: until all have registered, or `settle_s` after the first."""
         if all(node in self.map.nodes for node in self.order):
             return False
         return self._copies_from_s is None or now_s < self._copies_from_s
 
     def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
-        """Process a node's report that the state of one replica on the node has changed.
-
-        `event` is `added`, `kept` (a map's fetched block was stored as a replica), `removed` or `corrupt`.
-        `length` is the size of the replica in bytes.
-        """
+        """Process a node's report on one replica: `added`, `kept` (fetched for a map), `removed` or `corrupt`."""
         if node not in self.map.nodes:
             return  # The node reports all its blocks when it registers.
         if event in ("added", "kept"):
@@ -135,21 +118,13 @@ class BlockManager:
             self._mark(block, node)
 
     def report_bad(self, block: str, node: NodeId) -> None:
-        """Mark a replica as corrupt because a reader found the replica corrupt or missing.
-
-        The last good replica of a block is not marked, since the reader may be wrong. Reports from the node
-        that stores the replica (`block_event`) are always accepted.
-        """
+        """Mark a replica that a reader could not use, unless it is the last good one: the reader may be wrong."""
         state = self.map.blocks.get(block)
         if state is not None and any(other != node for other in state.good()):
             self._mark(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> bool:
-        """Return whether `node`, which has fetched a block, should keep the block as an additional replica.
-
-        The replication scheme DARE decides (see `DareCopies`) and records the fetch. The total size of all
-        additional replicas is limited to the share `budget` (0 to 1) of the total size of all inputs.
-        """
+        """Return whether a node keeps a block that it fetched, by DARE. `budget` is a share (0 to 1) of all inputs."""
         state = self.map.blocks.get(block)
         if (
             state is None
@@ -169,11 +144,9 @@ class BlockManager:
         serving: Mapping[NodeId, tuple[float, int]],
         scheme: DynamicReplicas,
     ) -> None:
-        """Record which inputs are being read. At the end of an epoch, set each input's number of replicas.
+        """Record the reads, and at an epoch's end set inputs' replicas by the scheme Scarlett or CDRM.
 
-        `reading` maps input paths to the number of jobs that read them. `serving` maps nodes to the number of
-        read requests in progress and the number of slots. `scheme` is the replication scheme Scarlett or CDRM
-        with its parameters. An epoch lasts `scheme.epoch_s` seconds.
+        `reading` maps paths to their reading jobs, `serving` nodes to (requests in progress, slots).
         """
         self._epoch.note(reading, serving)
         if now_s - self._epoch.begin_s < scheme.epoch_s:
@@ -212,11 +185,7 @@ class BlockManager:
     def _replica_came(
         self, now_s: float, block: str, node: NodeId, length: int, cause: str = "report"
     ) -> None:
-        """Record a replica of `length` bytes that a node has stored.
-
-        `cause` is recorded as the reason why the replica exists, unless a write or a planned copy has already
-        given the reason.
-        """
+        """Record a replica. `cause` counts unless a write or a planned copy has given the reason."""
         if block not in self.map.blocks:
             self._replication.block_unwanted(block, [node])
             return
@@ -254,11 +223,7 @@ class BlockManager:
     # -- files ----------------------------------------------------------------------------------------------
 
     def stored(self, now_s: float, file: File, holders: Mapping[str, Iterable[NodeId]]) -> None:
-        """Record the replicas of a complete file as reported by the client that wrote the file.
-
-        `holders` maps each block to the nodes that stored it. The nodes' own reports may arrive before or
-        after this call.
-        """
+        """Record a complete file's replicas as its client reports them. Nodes' reports may come before or after."""
         with self._journal.together():
             for block, length in file.blocks.items():
                 state = self.map.blocks[block]
@@ -272,10 +237,11 @@ class BlockManager:
                 self._replicas_changed(block)
 
     def stored_whole(self, now_s: float, file: File, places: Sequence[Sequence[NodeId]]) -> None:
-        """Record all replicas of a new complete file in a simulation. Faster than `stored`.
+        """Record a new file's replicas in a simulation, faster than `stored`. `places` lists each block's
+        nodes.
 
-        `places` lists the nodes of each block. Of an output, the first node is the writer's. The caller must
-        have added the sizes of the replicas to the loads of the nodes (`map.field`).
+        Of an output, the first node is the writer's. The caller must have added the sizes to the nodes' loads
+        (`map.field`).
         """
         begin_life, count = self._journal.begin_life, file.replication
         first, others = ("input", "input") if file.is_input else ("write", "pipeline")
@@ -288,10 +254,7 @@ class BlockManager:
                 self._replication.reconsider(block)
 
     def _store(self, now_s: float, file: File, block: str, nodes: Iterable[NodeId]) -> None:
-        """Record the replicas of a block that a file's writer has stored on `nodes`.
-
-        Like `stored`, but faster. No replica of the block may be recorded before the call.
-        """
+        """Record a block's replicas like `stored`, but faster. No replica of it may be recorded before."""
         length = file.blocks[block]
         self._prefer(file, block)
         self._count_input(file, block)
@@ -316,10 +279,7 @@ class BlockManager:
             self._replication.preferred[block] = tuple(hot_nodes(self.order, file.skew))
 
     def retarget(self, file: File) -> None:
-        """Set the wanted number of replicas of each block of a file to `file.replication`.
-
-        Additional replicas ordered by a replication scheme (Scarlett or CDRM) are no longer wanted.
-        """
+        """Want `file.replication` replicas of each block, and none of those that Scarlett or CDRM ordered."""
         for block in file.blocks:
             self._inputs_bytes -= self._input_bytes.pop(block, 0)
             self._count_input(file, block)
@@ -328,10 +288,7 @@ class BlockManager:
             self._replicas_changed(block)
 
     def forget(self, now_s: float, released: Mapping[str, str]) -> None:
-        """Remove blocks whose file was deleted or replaced, and order the nodes to delete their replicas.
-
-        `released` maps each block to the path of the file to which the block belonged.
-        """
+        """Remove blocks (block -> its former file's path) and order the nodes to delete their replicas."""
         for block, path in released.items():
             holders = self.map.forget(block)
             for node in holders:
@@ -344,10 +301,7 @@ class BlockManager:
     # -- questions -------------------------------------------------------------------------------------------
 
     def take_replica_changes(self) -> list[tuple[str, list[NodeId]]]:
-        """Return the input blocks whose replicas have changed since the last call of this method.
-
-        Each element of the list is a block and the list of nodes that store a good replica of the block.
-        """
+        """Return (block, its good nodes) of input blocks whose replicas changed since the last call."""
         changed, self._changed_inputs = self._changed_inputs, {}
         return [(block, self.map.blocks[block].good()) for block in changed]
 
@@ -362,14 +316,10 @@ class BlockManager:
         ]
 
     def has_orders(self) -> bool:
-        """Return whether a heartbeat of some node could be answered with a command, now or later.
-
-        Later commands are possible while copies are in progress or a replica is marked as corrupt.
-        """
+        """Return whether a heartbeat could be answered with a command, now or after copies or corruption."""
         return self._replication.busy or self.map.has_corrupt
 
     def has_replica_changes(self) -> bool:
-        """Return whether replicas of input blocks have changed since the last `take_replica_changes`."""
         return bool(self._changed_inputs)
 
     def close(self) -> None:

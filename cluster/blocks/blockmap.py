@@ -11,10 +11,7 @@ from schedbed.tasks.specs import NodeId
 
 @dataclass(slots=True)
 class BlockState:
-    """The replicas of one block. `target` is the wanted number of replicas.
-
-    While the block is being written, `length` is None and `target` is 0.
-    """
+    """The replicas of one block. While it is being written, `length` is None and `target` is 0."""
 
     length: int | None = None
     target: int = 0
@@ -41,11 +38,7 @@ class NodeState:
 
 
 class BlockMap:
-    """The replicas of all blocks on live nodes.
-
-    `blocks` maps each block to its replicas, and `nodes` maps each live node to its replicas. `field` is an
-    index of the live nodes with the bytes that each stores, from which nodes for new replicas are chosen.
-    """
+    """The replicas of all blocks on live nodes. `field` indexes the nodes by the bytes that each stores."""
 
     def __init__(self) -> None:
         self.blocks: dict[str, BlockState] = {}
@@ -55,11 +48,10 @@ class BlockMap:
         self._awaited: dict[str, None] = {}  # All blocks with expected replicas, and perhaps some more.
 
     def rack(self, node: NodeId) -> str:
-        """Return the rack of a live node."""
         return self.nodes[node].rack
 
     def load_bytes(self, node: NodeId) -> int:
-        """Return the bytes of all replicas that a live node stores or that are being written to the node."""
+        """Return the bytes that a live node stores or is being sent."""
         state = self.nodes[node]
         return state.used_bytes + state.reserved_bytes
 
@@ -89,15 +81,10 @@ class BlockMap:
         return held
 
     def add_block(self, block: str) -> None:
-        """Add a block that is about to be written."""
         self.blocks[block] = BlockState()
 
     def settle(self, block: str, length: int, target: int) -> None:
-        """Set the length (bytes) of a block that has been written. The wanted number of replicas is `target`.
-
-        Replicas of another length are marked as corrupt. Replicas that are not reported yet are no longer
-        expected.
-        """
+        """Set the length of a written block. Replicas of another length become corrupt; none is expected any more."""
         state = self.blocks[block]
         state.length, state.target = length, target
         for node in list(state.expected):
@@ -121,21 +108,14 @@ class BlockMap:
         return holders
 
     def expect(self, block: str, node: NodeId, cause: str, length: int) -> None:
-        """Record that a replica of a block is being written to a node. Its expected size is `length` bytes.
-
-        `cause` is the reason why the replica exists, as recorded in blocks.parquet.
-        """
+        """Record that a replica is being written. `cause` is the reason that blocks.parquet records."""
         self.blocks[block].expected[node] = (cause, length)
         self._awaited[block] = None
         self.nodes[node].reserved_bytes += length
         self.field.charge(node, length)
 
     def promise(self, block: str, nodes: Sequence[NodeId], cause: str, length: int) -> None:
-        """Add a new block whose replicas, of `length` bytes, are being written to `nodes`.
-
-        `cause` is the reason why the replicas exist, as recorded in blocks.parquet. Unlike `expect`, this
-        method does not add the replicas to the node loads in `field`, because the caller has already done so.
-        """
+        """Add a block whose replicas are being written. Unlike `expect`, leaves `field` to the caller."""
         self.blocks[block] = state = BlockState()
         self._awaited[block] = None
         promised = (cause, length)
@@ -144,10 +124,7 @@ class BlockMap:
             self.nodes[node].reserved_bytes += length
 
     def load(self, block: str, nodes: Sequence[NodeId], length: int, target: int) -> None:
-        """Add a new block of `length` bytes with replicas on `nodes`. The wanted number is `target`.
-
-        The caller must have added the sizes of the replicas to the loads of the nodes in `field`.
-        """
+        """Add a block with its replicas. The caller must have added their sizes to `field`."""
         self.blocks[block] = BlockState(length, target, dict.fromkeys(nodes, length))
         for node in nodes:
             holder = self.nodes[node]
@@ -157,11 +134,10 @@ class BlockMap:
     def store(
         self, block: str, nodes: Iterable[NodeId], length: int, target: int
     ) -> list[tuple[NodeId, str | None]]:
-        """Record the first replicas of a block that has been written to `nodes`, with `length` bytes each.
+        """Record a written block's first replicas. Return the live nodes with the cause given to `expect`, or
+        None.
 
-        The block should have `target` replicas. Return the nodes that are live, each with the cause given to
-        `expect`, or None if no replica was expected on the node. Calls of `arrived`, `add_replica` and
-        `settle` would have the same effect but take longer.
+        Faster than `arrived`, `add_replica` and `settle`, with the same effect.
         """
         state, charge = self.blocks[block], self.field.charge
         came: list[tuple[NodeId, str | None]] = []
@@ -186,10 +162,7 @@ class BlockMap:
         return came
 
     def arrived(self, block: str, node: NodeId) -> str | None:
-        """Stop expecting a replica on a node, because the replica has arrived or will not arrive.
-
-        Return the cause given to `expect`, or None if no replica was expected on the node.
-        """
+        """Stop expecting a replica. Return the cause given to `expect`, or None if none was expected."""
         expected = self.blocks[block].expected.pop(node, None)
         if expected is None:
             return None
@@ -198,10 +171,7 @@ class BlockMap:
         return expected[0]
 
     def add_replica(self, block: str, node: NodeId, length: int) -> bool:
-        """Record a replica on a live node. Return True if the replica is new, False if it was known already.
-
-        The replica is marked as corrupt if `length` is not the length of the block.
-        """
+        """Record a replica, corrupt if its length is wrong. Return whether it is new."""
         state, holder = self.blocks[block], self.nodes[node]
         if state.length is not None and length != state.length:
             self.mark(block, node)
@@ -213,10 +183,7 @@ class BlockMap:
         return known is None
 
     def remove_replica(self, block: str, node: NodeId) -> bool:
-        """Remove a replica from a live node. Return whether the replica was known.
-
-        If the replica is marked as corrupt, the mark remains until `unmark` is called.
-        """
+        """Remove a replica, but not its mark as corrupt. Return whether it was known."""
         state = self.blocks[block]
         if node not in state.replicas:
             return False
@@ -228,7 +195,6 @@ class BlockMap:
         return True
 
     def mark(self, block: str, node: NodeId) -> None:
-        """Mark a block's replica on a node as corrupt."""
         self.blocks[block].corrupt[node] = None
         self._marked[block] = None
 
@@ -241,10 +207,9 @@ class BlockMap:
 
     @property
     def has_corrupt(self) -> bool:
-        """Return whether any replica is marked as corrupt."""
         return bool(self._marked)
 
     def corrupt_on(self, node: NodeId) -> list[str]:
-        """Return the blocks whose replica on a live node is marked as corrupt."""
+        """Return the blocks whose replica on a live node is corrupt."""
         held = self.nodes[node].blocks
         return [block for block in self._marked if block in held and node in self.blocks[block].corrupt]

@@ -26,11 +26,9 @@ _FAILURES = (aiohttp.ClientError, OSError, asyncio.TimeoutError, json.JSONDecode
 
 
 class DataPlane:
-    """An HTTP client that writes blocks to agents and reads blocks from agents.
+    """Writes and reads blocks over HTTP, as an async context manager. `peers` may change meanwhile.
 
-    Use the client as an async context manager. `peers` maps nodes to the URLs of their agents; later changes
-    of this mapping take effect. Transfers ignore the nodes' declared rates, because loading input and reading
-    output are not part of the emulated cluster.
+    Declared rates are ignored: loading input and reading output are not part of the emulated cluster.
     """
 
     def __init__(self, peers: Mapping[NodeId, str], token: str, tls: Tls | None = None) -> None:
@@ -49,11 +47,10 @@ class DataPlane:
     async def put(
         self, block: str, nodes: Sequence[NodeId], body: AsyncIterator[bytes], length: int | None
     ) -> dict[str, Any]:
-        """Send a block to the first of `nodes`, which forwards the block to the other nodes.
+        """Send a block along `nodes`. Return {"block", "length", "nodes"} with those that stored it.
 
-        `length` is the number of bytes in `body`, or None if it is not known in advance. Return {"block",
-        "length", "nodes"}, where `nodes` are the nodes that stored the block. Raises BlockUnavailable if the
-        first node does not store the block. Exceptions of `body` are raised unchanged.
+        `length` is None if not known in advance. Raises BlockUnavailable if the first node does not store it.
+        Exceptions of `body` pass.
         """
         params = {"pipeline": ",".join(nodes[1:]), "unpaced": "1"}
         headers = {} if length is None else {"Content-Length": str(length)}
@@ -72,11 +69,7 @@ class DataPlane:
             raise BlockUnavailable(f"{nodes[0]} did not store block {block}: {_told(error)}") from error
 
     async def get(self, block: str, node: NodeId, start: int, end: int) -> AsyncIterator[bytes]:
-        """Yield the bytes from `start` to `end` (exclusive) of the replica of a block on one node.
-
-        Raises BlockUnavailable if the request fails or the data end early. Bytes received before the error
-        are yielded.
-        """
+        """Yield bytes [start, end) of one replica. Raises BlockUnavailable after the bytes before an error."""
         url = f"{self._url(node)}/blocks/{block}"
         headers = {"Range": f"bytes={start}-{end - 1}"}
         at = start
@@ -95,10 +88,9 @@ class DataPlane:
             raise BlockUnavailable(f"{node}: {end - at} bytes are missing")
 
     async def read(self, blocks: Sequence[Mapping[str, Any]], start: int, end: int) -> AsyncIterator[bytes]:
-        """Yield the bytes from `start` to `end` (exclusive) of a file.
+        """Yield bytes [start, end) of a file. `blocks` are as of `NameNode.locate`.
 
-        `blocks` are the file's blocks as returned by `NameNode.locate`. If a node fails, the next node with a
-        replica is read. Raises BlockUnavailable, with the failure of each node, if all nodes of a block fail.
+        Each node with a replica is tried in turn. BlockUnavailable has the failure of each.
         """
         for block in blocks:
             low, high = max(start, block["offset"]), min(end, block["offset"] + block["length"])
@@ -127,11 +119,7 @@ class DataPlane:
 
 
 class _Source:
-    """The data of an upload, read from a stream.
-
-    If reading raises an exception, the exception is stored in `error`, because the HTTP client reports only a
-    broken connection.
-    """
+    """An upload's data. Keeps an exception of reading as `error`, because the HTTP client hides it."""
 
     def __init__(self, body: AsyncIterator[bytes]) -> None:
         self._body = body

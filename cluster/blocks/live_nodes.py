@@ -20,11 +20,7 @@ class CandidateNode:
 
 
 class NodeIndex:
-    """An index of the live nodes, with the rack and the load of each node.
-
-    The load of a node is the bytes of its replicas. Node names are sorted, both in the whole list and in the
-    list of each rack.
-    """
+    """The live nodes with rack and load, the bytes of replicas. Node names are sorted, in all and by rack."""
 
     def __init__(self, candidates: Iterable[CandidateNode] = ()) -> None:
         self.names: list[NodeId] = []  # Sorted, so that the order of registration has no effect.
@@ -69,7 +65,6 @@ class NodeIndex:
                 self.add(each.node, each.rack, each.load_bytes)
 
     def charge(self, node: NodeId, change_bytes: int) -> None:
-        """Add `change_bytes`, which may be negative, to a node's load."""
         self.load_bytes[node] += change_bytes
         self.total_bytes += change_bytes
 

@@ -1,7 +1,6 @@
-"""Upload of input files into the block store before a run, and reading and writing of other files.
+"""Upload of inputs into the block store before a run; reading and writing of other files.
 
-The driver and the WebHDFS server use these functions. Files are streamed; only blocks of generated data are
-held in memory, each of them while it is sent.
+Files are streamed. Only blocks of generated data are held in memory while they are sent.
 """
 
 from __future__ import annotations
@@ -31,11 +30,7 @@ _FILLER = bytes(range(256)) * (PIECE_BYTES // 256)
 async def upload(
     file: InputFile, name_node: NameNodeDoor, peers: Mapping[NodeId, str], token: str, settings: BlockSettings
 ) -> None:
-    """Upload one input file to the nodes that the NameNode chooses.
-
-    `peers` maps nodes to the URLs of their agents. `settings` contains the replication and placement of the
-    file. Raises BadInput or BlockUnavailable if the upload fails.
-    """
+    """Upload one input file, as `upload_all`."""
     await upload_all([file], name_node, peers, token, settings)
 
 
@@ -49,9 +44,8 @@ async def upload_all(
 ) -> None:
     """Upload input files to the nodes that the NameNode chooses, several blocks at a time.
 
-    `peers` maps nodes to the URLs of their agents. `settings` contains the replication and placement of the
-    files. Raises BadInput if a file of the host cannot be read or has become shorter. Raises BlockUnavailable
-    if a chosen node has not stored a block after three tries.
+    Raises BadInput if a file of the host cannot be read or has become shorter, and BlockUnavailable if a node
+    has not stored a block after three tries.
     """
     largest = max((length for file in files for length in file.blocks), default=1)
     streams = max(PARALLEL, len(peers) // 2)  # Each stream is limited by the receiving node's NIC.
@@ -86,11 +80,7 @@ async def _send(
     group: asyncio.TaskGroup,
     room: asyncio.Semaphore,
 ) -> list[asyncio.Task[dict[str, Any]]]:
-    """Start a task for each block of a file, which sends the block with `_put`. Return the tasks.
-
-    `plan` contains the nodes of each block. The tasks belong to `group`, and the semaphore `room` limits the
-    number of unfinished tasks.
-    """
+    """Start a task of `group` to send each planned block. `room` limits the unfinished ones."""
     tasks: list[asyncio.Task[dict[str, Any]]] = []
     bodies = _bodies(file)
     for planned in plan:
@@ -104,11 +94,9 @@ async def _send(
 async def _put(
     path: str, plane: DataPlane, planned: Mapping[str, Any], body: Body, length: int
 ) -> dict[str, Any]:
-    """Send a block to its nodes, repeatedly if necessary, until all of them have stored the block.
+    """Send a block until all its nodes have stored it; after `TRIES` raise BlockUnavailable.
 
-    `planned` contains the block's id and nodes. `body` is a function that returns the data as a stream of
-    `length` bytes, and `path` is the file's path for error messages. Return {"block", "length", "nodes"}.
-    Raises BlockUnavailable after `TRIES` attempts.
+    `body` returns the data as a stream of `length` bytes.
     """
     block, nodes = planned["block"], planned["nodes"]
     trouble = ""
@@ -133,10 +121,7 @@ async def _put(
 
 
 def _bodies(file: InputFile) -> Iterator[tuple[int, Body]]:
-    """Yield, for each block of an input file, the length in bytes and a function that streams the block.
-
-    Blocks of generated data may be slightly shorter than planned in `file.blocks`.
-    """
+    """Yield (length, streaming function) of each block; generated ones may be shorter than planned."""
     if file.source == "file":
         return _real_bodies(file)
     if file.source == "filler":
@@ -204,11 +189,7 @@ def _held_body(pieces: Sequence[bytes]) -> Body:
 async def fetch_file(
     blocks: Sequence[Mapping[str, Any]], peers: Mapping[NodeId, str], token: str, tls: Tls | None = None
 ) -> AsyncIterator[bytes]:
-    """Yield the bytes of a file. `blocks` is the result of `NameNode.locate` for the whole file.
-
-    `peers` maps nodes to the URLs of their agents. If a replica is corrupt or missing, the next replica is
-    read. Raises BlockUnavailable if no replica of a block can be read.
-    """
+    """Yield a file's bytes, each block from its first good replica. Raises BlockUnavailable."""
     end = max((block["offset"] + block["length"] for block in blocks), default=0)
     async with DataPlane(peers, token, tls) as plane:
         async for piece in plane.read(blocks, 0, end):
@@ -218,10 +199,7 @@ async def fetch_file(
 async def store_file(
     path: str, data: AsyncIterator[bytes], name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
 ) -> None:
-    """Write a new file from a stream of unknown length. After an error, the incomplete file is deleted.
-
-    `plane` transfers the blocks to the nodes. `settings` contains the file's block size and replication.
-    """
+    """Write a new file from a stream of unknown length, or after an error none."""
     await name_node.create(path, settings.replication, settings.size_bytes)
     try:
         await name_node.complete(path, await _write_blocks(path, data, name_node, plane, settings))
@@ -233,10 +211,7 @@ async def store_file(
 async def append_file(
     path: str, data: AsyncIterator[bytes], name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
 ) -> None:
-    """Append a stream to a file as new blocks. After an error, the file has its old content again.
-
-    `plane` transfers the blocks to the nodes. `settings` contains the size and replication of the new blocks.
-    """
+    """Append a stream as new blocks, or after an error nothing."""
     old = await name_node.locate(path)
     blocks = [{**block, "nodes": []} for block in old]  # The NameNode knows the current holders.
     await name_node.reopen(path)
@@ -247,10 +222,7 @@ async def append_file(
 
 
 async def truncate_file(path: str, length: int, name_node: NameNodeDoor, plane: DataPlane) -> None:
-    """Shorten a file to its first `length` bytes.
-
-    If the new end is inside a block, that block is replaced with a new, shorter block.
-    """
+    """Shorten a file to its first `length` bytes. A block across the new end is replaced."""
     status = await name_node.stat(path)
     old = await name_node.locate(path)
     blocks = [{**block, "nodes": []} for block in old]
@@ -280,10 +252,7 @@ async def _write_blocks(
 
 
 class _Cutter:
-    """A reader that divides a stream of bytes into blocks of equal size.
-
-    At most one piece of the stream is held in memory.
-    """
+    """Divides a stream into blocks of equal size, with at most one piece of it in memory."""
 
     def __init__(self, data: AsyncIterator[bytes], block_bytes: int) -> None:
         self._data = data

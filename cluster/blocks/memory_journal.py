@@ -1,7 +1,4 @@
-"""A twin of the NameNode's journal in memory: changes of the file tree and histories of replicas.
-
-Simulations use it instead of the SQLite file of `namenode_journal`.
-"""
+"""A twin of `namenode_journal` in memory, for simulations."""
 
 from __future__ import annotations
 
@@ -22,9 +19,8 @@ Life = tuple[int, float, str]
 class MemoryJournal:
     """The twin of `namenode_journal.NamespaceJournal` in memory, with the same methods.
 
-    It differs in three ways. Rows of removed replicas are dropped once later rows are requested. Changes of
-    the namespace (the tree of files) are not stored if `keeps_changes` is False. An exception inside
-    `together` undoes nothing.
+    Unlike it: rows of removed replicas are dropped once later ones are requested, changes are stored only
+    with `keeps_changes`, and an exception inside `together` undoes nothing.
     """
 
     def __init__(self, *, keeps_changes: bool = True) -> None:
@@ -41,24 +37,20 @@ class MemoryJournal:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Run the `with` block without a transaction, which memory does not need."""
+        """Run the block without a transaction, which memory does not need."""
         yield
 
     def append(self, changes: Sequence[Change]) -> None:
-        """Append changes of the tree of files to the journal. Do nothing if `keeps_changes` is False."""
+        """Append changes, if `keeps_changes`."""
         if self._keeps:
             self._changes.extend(changes)
 
     def changes(self) -> Iterator[Change]:
-        """Return all changes of the tree of files, in the order in which they were appended."""
+        """Return all changes in the order of appending."""
         return iter(self._changes)
 
     def begin_life(self, block: str, node: NodeId, length: int, now_s: float, cause: str) -> None:
-        """Record a replica of `length` bytes that a node stored at `now_s`.
-
-        `cause` is the reason why the replica exists, such as `write` or `repair`. If the replica is known
-        already, only its length is updated.
-        """
+        """Record a replica. If it is known, only its length changes. A `cause` is such as `write` or `repair`."""
         lives = self._lives.get(node)
         if lives is None:
             lives = self._lives[node] = {}
@@ -69,34 +61,26 @@ class MemoryJournal:
         lives[block] = self._last
 
     def end_life(self, block: str, node: NodeId, file: str, now_s: float | None) -> None:
-        """Remove a replica from the existing replicas, and add a row to the rows for blocks.parquet.
-
-        `file` is the path of the block's file. `now_s` is the time of the removal, or None if the replica
-        still exists at the end of the run. Unknown replicas are ignored.
-        """
+        """End a replica with a row of blocks.parquet. `now_s` is None at the run's end. Ignores unknown ones."""
         gone = self._lives.get(node, {}).pop(block, None)
         if gone is not None:
             length, added_s, cause = gone
             self._ended.append((block, file, node, length, added_s, now_s, cause))
 
     def living(self, node: NodeId | None = None) -> list[tuple[str, NodeId]]:
-        """Return the block and the node of each existing replica, on the given node or on all nodes."""
+        """Return (block, node) of existing replicas, on one node or all."""
         nodes = list(self._lives) if node is None else [node]
         return [(block, each) for each in nodes for block in self._lives.get(each, ())]
 
     def has_living(self) -> bool:
-        """Return whether any replica exists."""
         return any(self._lives.values())
 
     def living_of(self, node: NodeId, cause: str) -> list[str]:
-        """Return the blocks whose replica on a node was recorded by `begin_life` with the given cause."""
+        """Return a node's blocks that `begin_life` recorded with `cause`."""
         return [block for block, life in self._lives.get(node, {}).items() if life[2] == cause]
 
     def ended(self, cursor: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
-        """Return up to `limit` rows of removed replicas that follow the position `cursor`, and a new cursor.
-
-        The first call passes 0, and each later call passes the cursor returned by the previous call.
-        """
+        """Return a new cursor and up to `limit` rows of removed replicas after `cursor` (at first 0)."""
         while self._forgotten < cursor and self._ended:
             self._ended.popleft()
             self._forgotten += 1
@@ -104,19 +88,13 @@ class MemoryJournal:
         return cursor + len(rows), rows
 
     def take_ended(self, limit: int) -> list[tuple[Any, ...]]:
-        """Remove and return up to `limit` rows of removed replicas, as tuples in the order of `ROW_COLUMNS`.
-
-        A caller uses either this method or `ended`, not both.
-        """
+        """Take up to `limit` removed replicas, ordered as `ROW_COLUMNS`. Use either this or `ended`."""
         count = min(limit, len(self._ended))
         self._forgotten += count
         return [self._ended.popleft() for _ in range(count)]
 
     def take_living(self) -> Iterator[tuple[NodeId, dict[str, Life]]]:
-        """Remove all existing replicas, and yield each node with a dictionary from block to replica.
-
-        No other method may be called afterwards.
-        """
+        """Remove and yield each node's replicas. No other method may be called afterwards."""
         while self._lives:
             node = next(iter(self._lives))
             yield node, self._lives.pop(node)

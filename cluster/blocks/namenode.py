@@ -1,8 +1,7 @@
 """The NameNode, the master of the block store, which manages files, blocks and replicas.
 
-Methods take the time as `now_s` (seconds since the run's start) and return JSON values. Errors are raised as
-BlockStoreError. Every change of the namespace is written to the journal before the method returns. The
-journal does not contain the nodes of replicas: after a restart, the nodes report their replicas.
+Values are JSON, errors BlockStoreErrors, and `now_s` counts from the run's start. A change is in the journal
+before its method returns. Nodes of replicas are not: after a restart, the nodes report them.
 """
 
 from __future__ import annotations
@@ -37,11 +36,10 @@ POLL_LIMIT = 10_000
 
 
 class NameNode:
-    """The master of the block store, which manages files, blocks and replicas.
+    """The master of the block store. `order` lists the declared nodes; `skewed` inputs use the first of them.
 
-    `order` lists the declared nodes; inputs with the placement `skewed` are stored on the first of these
-    nodes only. If the journal contains files, the NameNode has restarted, and most replicas are not reported
-    yet. Therefore no copies are made for `settle_s` seconds after the first node has registered.
+    If the journal contains files, the NameNode has restarted: no copies are made until `settle_s` seconds
+    after the first node has registered, since most replicas are not reported yet.
     """
 
     def __init__(
@@ -72,27 +70,26 @@ class NameNode:
         self._blocks.register(now_s, node, rack, url, blocks)
 
     def node_lost(self, now_s: float, node: NodeId) -> None:
-        """Remove a node with all its replicas. Do nothing if the node is unknown."""
         self._blocks.node_lost(now_s, node)
 
     def heartbeat(self, now_s: float, node: NodeId) -> Rows:
-        """Return the commands for a node that has sent a heartbeat; see `BlockManager.heartbeat`."""
+        """See `BlockManager.heartbeat`."""
         return self._blocks.heartbeat(now_s, node)
 
     def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
-        """Process a node's report that a replica was added, kept, removed or found corrupt (`event`)."""
+        """See `BlockManager.block_event`."""
         self._blocks.block_event(now_s, node, event, block, length)
 
     def settling(self, now_s: float) -> bool:
-        """Return whether a restarted NameNode still waits for block reports (HDFS calls this safe mode)."""
+        """Return whether block reports are missing after a restart (HDFS calls this safe mode)."""
         return self._blocks.settling(now_s)
 
     def report_bad(self, now_s: float, block: str, node: NodeId) -> None:
-        """Mark a replica as corrupt, because a reader could not use it; see `BlockManager.report_bad`."""
+        """See `BlockManager.report_bad`."""
         self._blocks.report_bad(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> Json:
-        """Return {"keep": bool}: whether a node should keep a block it fetched; see `BlockManager.keeps`."""
+        """Return {"keep": bool}; see `BlockManager.keeps`."""
         return {"keep": self._blocks.keeps(node, block, budget)}
 
     def note_reads(
@@ -102,13 +99,13 @@ class NameNode:
         serving: Mapping[NodeId, tuple[float, int]],
         scheme: DynamicReplicas,
     ) -> None:
-        """Record the current reads of inputs, for Scarlett and CDRM; see `BlockManager.note_reads`."""
+        """See `BlockManager.note_reads`."""
         self._blocks.note_reads(now_s, reading, serving, scheme)
 
     # -- writing ---------------------------------------------------------------------------------------------
 
     def create(self, now_s: float, path: str, replication: int, block_bytes: int = 0) -> None:
-        """Create an empty file with `replication` wanted replicas. Raises PathExists if the path exists."""
+        """Create an empty file with `replication` wanted replicas. Raises PathExists."""
         self._change(self._creation(now_s, path, replication, block_bytes))
 
     def reopen(self, now_s: float, path: str) -> None:
@@ -124,11 +121,10 @@ class NameNode:
         length_hint: int = 0,
         exclude: Sequence[NodeId] = (),
     ) -> Json:
-        """Allocate the next block of a file, and return the block's id and nodes as {"block", "nodes"}.
+        """Allocate a file's next block, {"block", "nodes"}, and create the file if it is missing.
 
-        The file is created if it does not exist. `length_hint` is the expected block size in bytes. Up to
-        `replication` nodes are returned, and `writer`, the node that writes the file, is the first if it can
-        store the block. Nodes in `exclude` are not chosen. Raises NoNodes if no other node exists.
+        At most `replication` nodes, none of `exclude`, and the `writer` first if it can store the block.
+        `length_hint` is in bytes. Raises NoNodes.
         """
         block, file = block_id(self._names.next_block_number()), self._names.find(path)
         field = self._blocks.map.field
@@ -146,10 +142,10 @@ class NameNode:
         return {"block": block, "nodes": nodes}
 
     def complete(self, now_s: float, path: str, blocks: Sequence[Json]) -> None:
-        """Mark a file as complete. `blocks` lists all its blocks as {"block", "length", "nodes"}.
+        """Complete a file with all its `blocks`, {"block", "length", "nodes"}. Allocated others are
+        discarded.
 
-        `nodes` are the nodes that stored the block. Allocated blocks that are not listed are discarded. A
-        repeated call has no effect.
+        A repeated call has no effect.
         """
         lengths = [[raw["block"], raw["length"]] for raw in blocks]
         if not blocks and self._names.find(path) is None:
@@ -174,12 +170,10 @@ class NameNode:
         preferred: Sequence[Sequence[NodeId]] | None = None,
         skew: float | None = None,
     ) -> Rows:
-        """Create an input file and choose nodes for its blocks.
+        """Create an input file and choose nodes. Return {"block", "offset", "length", "nodes"} of each block.
 
-        Return a row {"block", "offset", "length", "nodes"} for each block. `lengths` are the block sizes in
-        bytes. `placement` is hdfs, even or skewed; skewed stores all blocks on a share `skew` of the nodes.
-        `preferred` may list, for each block, nodes to choose first. An incomplete file at the path is
-        replaced.
+        `placement` is hdfs, even or skewed (on a share `skew` of the nodes). `preferred` may list nodes to
+        choose first for each block. An incomplete file at the path is replaced.
         """
         if placement not in PLACEMENTS:
             raise BadPath(f"placement {placement!r}: expected {', '.join(PLACEMENTS)}")
@@ -215,10 +209,11 @@ class NameNode:
         *,
         is_input: bool,
     ) -> None:
-        """Create a complete file in one step, for simulations. The journal is not written.
+        """Create a complete file in one step, in simulations, without the journal. `places` lists blocks'
+        nodes.
 
-        `lengths` are the block sizes in bytes, and `places` the nodes of each block. Of an output, the first
-        node is the writer's. The caller must have added the sizes of the replicas to the `loads` of the nodes.
+        Of an output, the first node is the writer's. The caller must have added the sizes to the nodes'
+        `loads`.
         """
         creation = self._creation(now_s, path, replication, max(lengths, default=0)) | {"is_input": is_input}
         self._names.check(creation)
@@ -228,19 +223,15 @@ class NameNode:
         self._blocks.stored_whole(now_s, file, places)
 
     def next_block_number(self) -> int:
-        """Return the number of the next block to be allocated."""
         return self._names.next_block_number()
 
     @property
     def loads(self) -> NodeIndex:
-        """Return the index of the live nodes with the bytes that each stores."""
+        """Return the live nodes with the bytes that each stores."""
         return self._blocks.map.field
 
     def input_uploaded(self, now_s: float, path: str, blocks: Sequence[Json] | None = None) -> None:
-        """Mark an uploaded input as complete.
-
-        `blocks` lists the blocks as for `complete`, or is None if the blocks are as planned by `plan_input`.
-        """
+        """Complete an uploaded input, with `blocks` as for `complete`, or None for those of `plan_input`."""
         if blocks is None:
             state = self._blocks.map.blocks
             planned = self._names.file(path).blocks.items()
@@ -250,20 +241,16 @@ class NameNode:
     # -- the tree --------------------------------------------------------------------------------------------
 
     def rename(self, now_s: float, src: str, dst: str) -> None:
-        """Move `src` to the path `dst`, or into `dst` if `dst` is a directory. A repeated call has no effect.
-
-        Raises PathNotFound if `src` does not exist, PathExists if `dst` is another file.
-        """
+        """Move `src` to `dst`, or into a directory `dst`. A repeated call has no effect."""
         if not self._names.was_renamed(src, dst):
             target = self._names.rename_target(src, dst)
             self._change({"op": "rename", "src": src, "dst": target, "now_s": now_s})
 
     def delete(self, now_s: float, path: str, recursive: bool = False, for_good: bool = False) -> bool:
-        """Delete a file or directory. Return False if the path does not exist.
+        """Delete an entry, and return whether there was one. NotEmpty unless `recursive`.
 
-        Raises NotEmpty for a directory with entries unless `recursive` is true. If `for_good` is true,
-        nothing can be created at the path afterwards. This blocks late writes by an attempt that was given
-        up.
+        With `for_good`, nothing can be created at the path later: this blocks late writes by an attempt that
+        was given up.
         """
         found, more = self._names.find(path) is not None, {"for_good": True} if for_good else {}
         if found or for_good:
@@ -271,7 +258,6 @@ class NameNode:
         return found
 
     def mkdirs(self, now_s: float, path: str) -> None:
-        """Create a directory and its missing parents."""
         self._change({"op": "mkdirs", "path": path, "now_s": now_s})
 
     def concat(self, now_s: float, path: str, sources: Sequence[str]) -> None:
@@ -284,14 +270,13 @@ class NameNode:
         self._change({"op": "set_attributes", "path": path, "attributes": attributes, "now_s": now_s})
 
     def set_replication(self, now_s: float, path: str, replication: int) -> None:
-        """Set the wanted number of replicas of a file. Nodes are then told to create or delete replicas."""
         self._change({"op": "set_replication", "path": path, "replication": replication, "now_s": now_s})
         file = self._names.file(path)
         if file.complete:  # Blocks of incomplete files have no target yet.
             self._blocks.retarget(file)
 
     def _change(self, change: Change) -> None:
-        """Check a change, write it to the journal, apply it, and delete blocks that belong to no file now."""
+        """Check, journal and apply a change, and delete blocks that belong to no file now."""
         self._names.check(change)
         self._journal.append([change])
         self._blocks.forget(change["now_s"], self._names.apply(change))
@@ -303,10 +288,10 @@ class NameNode:
     # -- questions -------------------------------------------------------------------------------------------
 
     def locate(self, path: str, offset: int = 0, length: int | None = None) -> Rows:
-        """Return the blocks of a file in a byte range, as rows {"block", "offset", "length", "nodes"}.
+        """Return {"block", "offset", "length", "nodes"} of a file's blocks in a byte range, empty ones
+        included.
 
-        `nodes` are the live nodes with good replicas. Empty blocks are included. Blocks that are still being
-        written are omitted.
+        `nodes` are live and have good replicas. Blocks that are still being written are omitted.
         """
         end = math.inf if length is None else offset + length
         found: Rows = []
@@ -321,7 +306,7 @@ class NameNode:
         return found
 
     def stat(self, path: str) -> Json:
-        """Return the status of a file or directory (see `block_status.status`). Raises PathNotFound."""
+        """Return the status of a file or directory; see `block_status.status`."""
         return status(self._names.get(path))
 
     def list(self, path: str) -> Rows:
@@ -332,35 +317,35 @@ class NameNode:
         return [status(entry)]
 
     def content_summary(self, path: str) -> Json:
-        """Return the total size and number of files and directories at a path; see `block_status.summary`."""
+        """See `block_status.summary`."""
         return summary(self._names, self._names.get(path))
 
     def holders(self, block: str) -> list[NodeId]:
-        """Return the live nodes with a good replica of a block. The list is empty for an unknown block."""
+        """Return the live nodes with a good replica, none for an unknown block."""
         state = self._blocks.map.blocks.get(block)
         return state.good() if state is not None else []
 
     def files(self) -> Iterator[tuple[str, Iterable[str]]]:
-        """Return an iterator over all files, each as the path and the block ids."""
+        """Return (path, block ids) of all files."""
         return ((file.path, file.blocks) for file in self._names.files())
 
     def block_length(self, block: str) -> int | None:
-        """Return the length of a block in bytes, or None if it is being written or unknown."""
+        """Return a block's bytes, or None if it is being written or unknown."""
         state = self._blocks.map.blocks.get(block)
         return state.length if state is not None else None
 
     def blocks_on(self, node: NodeId) -> Rows:
-        """Return the good replicas on a node in the format of a block report: [{"block", "length"}]."""
+        """Return a node's good replicas as a block report, [{"block", "length"}]."""
         return self._blocks.blocks_on(node)
 
     def has_orders(self) -> bool:
-        """Return whether a heartbeat of some node could be answered with a command, now or later."""
+        """See `BlockManager.has_orders`."""
         return self._blocks.has_orders()
 
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Return the block and node of a replica for a fault, or None; see `block_status.pick_replica`."""
+        """See `block_status.pick_replica`."""
         return pick_replica(self._names, self._blocks.map, up, target, nodes, luck)
 
     def nodes(self) -> dict[NodeId, Json]:
@@ -371,20 +356,19 @@ class NameNode:
         }
 
     def fsck(self) -> Json:
-        """Return the ids of blocks with missing or corrupt replicas; see `block_status.check_blocks`."""
+        """See `block_status.check_blocks`."""
         return check_blocks(self._blocks.map)
 
     def poll(self, cursor: int = 0) -> Json:
-        """Return {"cursor", "rows"}: up to 10,000 rows of blocks.parquet after `cursor`, and a new cursor."""
+        """Return {"cursor", "rows"}: up to 10,000 rows of blocks.parquet after `cursor`."""
         cursor, rows = self._journal.ended(cursor, POLL_LIMIT)
         return {"cursor": cursor, "rows": rows}
 
     def take_replica_changes(self) -> Sequence[tuple[str, Sequence[NodeId]]]:
-        """Return blocks of inputs whose replicas changed since the last call, each with its good nodes."""
+        """See `BlockManager.take_replica_changes`."""
         return self._blocks.take_replica_changes()
 
     def has_replica_changes(self) -> bool:
-        """Return whether replicas of input blocks have changed since the last `take_replica_changes`."""
         return self._blocks.has_replica_changes()
 
     def close(self, now_s: float) -> None:
@@ -392,7 +376,7 @@ class NameNode:
         self._blocks.close()
 
     def shutdown(self) -> None:
-        """Close the journal. No method of the NameNode may be called afterwards."""
+        """Close the journal. No method may be called afterwards."""
         self._journal.close()
 
 
@@ -400,12 +384,7 @@ class NameNode:
 
 
 def status(entry: Entry) -> dict[str, Any]:
-    """Return the status of a file or directory as a JSON value.
-
-    The keys are `path`, `name` (last part of the path), `type` (file or directory), `length` (bytes),
-    `replication`, `block_bytes`, `modified_s`, `complete`, `children` (their number), and the fields of
-    `Attributes`.
-    """
+    """Return an entry's status with its `Attributes`. `children` is their number, `name` the path's last part."""
     common = {"path": entry.path, "name": entry.name, "modified_s": entry.modified_s}
     common |= {**asdict(entry.attributes), "acl": list(entry.attributes.acl)}
     if isinstance(entry, File):
@@ -417,11 +396,7 @@ def status(entry: Entry) -> dict[str, Any]:
 
 
 def summary(names: Namespace, top: Entry) -> dict[str, int]:
-    """Return the total size and the numbers of files and directories in the subtree below `top`.
-
-    The dictionary contains `length` (the bytes of all files), `files`, `directories`, and `space` (the bytes
-    of all wanted replicas). The numbers include `top` itself. `names` is the tree that contains `top`.
-    """
+    """Return the sizes below and including `top`. `space` counts the bytes of all wanted replicas."""
     files = list(names.files(top))
     return {
         "length": sum(file.length for file in files),
@@ -432,12 +407,7 @@ def summary(names: Namespace, top: Entry) -> dict[str, int]:
 
 
 def check_blocks(blocks: BlockMap) -> dict[str, Any]:
-    """Return a report on the replicas of the blocks that belong to complete files.
-
-    `blocks` is the number of these blocks. The other keys are lists of block ids: `under_replicated` (fewer
-    good replicas than wanted), `missing` (no good replica), `corrupt` (a replica is marked as corrupt) and
-    `over_replicated` (more good replicas than wanted).
-    """
+    """Return lists of bad blocks of complete files by their good replicas; `missing` have none."""
     wanted = {block: state for block, state in blocks.blocks.items() if state.target > 0}
     good = {block: len(state.good()) for block, state in wanted.items()}
     return {
@@ -457,12 +427,10 @@ def pick_replica(
     nodes: Sequence[NodeId],
     luck: float,
 ) -> tuple[str, NodeId] | None:
-    """Choose a replica into which a fault can be injected. Return the block and the node of the replica.
+    """Choose a replica for a fault to hit, by `luck` from 0 to 1. Return (block, node), or None.
 
-    `target` is a block id or a file path. If `target` is empty, every block of a complete file qualifies that
-    has good replicas on at least two nodes in `up`. The replica's node must be in `up`. If `nodes` is not
-    empty, it must also be in `nodes`. `luck`, a number from 0 to 1, selects one of the replicas that qualify.
-    Return None if no replica qualifies.
+    `target` is a block, a path, or "" for all complete files' blocks with good replicas on two nodes in `up`.
+    The node is in `up`, and in `nodes` unless empty.
     """
     entry = names.find(target) if target.startswith("/") else None
     chosen = entry.blocks if isinstance(entry, File) else [target] if target else blocks.blocks
@@ -481,12 +449,11 @@ def pick_replica(
 def lay_out(
     file: File, manager: BlockManager, seed: int, preferred: Sequence[Sequence[NodeId]] | None
 ) -> Rows:
-    """Choose nodes for all blocks of an input file, and record them as future holders of the replicas.
+    """Choose nodes for an input's blocks as its `placement` says. Return {"block", "offset", "length",
+    "nodes"}.
 
-    The file's `placement` is the rule for the choice: hdfs, even or skewed. The placement skewed uses only a
-    share `skew` of the nodes. Random choices depend on `seed`. `preferred` may contain a list of nodes for
-    each block; live nodes in this list are chosen first. Return a row {"block", "offset", "length", "nodes"}
-    for each block.
+    `skewed` uses a share `skew` of the nodes. Live nodes in `preferred`, a list for each block, are chosen
+    first.
     """
     if file.placement == "hdfs" and file.skew is None and not preferred:
         return _lay_out_hdfs(file, manager, seed)

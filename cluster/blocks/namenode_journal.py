@@ -1,6 +1,6 @@
 """The NameNode's state in an SQLite file: changes of the tree of files, and histories of replicas.
 
-When a method has returned, its effect survives a crash of the process, but not of the host.
+A method's effect survives a crash of the process, but not of the host.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ CREATE TABLE IF NOT EXISTS ended (
 
 
 class NamespaceJournal:
-    """The journal of a NameNode, which records changes of the namespace (the tree of files) and replicas.
+    """The journal of a NameNode: an SQLite file, or in memory if `path` is None.
 
-    It is an SQLite file, or in memory if `path` is None. `memory_journal.MemoryJournal` is a faster twin,
-    used by simulations.
+    `memory_journal.MemoryJournal` is a faster twin for simulations.
     """
 
     def __init__(self, path: Path | str | None) -> None:
@@ -45,7 +44,6 @@ class NamespaceJournal:
         self._db.executescript(_SCHEMA)
 
     def close(self) -> None:
-        """Close the SQLite file."""
         self._db.close()
 
     @contextmanager
@@ -71,29 +69,21 @@ class NamespaceJournal:
             self._db.executemany("INSERT INTO changes (change) VALUES (?)", rows)
 
     def changes(self) -> Iterator[Change]:
-        """Yield all changes of the tree of files, in the order in which they were appended."""
+        """Yield all changes in the order of appending."""
         for (text,) in self._db.execute("SELECT change FROM changes ORDER BY id"):
             yield json.loads(text)
 
     # -- replicas --------------------------------------------------------------------------------------------
 
     def begin_life(self, block: str, node: NodeId, length: int, now_s: float, cause: str) -> None:
-        """Record a replica of `length` bytes that a node stored at `now_s`.
-
-        `cause` is the reason why the replica exists, such as `write` or `repair`. If the replica is known
-        already, only its length is updated.
-        """
+        """Record a replica. If it is known, only its length changes. A `cause` is such as `write` or `repair`."""
         self._db.execute(
             "INSERT INTO lives VALUES (?,?,?,?,?) ON CONFLICT DO UPDATE SET bytes = excluded.bytes",
             (block, node, length, now_s, cause),
         )
 
     def end_life(self, block: str, node: NodeId, file: str, now_s: float | None) -> None:
-        """Remove a replica from the existing replicas, and add a row to the rows for blocks.parquet.
-
-        `file` is the path of the block's file. `now_s` is the time of the removal, or None if the replica
-        still exists at the end of the run. Unknown replicas are ignored.
-        """
+        """End a replica with a row of blocks.parquet. `now_s` is None at the run's end. Ignores unknown ones."""
         gone = self._db.execute(
             "DELETE FROM lives WHERE block = ? AND node = ? RETURNING bytes, added, cause", (block, node)
         ).fetchone()
@@ -105,20 +95,17 @@ class NamespaceJournal:
             )
 
     def living(self, node: NodeId | None = None) -> list[tuple[str, NodeId]]:
-        """Return the block and the node of each existing replica, on the given node or on all nodes."""
+        """Return (block, node) of existing replicas, on one node or all."""
         where, arguments = ("", ()) if node is None else (" WHERE node = ?", (node,))
         return list(self._db.execute(f"SELECT block, node FROM lives{where} ORDER BY rowid", arguments))
 
     def living_of(self, node: NodeId, cause: str) -> list[str]:
-        """Return the blocks whose replica on a node was recorded by `begin_life` with the given cause."""
+        """Return a node's blocks that `begin_life` recorded with `cause`."""
         found = self._db.execute("SELECT block FROM lives WHERE node = ? AND cause = ?", (node, cause))
         return [block for (block,) in found]
 
     def ended(self, cursor: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
-        """Return up to `limit` rows of removed replicas that follow the position `cursor`, and a new cursor.
-
-        The first call passes 0, and each later call passes the cursor returned by the previous call.
-        """
+        """Return a new cursor and up to `limit` rows of removed replicas after `cursor` (at first 0)."""
         columns = ", ".join(ROW_COLUMNS)
         found = self._db.execute(
             f"SELECT id, {columns} FROM ended WHERE id > ? ORDER BY id LIMIT ?", (cursor, limit)

@@ -1,7 +1,6 @@
 """The tree of directories and files, with the blocks of each file but not their replicas.
 
-Every change is a JSON value that `check` validates and `apply` carries out. The tree can be restored by
-applying all changes in the journal in order.
+`check` validates a change, a JSON value, and `apply` carries it out; applying all restores the tree.
 """
 
 from __future__ import annotations
@@ -29,10 +28,9 @@ Apply = Callable[[Change], dict[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """Attributes of a file or directory that clients can set and read. They have no other effect.
+    """Attributes that clients set and read, without other effect. None means never set.
 
-    None means that the attribute was never set. `permission` consists of octal digits. `acl` is the access
-    control list in HDFS's notation, without the entries of owner, group and others.
+    `permission` is octal. `acl` is in HDFS's notation, without the entries of owner, group and others.
     """
 
     owner: str | None = None
@@ -75,11 +73,10 @@ class Directory(Entry):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class File(Entry):
-    """A file. `blocks` maps block ids to lengths in bytes, in the order of the file's content.
+    """A file. `blocks` maps ids to bytes (0 while unknown), in the order of the content.
 
-    The length of a block is 0 while it is unknown. `replication` is the wanted number of replicas of each
-    block. `placement` and `skew` describe how an input's blocks were distributed over nodes. `complete` is
-    False while the file is being written.
+    `placement` and `skew` say how an input's blocks were distributed. `complete` is False while it is
+    written.
     """
 
     replication: int
@@ -92,16 +89,12 @@ class File(Entry):
 
     @property
     def length(self) -> int:
-        """Return the file's length in bytes."""
         return sum(self.blocks.values())
 
 
 @lru_cache(4096)
 def parts_of(path: str) -> tuple[str, ...]:
-    """Split an absolute path into names, ignoring repeated and trailing slashes.
-
-    Raises BadPath if the path is not absolute or contains `.` or `..`.
-    """
+    """Split an absolute path into names, ignoring repeated and trailing slashes. Raises BadPath."""
     names = tuple(name for name in path.split("/") if name)
     if not path.startswith("/") or any(name in (".", "..") or "\0" in name for name in names):
         raise BadPath(f"{path!r}: expected an absolute path without . or ..")
@@ -109,17 +102,17 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 def clean(path: str) -> str:
-    """Return an absolute path without repeated and trailing slashes. Raises BadPath for an invalid path."""
+    """Return an absolute path without repeated and trailing slashes. Raises BadPath."""
     return "/" + "/".join(parts_of(path))
 
 
 def block_id(number: int) -> str:
-    """Return the id of the block with a number, for example `blk_0000000001`."""
+    """Return the block's id, such as `blk_0000000001`."""
     return f"blk_{number:010d}"
 
 
 def block_number(block: str) -> int:
-    """Return the number of the block with an id, from which `block_id` makes the id."""
+    """Invert `block_id`."""
     return int(block.removeprefix("blk_"))
 
 
@@ -171,7 +164,7 @@ class Namespace:
         return entry
 
     def files(self, top: Entry | None = None) -> Iterator[File]:
-        """Yield all files at or below `top` (the root if None), by directory in the order of their creation."""
+        """Yield all files at or below `top` (default: the root), by directory in the order of creation."""
         return (entry for entry in self.entries(top) if isinstance(entry, File))
 
     def entries(self, top: Entry | None = None) -> Iterator[Entry]:
@@ -184,7 +177,7 @@ class Namespace:
                 pending.extend(reversed(entry.children.values()))
 
     def next_block_number(self) -> int:
-        """Return the number of the next block to be allocated. Numbers are never used again."""
+        """Return the next block's number. Numbers are never used again."""
         return self._last_block + 1
 
     def rename_target(self, src: str, dst: str) -> str:
@@ -204,14 +197,11 @@ class Namespace:
     # -- changes ---------------------------------------------------------------------------------------------
 
     def check(self, change: Change) -> None:
-        """Raise a BlockStoreError if a change is not allowed. The tree is not changed."""
+        """Raise a BlockStoreError if a change is not allowed."""
         self._changes[change["op"]][0](change)
 
     def apply(self, change: Change) -> dict[str, str]:
-        """Apply a change, which must have passed `check`.
-
-        Return the blocks that belong to no file now, as a dictionary from block to the former file's path.
-        """
+        """Apply a change that passed `check`. Return {block that belongs to no file now: its former path}."""
         return self._changes[change["op"]][1](change)
 
     def _check_new(self, path: str) -> None:
@@ -264,10 +254,7 @@ class Namespace:
         return {}
 
     def fill(self, file: File, lengths: Sequence[int], now_s: float) -> None:
-        """Add blocks of `lengths` bytes to a new file.
-
-        Mark the file as complete and as modified at `now_s`.
-        """
+        """Add blocks of `lengths` bytes to a new file. Mark the file as complete and as modified at `now_s`."""
         first = self._last_block + 1
         file.blocks = {block_id(first + index): length for index, length in enumerate(lengths)}
         file.complete, file.modified_s = True, now_s

@@ -1,7 +1,4 @@
-"""Choice of nodes for replicas: by HDFS's rack rule, evenly, on few nodes, or on preferred nodes.
-
-Random choices depend only on the seed and the block.
-"""
+"""Choice of nodes for replicas: HDFS's rack rule, evenly, few nodes, preferred ones. Depends on seed and block only."""
 
 from __future__ import annotations
 
@@ -34,13 +31,11 @@ def place_hdfs(
     existing: Sequence[CandidateNode] = (),
     exclude: Sequence[NodeId] = (),
 ) -> list[NodeId]:
-    """Choose up to `count` nodes for further replicas of a block by HDFS's rack rule.
+    """Choose up to `count` nodes for further replicas by HDFS's rack rule, none of `existing` or `exclude`.
 
-    `existing` are the nodes that already store the block. These nodes and those in `exclude` are not chosen.
-    The first replica of a block is on the writer's node, or on a random node if the writer is no candidate.
-    The second replica is on another rack, the third on the rack of the second, and further replicas are on
-    random nodes. Nodes with more than twice the average load are chosen only if no other nodes are left. With
-    too few candidates, fewer nodes are returned.
+    The first replica is on the writer, or a random node; the second on another rack, the third on the
+    second's rack, others anywhere. Nodes above twice the average load come last. Too few candidates give
+    fewer nodes.
     """
     field = candidates if isinstance(candidates, NodeIndex) else NodeIndex(candidates)
     luck = chance(seed, "place", block, len(existing))
@@ -64,11 +59,9 @@ def place_new(field: NodeIndex, count: int, luck: Random, writer: NodeId | None)
 def place_file(
     field: NodeIndex, count: int, blocks: Sequence[str], lengths: Sequence[int], *, seed: int
 ) -> list[list[NodeId]]:
-    """Choose `count` nodes for each block of a new file by HDFS's rack rule, and return one list per block.
+    """Choose each block's nodes as `place_hdfs` without a writer, and charge `field` with the `lengths`.
 
-    The sizes `lengths` (bytes) of the blocks are added to the loads of the chosen nodes in the index `field`.
-    The rule is the same as in `place_hdfs` without a writer, but all blocks use one random generator, seeded
-    by `seed` and the first block.
+    All blocks use one random generator, seeded by `seed` and the first block.
     """
     if not blocks:
         return []
@@ -87,11 +80,10 @@ def place_file(
 def _first_draws(
     field: NodeIndex, count: int, most_bytes: float, luck: Random, writer: NodeId | None
 ) -> list[NodeId]:
-    """Draw a node at random for each of the first three replicas of a new block, by HDFS's rack rule.
+    """Draw nodes of a new block's first three replicas, up to the first unsuitable one, by the rack rule.
 
-    Return the nodes drawn before the first unsuitable node. A node is unsuitable if the rule demands another
-    rack, if it was drawn before, or if its replicas have more than `most_bytes`. The first node is not drawn
-    if the node `writer` is live: it is then the writer's.
+    Unsuitable is a node on the wrong rack, drawn before, or above `most_bytes`. A live `writer` is first
+    without a draw.
     """
     random, names, racks, load_bytes = luck.random, field.names, field.racks, field.load_bytes
     if writer in racks:
@@ -124,10 +116,7 @@ def _complete_drawn(
     draws: int = DRAWS,
     writer: NodeId | None = None,
 ) -> list[NodeId]:
-    """Complete the nodes of a new block, of which `chosen` were drawn, to `count` nodes, and return all.
-
-    `draws` is the number of random draws for the next node, before all suitable nodes are listed.
-    """
+    """Complete `chosen`, which were drawn, to `count` nodes. `draws` precede a listing of suitable nodes."""
     choice = _Choice(field, luck, {}, draws)
     racks = [choice.take(node) for node in chosen]
     return chosen + _complete(choice, count - len(chosen), racks, writer)
@@ -146,10 +135,9 @@ def _complete(choice: _Choice, count: int, racks: list[str], writer: NodeId | No
 
 
 class _Choice:
-    """A random choice of nodes that are not in `taken`, for the replicas of one block.
+    """Chooses nodes not in `taken`, those above twice the average load last.
 
-    Nodes with more than twice the average load are chosen only if no other node is left. For the first choice
-    only `draws` nodes are drawn at random before all suitable nodes are listed, then `DRAWS`.
+    The first choice draws `draws` nodes before it lists all suitable ones, later ones `DRAWS`.
     """
 
     def __init__(self, field: NodeIndex, luck: Random, taken: dict[NodeId, None], draws: int = DRAWS) -> None:
@@ -160,15 +148,12 @@ class _Choice:
         self._most_bytes = 2 * field.mean_bytes(taken)
 
     def take(self, node: NodeId) -> str:
-        """Add a node to the nodes that are not chosen any more, and return its rack."""
+        """Take a node and return its rack."""
         self._taken[node] = None
         return self._field.racks[node]
 
     def next_hdfs(self, racks: Sequence[str], writer: NodeId | None) -> NodeId | None:
-        """Choose a node for the next replica by HDFS's rack rule. `racks` are the racks of earlier replicas.
-
-        If no node satisfies the rule, choose any node that is not taken. Return None if all nodes are taken.
-        """
+        """Choose the next replica's node by HDFS's rack rule, or else any. None if all are taken."""
         field, found = self._field, None
         if not racks:
             if writer in field.racks and writer not in self._taken:
@@ -181,10 +166,7 @@ class _Choice:
         return found or self._any(field.names, None)
 
     def _any(self, pool: Sequence[NodeId], but_rack: str | None) -> NodeId | None:
-        """Return a random node in `pool` that is not taken and not on the rack `but_rack`.
-
-        Return None if `pool` contains no such node.
-        """
+        """Return a random node of `pool`, not taken and not on `but_rack`, or None."""
         field, taken, most_bytes = self._field, self._taken, self._most_bytes
         count, draws = len(pool), self._draws
         self._draws = DRAWS
@@ -207,11 +189,10 @@ def place_even(
     block: str,
     file_blocks: Mapping[NodeId, int],
 ) -> list[NodeId]:
-    """Choose `count` nodes for a block so that the blocks of its file are spread evenly over the nodes.
+    """Choose `count` nodes so that the file's blocks are spread evenly. `file_blocks` counts those of each
+    node.
 
-    `file_blocks` maps nodes to the number of blocks of the file. Nodes with the lowest numbers are chosen,
-    then nodes with the least load. Among equal nodes, racks without a replica of the block are preferred, and
-    further ties are broken at random.
+    Ties go to the least load, to racks without a replica, then by chance.
     """
     rng = chance(seed, "place", block, "even")
     free = sorted(candidates, key=lambda c: c.node)
@@ -226,10 +207,7 @@ def place_even(
 
 
 def hot_nodes(order: Sequence[NodeId], share: float) -> list[NodeId]:
-    """Return the nodes that store all inputs under the placement skewed: the first of the nodes in `order`.
-
-    Their number is `share` times the number of nodes, rounded up, and at least one, as in the thesis xu2015.
-    """
+    """Return the first `share` of nodes, rounded up, at least one: those of placement skewed (xu2015)."""
     exact = Fraction(str(share)) * len(order)  # 0.2 of 5 nodes is one node, whatever floats think
     return list(order[: max(1, math.ceil(exact))])
 
@@ -251,11 +229,7 @@ def place_preferred(
 
 
 def surplus(holders: Sequence[CandidateNode], target: int) -> list[NodeId]:
-    """Choose replicas to delete until `target` replicas remain. Return the nodes of the chosen replicas.
-
-    `holders` are the nodes of all replicas. Replicas are chosen one by one: always from the rack that has the
-    most remaining replicas, and on this rack from the node with the highest load.
-    """
+    """Choose replicas to delete, each from the fullest rack and there the highest load. Return the nodes."""
     staying = list(holders)
     dropped: list[NodeId] = []
     while len(staying) > target:

@@ -1,8 +1,7 @@
 """Decisions about copying and deleting replicas so that each block has its wanted number of replicas.
 
-The decisions use neither the tree of files nor a clock. A replica counts as existing until the command to
-delete it is sent. Each deletion is checked again when the command is sent: the last good replica of a block
-that belongs to a file is never deleted.
+They use neither the tree of files nor a clock. A replica exists until its deletion is sent, and each deletion
+is checked again then: the last good replica of a file's block is never deleted.
 """
 
 from __future__ import annotations
@@ -25,10 +24,7 @@ REFUSED_LIMIT = 200
 
 @dataclass(slots=True)
 class Copy:
-    """A copy of a block from the node `source` to another node. It is canceled if unfinished at `until_s`.
-
-    `sent` is True once the source node has received the command to copy.
-    """
+    """A copy of a block from `source`, canceled if unfinished at `until_s`. `sent` means that `source` knows."""
 
     source: NodeId
     until_s: float
@@ -36,11 +32,10 @@ class Copy:
 
 
 class Replication:
-    """A planner that decides which replicas are copied and which are deleted.
+    """Decides which replicas are copied and deleted. Call `reconsider` for each block whose replicas changed.
 
-    `reconsider` must be called for each block whose replicas changed. At any time, each node sends at most
-    `copies_per_node` copies and receives at most the same number. A copy is canceled after `timeout_s`
-    seconds.
+    Each node sends at most `copies_per_node` copies at a time and receives as many. A copy is canceled after
+    `timeout_s` seconds.
     """
 
     def __init__(self, blocks: BlockMap, *, seed: int, copies_per_node: int, timeout_s: float) -> None:
@@ -97,10 +92,7 @@ class Replication:
             self._under.setdefault(good, {})[block] = None
 
     def node_came(self, node: NodeId) -> None:
-        """Drop commands for the earlier incarnation (life) of a node, because the node has registered.
-
-        Blocks that no node could store until now are planned again.
-        """
+        """Drop commands for the node's earlier life. Blocks that no node could store are planned again."""
         self._unwanted.pop(node, None)
         self._plan_again_s = 0.0
         for leaving in self._leaving.values():
@@ -127,11 +119,7 @@ class Replication:
         return ours
 
     def raise_target(self, block: str, replicas: int, cause: str, base: int, load: float) -> None:
-        """Set the wanted number of replicas of a block to `replicas`, as decided by a replication scheme.
-
-        `base` is the number without the scheme; replicas beyond it are recorded with `cause` in
-        blocks.parquet. `load` is the load that each replica is expected to serve, for the ranking of nodes.
-        """
+        """Set a block's wanted replicas by a scheme. `base` is the number without it; `load` ranks nodes."""
         state = self.map.blocks[block]
         if replicas > base:
             self.raised[block] = (cause, base, load)
@@ -142,10 +130,7 @@ class Replication:
             self.reconsider(block)
 
     def copy_cause(self, block: str, coming: int = 0) -> str:
-        """Return the cause of a block's next copy for blocks.parquet: `repair` or a scheme, like `scarlett`.
-
-        `coming` is the number of copies of the block that are in progress.
-        """
+        """Return the cause of a block's next copy for blocks.parquet. `coming` copies are in progress."""
         state = self.map.blocks[block]
         good, scheme = len(state.good()) + coming, "repair" if self.choice is None else self.choice.scheme
         if block in self.raised:
@@ -171,15 +156,11 @@ class Replication:
         self.reconsider(block)
 
     def keep(self, block: str, node: NodeId, length: int) -> None:
-        """Keep a fetched block of `length` bytes on a node in addition to the wanted replicas (scheme DARE).
-
-        Other kept copies are deleted if the budget is exceeded.
-        """
+        """Keep a fetched block in addition to its replicas (DARE), and delete others above the budget."""
         for evicted in self.kept.add(block, node, length):
             self.reconsider(evicted)
 
     def is_new(self, block: str) -> bool:
-        """Return whether neither copies nor deletions of a block are planned or in progress."""
         known = (self._pending, self._leaving, self._level, self._over, self._parked)
         return not any(block in blocks for blocks in known)
 
@@ -187,10 +168,7 @@ class Replication:
 
     @property
     def busy(self) -> bool:
-        """Return whether any copy or deletion is planned or in progress.
-
-        Blocks with too few replicas are ignored if no node can store another replica at present.
-        """
+        """Return whether a copy or deletion is planned or in progress, except of blocks that no node can store."""
         return bool(self._pending or self._level or self._over or self._unwanted)
 
     def may_order(self, now_s: float, node: NodeId) -> bool:
@@ -206,10 +184,7 @@ class Replication:
         )
 
     def deletions(self, now_s: float, node: NodeId) -> list[str]:
-        """Return the blocks whose replicas a live node must delete now.
-
-        The caller must remove the replicas from the `BlockMap`.
-        """
+        """Return what a node must delete now. The caller removes the replicas from the `BlockMap`."""
         orders = list(self._unwanted.pop(node, ()))
         for block in self.map.corrupt_on(node):
             if self.map.blocks[block].good():
@@ -220,10 +195,7 @@ class Replication:
         return orders
 
     def _surplus(self, block: str, state: BlockState) -> list[NodeId]:
-        """Return the nodes whose good replica of a block may be deleted now, since the block has too many.
-
-        Copies evicted by the replication scheme DARE come first. Copies that DARE keeps are not returned.
-        """
+        """Return the nodes whose surplus replica may go, those evicted by DARE first, without those it keeps."""
         good, kept = state.good(), self.kept
         many = len(good) - state.target - kept.count(block)
         evicted = [node for node in kept.let_go(block) if node in good][:many]
@@ -293,7 +265,6 @@ class Replication:
             self._plan_again_s = min(ends_s, default=inf)
 
     def _count_copy(self, source: NodeId, target: NodeId, more: int) -> None:
-        """Add `more` to the numbers of copies in progress from `source` and to `target`."""
         for counts, node in ((self._sending, source), (self._receiving, target)):
             counts[node] = counts.get(node, 0) + more
             if not counts[node]:
@@ -303,10 +274,7 @@ class Replication:
         return self._sending.get(node, 0) >= self._limit
 
     def _plan_one(self, now_s: float, block: str) -> bool:
-        """Plan a copy of a block if there are a source and a target node below their limit of copies.
-
-        Return whether a copy was planned.
-        """
+        """Plan a copy if a source and a target are below their limit of copies. Return whether one was planned."""
         taken, nodes = self._taken(now_s, block), self.map.nodes
         if all(node in taken for node in nodes):
             if not self._leaving.get(block):
@@ -330,20 +298,17 @@ class Replication:
         return True
 
     def _taken(self, now_s: float, block: str) -> dict[NodeId, None]:
-        """Return the nodes that may not receive a block.
-
-        These nodes have a replica of the block, are receiving one, or have an unfinished order to delete one.
-        """
+        """Return nodes that may not receive a block: they have it, receive it, or have yet to delete it."""
         leaving = self._leaving.get(block, {})
         for node in [node for node, until_s in leaving.items() if until_s <= now_s]:
             del leaving[node]
         return dict.fromkeys((*self.map.blocks[block].replicas, *self._pending.get(block, ()), *leaving))
 
     def _choose(self, block: str, taken: dict[NodeId, None]) -> NodeId:
-        """Choose a live node that is not in `taken` to receive a copy of a block. There must be such a node.
+        """Choose a live node not in `taken` for a copy, by the scheme that ordered it or else HDFS's rack
+        rule.
 
-        If a replication scheme ordered the copy, the scheme's ranking of nodes decides, otherwise HDFS's rack
-        rule. When a copy is planned again after a failure, another node may be chosen.
+        There must be such a node. Planned again after a failure, a copy may go to another.
         """
         tries = self._tries[block] = self._tries.get(block, 0) + 1
         state, nodes, field = self.map.blocks[block], self.map.nodes, self.map.field
@@ -381,10 +346,9 @@ CAUSE = "dare"
 
 
 class DareCopies:
-    """The copies of blocks that the replication scheme DARE keeps in addition to ordinary replicas.
+    """The copies that the scheme DARE keeps in addition to replicas, and the fetches of each block.
 
-    The number of fetches of each block is also recorded. If an ordinary replica is lost, a copy replaces it
-    and counts as an ordinary replica from then on.
+    A copy replaces an ordinary replica that is lost, and counts as one from then on.
     """
 
     def __init__(self) -> None:
@@ -395,23 +359,17 @@ class DareCopies:
         self._used_bytes = 0
 
     def count(self, block: str) -> int:
-        """Return the number of copies of a block that are kept in addition to its ordinary replicas."""
         return len(self._copies.get(block, ()))
 
     def is_copy(self, block: str, node: NodeId) -> bool:
-        """Return whether the replica of a block on a node is a kept copy, not an ordinary replica."""
         return node in self._copies.get(block, ())
 
     def let_go(self, block: str) -> list[NodeId]:
-        """Return the nodes whose copy of a block was evicted to save budget, but has not been deleted yet."""
+        """Return the nodes whose evicted copy has not been deleted yet."""
         return list(self._let_go.get(block, ()))
 
     def read(self, block: str, length: int) -> bool:
-        """Record that a block of `length` bytes was fetched.
-
-        Return whether the budget allows a copy of the block. Copies of blocks with fewer fetches do not use
-        up the budget, since they can be deleted.
-        """
+        """Record a fetch, and return whether the budget allows a copy; copies fetched less often could go."""
         self._reads[block] = reads = self._reads.get(block, 0) + 1
         if self._used_bytes + length <= self.budget_bytes:
             return True
@@ -425,10 +383,7 @@ class DareCopies:
         )
 
     def add(self, block: str, node: NodeId, length: int) -> list[str]:
-        """Record a copy of `length` bytes on a node, and evict other copies while the budget is exceeded.
-
-        Return the blocks of the evicted copies, which are those with the fewest fetches.
-        """
+        """Record a copy, evict those with the fewest fetches while over budget, and return their blocks."""
         self._copies.setdefault(block, {})[node] = length
         self._used_bytes += length
         evicted: list[str] = []
@@ -441,11 +396,7 @@ class DareCopies:
         return evicted
 
     def settle(self, block: str, good: list[NodeId], target: int) -> None:
-        """Update the copies of a block after its replicas have changed.
-
-        `good` are the nodes with a good replica or copy, and `target` is the wanted number of replicas. Lost
-        copies, and copies that now replace lost replicas, are removed from the records.
-        """
+        """Update a block's copies to its `good` nodes: forget those that are lost or now replace a lost replica."""
         copies = list(self._copies.get(block, ()))
         there = [node for node in copies if node in good]
         # The oldest copies replace lost replicas, so that copies are always additional to the target.
@@ -471,6 +422,5 @@ class DareCopies:
             del self._let_go[block]
 
     def forget(self, block: str) -> None:
-        """Remove all records of a block that no longer belongs to a file."""
         self.settle(block, [], 0)
         self._reads.pop(block, None)

@@ -20,27 +20,20 @@ SETTLE_LIMIT_S = 20.0
 
 
 class ServedNameNode(NameNodeDoor):
-    """An asynchronous interface to a `NameNode`, which passes the current time of the run.
-
-    Each method calls the method of the same name. Before the clock of the run has begun, the time is 0.
-    """
+    """Calls the method of the same name with the run's time, which is 0 before the clock has begun."""
 
     def __init__(self, names: NameNode, clock: RunClock) -> None:
         self._names = names
         self._clock = clock
 
     async def stop(self) -> None:
-        """Close the journal of the NameNode."""
         self._names.shutdown()
 
     def _now_s(self) -> float:
         return self._clock.now_s() if self._clock.epoch_s else 0.0
 
     async def _settle(self) -> None:
-        """Wait until a restarted NameNode has the block reports of the nodes.
-
-        The wait lasts at most `SETTLE_LIMIT_S` seconds.
-        """
+        """Wait for the block reports after a restart, at most `SETTLE_LIMIT_S` seconds."""
         waited_s = 0.0
         while waited_s < SETTLE_LIMIT_S and self._names.settling(self._now_s()):
             await asyncio.sleep(SETTLE_STEP_S)

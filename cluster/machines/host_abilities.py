@@ -35,10 +35,7 @@ MEMORY_FILES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostProbe:
-    """The resources and features that were found on a host.
-
-    A field `*_why` contains the reason why a feature does not work, and is empty if the feature works.
-    """
+    """Resources and features of a host. A field `*_why` is the reason why a feature does not work, or empty."""
 
     cores: float  # Usable by this process: CPU affinity, and CPU quota if any.
     memory_bytes: int
@@ -53,11 +50,7 @@ class HostProbe:
 
 
 def probe_host(folder: Path, *, measure_disk: bool = True) -> HostProbe:
-    """Probe the resources and features of this host. `folder` is where nodes would store their files.
-
-    The rate of the disk is measured only if `measure_disk` is True. All files and control groups created by
-    the probe are removed.
-    """
+    """Probe this host. `folder` is where nodes would store their files. Nothing is left behind."""
     where, cgroup_why = _try_cgroup()
     memory_bytes, free_bytes = _memory()
     return HostProbe(
@@ -75,11 +68,7 @@ def probe_host(folder: Path, *, measure_disk: bool = True) -> HostProbe:
 
 
 def usable_cores(proc_self: Path = Path("/proc/self")) -> float:
-    """Return the number of this host's cores that this process may use.
-
-    The number is a fraction if the process's control group has a CPU quota. `proc_self` is the folder of the
-    process in /proc.
-    """
+    """Return the cores that this process may use, a fraction under a CPU quota."""
     cores = float(len(os.sched_getaffinity(0)))
     with contextlib.suppress(CgroupError, OSError, ValueError):
         where = find_hierarchies(proc_self)
@@ -95,10 +84,7 @@ def usable_cores(proc_self: Path = Path("/proc/self")) -> float:
 
 
 def _try_cgroup() -> tuple[Hierarchies | None, str]:
-    """Try to create a control group with limits, and remove it again.
-
-    Return the hierarchies of control groups (None on failure), and an error message (empty on success).
-    """
+    """Try to create a limited group, and remove it. Return (hierarchies or None, error or "")."""
     try:
         where = find_hierarchies()
         files, names = PathFiles(where, f"probe-{os.getpid()}", "probe", os.getpid()), slot_groups(1)
@@ -115,17 +101,14 @@ def _try_cgroup() -> tuple[Hierarchies | None, str]:
 
 
 def _memory() -> tuple[int, int]:
-    """Return the host's total memory and available memory in bytes."""
+    """Return the host's total and available bytes."""
     lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
     found = {fields[0]: int(fields[1]) * 1024 for fields in lines}
     return found["MemTotal:"], found.get("MemAvailable:", found["MemFree:"])
 
 
 def _disk_write_bps(folder: Path) -> float | None:
-    """Return the measured rate (bytes/s) of flushed writes to a file in `folder`, or None if writing fails.
-
-    Up to 64 MiB are written in about 2 s.
-    """
+    """Return the bytes per second of flushed writes, 64 MiB or 2 s of them, or None on failure."""
     piece = os.urandom(2**20)
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
@@ -139,11 +122,7 @@ def _disk_write_bps(folder: Path) -> float | None:
 
 
 def memory_left_bytes(proc_self: Path = Path("/proc/self")) -> int:
-    """Return the number of bytes of memory that this process and its children can still allocate.
-
-    This is the host's available memory, or less if a limit on the process's control group or one of its
-    ancestors leaves less. `proc_self` is the folder of the process in /proc.
-    """
+    """Return the bytes that this process and children can allocate, by the host and its groups' limits."""
     left = _memory()[1]
     with contextlib.suppress(CgroupError):
         version, own, top = memory_group(proc_self)

@@ -1,7 +1,7 @@
-"""The kernel's counters of a node's use of resources: of control groups, disk device and network interface.
+"""The kernel's counters of a node's use: control groups, disk device and network interface.
 
-The counters include child processes, threads and shells, unlike an attempt's own report. A counter is None if
-it cannot be read: the control group, device or process is gone, or this kernel lacks the counter.
+They include child processes and shells, unlike an attempt's report. None means unreadable: gone, or not in
+this kernel.
 """
 
 from __future__ import annotations
@@ -20,11 +20,7 @@ READ_BYTES = 1 << 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCounters:
-    """The counters of a control group.
-
-    `version` is the version of control groups on this host. `cpu` and `memory` are the group's folders for
-    these controllers, or None if not in use. In version 1, `cpu` is the folder of the controller cpuacct.
-    """
+    """A group's counters. The folders `cpu` (of cpuacct in version 1) and `memory` are None if not in use."""
 
     version: int
     cpu: Path | None
@@ -60,10 +56,7 @@ def block_bytes(device: str, sys_dev: Path = Path("/sys/dev/block")) -> tuple[in
 
 
 def interface_bytes(pid: int, name: str = "eth0", proc: Path = Path("/proc")) -> tuple[int, int] | None:
-    """Return the bytes sent and received by the network interface `name`, including packet headers.
-
-    The interface is in the network namespace of the process `pid`.
-    """
+    """Return the bytes (sent, received) with headers, in the network namespace of `pid`."""
     try:
         lines = (proc / str(pid) / "net" / "dev").read_text().splitlines()
     except OSError:
@@ -77,10 +70,7 @@ def interface_bytes(pid: int, name: str = "eth0", proc: Path = Path("/proc")) ->
 
 
 def _read(path: Path) -> str:
-    """Return the text of a small file.
-
-    Faster than `Path.read_text`, because files are read at each heartbeat.
-    """
+    """Return the text of a small file. Faster than `Path.read_text`, because files are read at each heartbeat."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(file, READ_BYTES).decode()
@@ -96,10 +86,7 @@ def _number(path: Path) -> int | None:
 
 
 def _fields(path: Path, names: Collection[str]) -> dict[str, int]:
-    """Return the numbers in a file of lines `name number`, as a dictionary from name to number.
-
-    Only the given names are included. The dictionary is empty if the file does not exist.
-    """
+    """Return the given names' numbers from lines `name number`, none if the file is missing."""
     try:
         lines = [line.partition(" ") for line in _read(path).splitlines()]
     except OSError:

@@ -13,10 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedMachine:
-    """The description of a machine that has started: the agent's URL and pid, and how limits are enforced.
+    """A started machine. `limits` maps cpu, memory, disk and network to what limits each.
 
-    `limits` maps cpu, memory, disk and network to the mechanism: `cgroup v1`, `cgroup v2`, `loop device`,
-    `tc`, `off`, or `software (cooperating code only)` for a limit that uncooperative code can exceed.
+    That is `cgroup v1`, `cgroup v2`, `loop device`, `tc`, `off`, or `software (cooperating code only)`.
     """
 
     url: str
@@ -26,11 +25,10 @@ class StartedMachine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTotals:
-    """The kernel's counters of the resources used by the attempts of a node in one incarnation.
+    """Resources that a node's attempts used in one incarnation, with children and shells. None: not measured.
 
-    Child processes, threads and shells are included. A counter is None if the kernel does not measure the
-    resource for this node. `cpu_s` is in core-seconds of the host, and the other counters are in bytes.
-    `memory_bytes` is the current use; the other counters are totals since the node's start.
+    `cpu_s` is in core-seconds of the host. `memory_bytes` is the current use, the others are totals since the
+    node's start.
     """
 
     cpu_s: float | None = None
@@ -46,16 +44,10 @@ class MachineFailed(Exception):
 
 
 class Machine(Protocol):
-    """The machine of an emulated node for one incarnation. Call `start`, then `stop` or `kill`.
-
-    The node's files remain until `dispose` is called.
-    """
+    """A node's machine for one incarnation: `start`, then `stop` or `kill`. Files remain until `dispose`."""
 
     async def start(self) -> StartedMachine:
-        """Start the machine and the agent. Return the agent's URL and pid, and how limits are enforced.
-
-        Raises BadInput if the requested limits are impossible on this host.
-        """
+        """Start the machine and its agent. Raises BadInput if the limits are impossible on this host."""
         ...
 
     async def stop(self) -> None:
@@ -75,18 +67,11 @@ class Machine(Protocol):
         ...
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
-        """Inject a fault: set the rates of CPU, disk and network to the declared rates times these factors.
-
-        The machine sets only the rates that the agent cannot set. The agent receives the same factors and
-        sets the other rates.
-        """
+        """Set the declared rates times these factors, only those that the agent, which is told too, cannot."""
         ...
 
     async def dispose(self) -> None:
-        """Remove those files of the node that are outside the run's folder.
-
-        Must be called after `stop`, when the node is no longer needed.
-        """
+        """Remove the node's files outside the run's folder. Call after `stop`."""
         ...
 
     def totals(self) -> KernelTotals:
@@ -104,12 +89,7 @@ def _nothing_to_check() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineImage:
-    """Functions that copy the base image of a kind of machines to a host without the image.
-
-    `is_missing` returns whether this host lacks the image. `pieces` yields the image of this host in small
-    pieces, and `load` stores such pieces as the image of another host. All functions raise BadInput on
-    failure.
-    """
+    """Copies the base image to a host that lacks it: `load` stores `pieces`. All raise BadInput."""
 
     is_missing: Callable[[], bool]
     pieces: Callable[[], Iterator[bytes]]
@@ -118,13 +98,11 @@ class MachineImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineKind:
-    """A kind of machines for the option `--machines`, declared as `KIND` by the module that implements it.
+    """A kind of machines for `--machines`, declared as `KIND` by its module.
 
-    `make(agent, owner)` returns a new machine for one incarnation of a node, where `agent` is the agent's
-    configuration and `owner` identifies the process to which the machine belongs. `check` raises BadInput,
-    with advice, if such machines do not work on this host. `ready` returns a context manager for all runs of
-    a command, which removes all machines at the end. `image` contains functions that copy the image needed by
-    such machines to other hosts, or is None if no image is needed.
+    `make(agent, owner)` returns a machine for one incarnation; `owner` marks the process to which it belongs.
+    `check` raises BadInput with advice. `ready` surrounds a command's runs and removes all machines. `image`
+    is None if there is none to copy.
     """
 
     about: str

@@ -1,8 +1,4 @@
-"""The kinds of machines that the option `--machines` offers, and the creation of machines.
-
-A kind is a module with a variable `KIND`, and an entry in `KINDS`. The module is imported on first use, so
-that no kind needs the libraries of another kind.
-"""
+"""The kinds of machines of `--machines`, each a module with a `KIND`, imported on first use for its libraries."""
 
 from __future__ import annotations
 
@@ -37,11 +33,7 @@ KINDS: Mapping[str, Callable[[], MachineKind]] = {
 
 
 def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str | None = None) -> Machine:
-    """Return a new machine for one incarnation of a node, of the kind that `config` selects.
-
-    The node's files are in the run's folder. `epoch_s` is the run's start as Unix time. `runner` is the name
-    of a function that runs attempts instead of the usual one.
-    """
+    """Return a new machine for one incarnation. `runner` runs attempts instead of the usual function."""
     from schedbed.cluster.agent.config import RUNNER, AgentConfig
 
     stretch = config.cluster.stretch
@@ -64,16 +56,12 @@ def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str 
 
 
 def check_machines(machines: str) -> None:
-    """Raise BadInput, with advice, if machines of the kind `machines` do not work on this host."""
+    """Raise BadInput with advice if such machines do not work on this host."""
     KINDS[machines]().check()
 
 
 @contextmanager
 def machines_ready(machines: str) -> Iterator[None]:
-    """Prepare this host for machines of the kind `machines`, for all runs of a command.
-
-    Machines left by earlier commands are removed before the runs. The command's machines are removed after
-    the runs, even if the command is killed. Raises BadInput if machines of this kind do not work.
-    """
+    """Prepare this host for a command's runs, and remove machines before and after, even if it is killed."""
     with KINDS[machines]().ready():
         yield

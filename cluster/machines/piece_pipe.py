@@ -21,10 +21,7 @@ class PiecePipe:
         self._thread.start()
 
     def put(self, piece: bytes) -> None:
-        """Add a piece of data, after waiting while the pipe is full.
-
-        If the function `read` has failed, its exception is raised.
-        """
+        """Add a piece, after waiting while the pipe is full. Raises the exception of a failed `read`."""
         self._offer(piece)
 
     def end(self) -> None:

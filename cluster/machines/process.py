@@ -1,7 +1,4 @@
-"""A machine that consists of processes on this host, in a separate session.
-
-The processes are the agent, the zygote (which forks attempts), and the attempts.
-"""
+"""A machine of processes on this host, in a session: the agent, the zygote (which forks attempts), and attempts."""
 
 from __future__ import annotations
 
@@ -40,10 +37,7 @@ EXIT_BAD_INPUT = 2
 
 
 class ProcessMachine:
-    """An incarnation of a node as processes on this host.
-
-    After `stop` or `kill`, only the files in the node's folder are left.
-    """
+    """A node's incarnation as processes. After `stop` or `kill`, only the node's files are left."""
 
     def __init__(self, agent: AgentConfig) -> None:
         self._config = replace(agent, root=agent.root.resolve())
@@ -53,15 +47,10 @@ class ProcessMachine:
 
     @property
     def node(self) -> NodeSpec:
-        """Return the specification of the node."""
         return self._config.node
 
     async def start(self) -> StartedMachine:
-        """Start the agent and wait until it accepts requests.
-
-        Raises BadInput if the requested limits are impossible on this host, MachineFailed if the agent does
-        not start.
-        """
+        """Start the agent and wait until it accepts requests. Raises BadInput, MachineFailed."""
         try:
             process = self._process = await asyncio.to_thread(self._spawn)
         except TemplateDied as error:
@@ -85,10 +74,7 @@ class ProcessMachine:
         return StartedMachine(url=said["url"], pid=said["pid"], limits=said["limits"])
 
     async def stop(self) -> None:
-        """End the agent by closing its standard input, which ends all processes of the node.
-
-        Processes that still run after `STOP_S` seconds are killed.
-        """
+        """End the agent by closing its standard input, and kill what still runs after `STOP_S` seconds."""
         process = self._process
         if process is None:
             return
@@ -100,11 +86,7 @@ class ProcessMachine:
         await self.kill()
 
     async def kill(self) -> None:
-        """Kill (SIGKILL) the agent, the zygote and all processes of attempts, of any session or user.
-
-        If the node has control groups, the processes in them are killed and the groups removed. Otherwise the
-        agent's descendants are killed.
-        """
+        """Kill all processes of the node, by its control groups or else the agent's descendants."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -117,11 +99,9 @@ class ProcessMachine:
         await asyncio.to_thread(self._reap, process)
 
     async def freeze(self) -> None:
-        """Stop all processes of the machine with SIGSTOP."""
         self._signal_all(signal.SIGSTOP)
 
     async def thaw(self) -> None:
-        """Continue all processes of the machine with SIGCONT."""
         self._signal_all(signal.SIGCONT)
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
@@ -131,17 +111,13 @@ class ProcessMachine:
         """Do nothing, because all files of the node are in the run's folder."""
 
     def totals(self) -> KernelTotals:
-        """Return the CPU time and memory used by the node, from the counters of its control groups.
-
-        All values are None if the node has no control groups.
-        """
+        """Return CPU time and memory by the node's control groups, all None without them."""
         counters = self._counters
         if counters is None:
             return KernelTotals()
         return KernelTotals(cpu_s=counters.cpu_s(), memory_bytes=counters.memory_bytes())
 
     def is_alive(self) -> bool:
-        """Return whether the node's agent is running."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -149,10 +125,7 @@ class ProcessMachine:
         return self._config.root / "agent.log"
 
     def _find_counters(self, limits: Mapping[str, str]) -> GroupCounters | None:
-        """Return the counters of the control groups that the agent has created, or None if there are none.
-
-        `limits` maps resources to the mechanism by which the agent limits them.
-        """
+        """Return the counters of the groups that the agent has created, or None."""
         if not limits["cpu"].startswith("cgroup"):
             return None
         try:
@@ -174,10 +147,7 @@ class ProcessMachine:
         return MachineFailed(f"{self._config.node.node}: no answer ({_last_line(self._log)})")
 
     def _reap(self, process: ForkedAgent) -> None:
-        """Wait until the agent and the zygote have ended, then remove the node's control groups.
-
-        Both processes share one standard output, and have ended when this pipe is closed.
-        """
+        """Wait for the ends of agent and zygote, which share one output pipe, then remove the groups."""
         with process.stdout, contextlib.suppress(OSError):
             while process.stdout.read(65536):
                 pass
@@ -188,10 +158,7 @@ class ProcessMachine:
             remove_node(self._config.run_id, self._config.node.node, self._group)
 
     def _signal_all(self, number: signal.Signals) -> None:
-        """Send a signal to all processes of the machine.
-
-        The agent receives the signal first. Otherwise it could notice that its children are stopped.
-        """
+        """Send a signal to all processes, the agent first so that it does not notice stopped children."""
         if not self.is_alive() or self._process is None:
             return
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -202,14 +169,14 @@ class ProcessMachine:
 
 
 def _end_all_below(pid: int) -> None:
-    """Kill a process and all its descendants. All are stopped first, so that none can start another."""
+    """Kill a process and its descendants. All are stopped first, so that none can start another."""
     tree = ProcessTree(pid)
     tree.signal(signal.SIGSTOP)
     tree.signal(signal.SIGKILL)
 
 
 def _last_line(log: Path) -> str:
-    """Return the last non-empty line of the log, which describes the error if a Python program failed."""
+    """Return the log's last line that is not empty, which describes a Python error."""
     lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
     return next((line for line in reversed(lines) if line.strip()), "the agent said nothing")
 
@@ -238,10 +205,7 @@ class TemplateDied(OSError):
 
 
 class AgentTemplate:
-    """A client of the template process that forks agents. All threads of this process can use the client.
-
-    If the template process has died, `fork` starts another.
-    """
+    """A client, for all threads, of the process that forks agents; `fork` restarts a dead one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -249,10 +213,7 @@ class AgentTemplate:
         self._process: subprocess.Popen[bytes] | None = None
 
     def fork(self, log: Path) -> ForkedAgent:
-        """Fork a new agent from the template process. Error messages of the agent go to the file `log`.
-
-        Raises OSError if the agent cannot be forked.
-        """
+        """Fork an agent, whose error messages go to `log`. Raises OSError."""
         with log.open("ab") as said, contextlib.ExitStack() as ends:
             stdin, theirs_in = _pipe()
             stdout, theirs_out = reversed(_pipe())
@@ -267,11 +228,7 @@ class AgentTemplate:
         return ForkedAgent(self, int(answer), os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"))
 
     def status(self, kind: bytes, pid: int) -> int | None:
-        """Return the exit code of the agent with the given pid, or None while the agent runs.
-
-        If the template process has died, return `template.LOST`. `kind` is `template.POLL`, or
-        `template.REAP` to free the pid of an agent that has ended.
-        """
+        """Return the exit code, None while the agent runs, or LOST. The kind REAP frees the pid."""
         try:
             answer = self._ask(kind + b" %d" % pid)
         except OSError:  # The host's init process reaps its agents.
@@ -356,7 +313,7 @@ class ForkedAgent:
 
 
 def _pipe() -> tuple[int, int]:
-    """Create a pipe that child processes do not inherit. Return its write end and its read end."""
+    """Return write end and read end of a pipe that children do not inherit."""
     reads, writes = os.pipe2(os.O_CLOEXEC)
     return writes, reads
 

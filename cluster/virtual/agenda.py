@@ -11,7 +11,7 @@ class Owner(Protocol):
     """The interface of objects that own items of an agenda, and handle each item at its due time."""
 
     def fire(self, item: Item) -> None:
-        """Handle an item of this owner that is due."""
+        """Handle a due item."""
         ...
 
 
@@ -27,10 +27,9 @@ NOBODY = Nobody()
 
 
 class Item:
-    """An event that is due at `due_s` (infinite if not scheduled) and is handled by `owner`.
+    """An event that is due at `due_s` (infinite if not scheduled), of the kind `role` to its `owner`.
 
-    `role` tells the owner what kind of event this is. `queued_s` is the time of the item's entry in the
-    agenda's heap, which is earlier than `due_s` after the item was postponed.
+    `queued_s` is the time of its entry in the heap, earlier than `due_s` after it was postponed.
     """
 
     __slots__ = ("due_s", "owner", "queued_s", "role")
@@ -42,11 +41,7 @@ class Item:
 
 
 class Agenda:
-    """A priority queue of items, sorted by due time. Items with equal due times are in the order of queuing.
-
-    An item that is postponed keeps its old entry in the queue. When the time of this entry is reached, the
-    item is queued again at its new due time.
-    """
+    """A priority queue of items by due time, then by queuing. A postponed item is queued again when reached."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -62,7 +57,7 @@ class Agenda:
             heappush(self._heap, (due_s, self._serial, item))
 
     def cancel(self, item: Item) -> None:
-        """Unschedule an item permanently, and drop the reference to its owner to free memory."""
+        """Unschedule an item permanently, and drop its owner to free memory."""
         item.due_s, item.owner = math.inf, NOBODY
 
     def next_s(self) -> float:
@@ -80,10 +75,7 @@ class Agenda:
         return math.inf
 
     def pop(self) -> Item:
-        """Remove and return the item that is due first, and set the current time to its due time.
-
-        The caller must have called `next_s` just before, with a finite result.
-        """
+        """Remove the first item and set the time to its due time. Call just after a finite `next_s`."""
         self.now_s, _, item = heappop(self._heap)
         item.queued_s = item.due_s = math.inf
         return item

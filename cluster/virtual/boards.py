@@ -6,11 +6,7 @@ from schedbed.cluster.messages import MapOutput, MapOutputs
 
 
 class AnnouncedOutputs:
-    """The announced map outputs of a job. `latest` maps the index of each map to its latest output.
-
-    `lost` is the number of outputs in `latest` that were lost and will be replaced. `all_done` is True if no
-    more outputs will be announced.
-    """
+    """A job's announced map outputs, `latest` by map. `lost` counts those of them that will be replaced."""
 
     __slots__ = ("all_done", "latest", "lost")
 
@@ -21,7 +17,6 @@ class AnnouncedOutputs:
 
     @property
     def complete(self) -> bool:
-        """Return whether the outputs of all maps have been announced and none of them is lost."""
         return self.all_done and not self.lost
 
     def hear(self, news: MapOutputs) -> None:

@@ -1,7 +1,4 @@
-"""Latencies of live attempts, for simulations: the time for launch, end, fetches and output blocks.
-
-This time is added to the duration of an attempt's work.
-"""
+"""Latencies of live attempts, for simulations: launch, end, fetches and output blocks."""
 
 from __future__ import annotations
 
@@ -10,12 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
-    """The latencies of a live attempt, for simulations.
+    """A live attempt's latencies. `*_cpu_s` are core-seconds of the host, longer on slow emulated cores.
 
-    Fields `*_cpu_s` are in core-seconds of the host, which take longer on slow emulated cores. The default
-    launch latency was measured in live runs of the shipped scenarios: 30 ms, including the reply, on emulated
-    cores with 0.08 of a host's core. The other defaults are round trips of HTTP between processes of one
-    host.
+    The launch default was measured in the shipped scenarios: 30 ms with the reply, on cores of 0.08. Others
+    are round trips of HTTP within one host.
     """
 
     launch_s: float = 0.010  # from the heartbeat's answer to the fork
@@ -30,31 +25,19 @@ class Latencies:
     launch_later_s: tuple[float, ...] = ()  # delays beyond `launch_s`; each attempt draws one
 
     def launch(self, core_speed: float) -> float:
-        """Return the seconds from a launch command to the first line of task code (a plan's `start_s`).
-
-        `core_speed` is the speed of the node's cores, as a share of a host's core.
-        """
+        """Return the seconds from a launch command to the first line of task code (a plan's `start_s`)."""
         return self.launch_s + self.launch_cpu_s / core_speed
 
     def end(self, core_speed: float) -> float:
-        """Return the seconds from the last line of task code to the TaskTracker's report.
-
-        `core_speed` is the speed of the node's cores, as a share of a host's core.
-        """
+        """Return the seconds from the last line of task code to the TaskTracker's report."""
         return self.end_s + self.end_cpu_s / core_speed
 
     def fetch(self, core_speed: float) -> float:
-        """Return the seconds that a reduce needs to fetch a map output of zero bytes.
-
-        `core_speed` is the speed of the node's cores, as a share of a host's core.
-        """
+        """Return the seconds to fetch a map output of zero bytes."""
         return self.fetch_s + self.fetch_cpu_s / core_speed
 
     def block(self, core_speed: float) -> float:
-        """Return the seconds that an attempt needs to write an output block of zero bytes.
-
-        `core_speed` is the speed of the node's cores, as a share of a host's core.
-        """
+        """Return the seconds to write an output block of zero bytes."""
         return self.block_s + self.block_cpu_s / core_speed
 
 

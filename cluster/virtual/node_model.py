@@ -1,8 +1,4 @@
-"""The interface of simulated nodes, which run attempts in virtual time.
-
-The simulation driver (`scheduler.simulate`) carries out the actions in heartbeat replies through this
-interface, and passes the reports of attempts on to the JobTracker's core.
-"""
+"""The interface of simulated nodes, through which the driver (`scheduler.simulate`) runs attempts in virtual time."""
 
 from __future__ import annotations
 
@@ -20,21 +16,18 @@ from schedbed.tasks.specs import NodeId, TaskKind, value
 class TaskCost:
     """The cost of one task, independent of its node. CPU times are in seconds on one emulated core.
 
-    A map reads its input, computes for `cpu_s`, and writes `output_bytes` to the local disk after sorting for
-    `sort_cpu_s` (or to a file in a map-only job). A reduce fetches a part of each map's output, merges the
-    parts for `sort_cpu_s`, computes for `cpu_s`, and writes `output_bytes` to a file. If `merges` is False,
-    data written to disk during the fetch are not read again. `partitions` are the bytes of a map's output for
-    each reduce, or None if all are equal.
+    A map reads, computes for `cpu_s`, and writes `output_bytes` after sorting for `sort_cpu_s`, to the local
+    disk or a map-only job's file. A reduce fetches, merges for `sort_cpu_s`, computes for `cpu_s`, and writes
+    a file. Without `merges`, what a fetch wrote to disk is not read again. `partitions` are a map's bytes for
+    each reduce; None: equal.
 
-    If `duration_s` is not None, it is the duration of the attempt without contention on a node that stores
-    its input. The duration of a reduce begins when the last map output exists. The time for reading from
-    other nodes is added, and for a reduce also `shuffle_s`.
+    `duration_s`, if given, is the duration without contention and with local input, for a reduce from the
+    last map output on. Reads from other nodes, and a reduce's `shuffle_s`, are added.
 
-    With contention, a reduce also computes for `fetch_cpu_s` per map output and `fetched_byte_cpu_s` per
-    fetched byte.
+    With contention, a reduce also computes `fetch_cpu_s` per map output and `fetched_byte_cpu_s` per byte.
 
-    The CPU times hold for an emulated core of speed `core_speed`, as a share of a host's core, and are longer
-    on slower cores (see `on_core`). If `core_speed` is None, the CPU times are the same on every core.
+    CPU times hold for a core of `core_speed`, a share of a host's core, and grow on slower ones (`on_core`);
+    None: the same on every core.
     """
 
     cpu_s: float = 0.0
@@ -70,13 +63,10 @@ class TaskCost:
 
 @value
 class AttemptPlan:
-    """The work of an attempt on a simulated node, as planned by the driver.
+    """The work of an attempt on a simulated node. `blocks` has the bytes read from each.
 
-    `index` is the number of the task among the job's maps or reduces. `blocks` are the input blocks with the
-    number of bytes read from each. `output` is the path of the output file, or None if the output is fetched
-    by reduces. `start_s` is the latency from the launch command to the first line of task code. If
-    `fails_after` is not None, the attempt fails after this share of its work (0 to 1) with the reason
-    `failure`.
+    `output` is None if reduces fetch it. `start_s` is the time from the launch to task code. With
+    `fails_after`, the attempt fails after this share of its work for the reason `failure`.
     """
 
     attempt: str
@@ -108,17 +98,11 @@ class Store(Protocol):
         ...
 
     def allocate(self, now_s: float, node: NodeId, path: str, replication: int, length: int) -> list[NodeId]:
-        """Add a block of `length` bytes to a file, and return the nodes for its replicas.
-
-        `node` is the writer's node and comes first. The list is empty if no node is available.
-        """
+        """Add a block to a file. Return its nodes, the writer's first, or none if none is available."""
         ...
 
     def written(self, now_s: float, node: NodeId, path: str, lengths: Sequence[int]) -> None:
-        """Complete a file that an attempt on `node` has written.
-
-        `lengths` are the sizes in bytes of the file's blocks, in the order of allocation.
-        """
+        """Complete a file with the sizes of its blocks in the order of allocation."""
         ...
 
 
@@ -138,17 +122,11 @@ class Emulation(Protocol):
         ...
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Inject a fault: only nodes of the same group can connect. Empty `groups` remove the fault.
-
-        Nodes in no group form another group.
-        """
+        """Let only nodes of one group connect; those in none form one. Empty `groups` remove the fault."""
         ...
 
     def disturb(self, now_s: float, delays: Mapping[NodeId, float], losses: Mapping[NodeId, float]) -> None:
-        """Inject a fault: delay connections from and to nodes by `delays` (seconds) and lose some of them.
-
-        `losses` maps nodes to the share of connections that fail.
-        """
+        """Delay connections by seconds, and lose shares of them, by node."""
         ...
 
     def fill_disk(self, now_s: float, node: NodeId, full: bool) -> None:
@@ -188,10 +166,7 @@ class Emulation(Protocol):
         ...
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
-        """Return a node's use of CPU, disk, network and memory since the last call of this method.
-
-        The use of memory is in bytes, and the other values are shares of the declared rates.
-        """
+        """Return the use since the last call: bytes of memory, otherwise shares of declared rates."""
         ...
 
 
@@ -199,10 +174,7 @@ class Emulation(Protocol):
 
 
 def part_cost(whole: TaskCost, part: Part) -> TaskCost:
-    """Return the cost of processing a part of a split, where `whole` is the cost for the whole split.
-
-    The costs of all parts add up to the whole cost, except for memory: each part needs the whole memory.
-    """
+    """Return the cost of a part of a split; parts add up, except that each needs the whole memory."""
     share, partitions, duration_s = part.share, whole.partitions, whole.duration_s
     return replace(
         whole,
@@ -222,10 +194,7 @@ def part_cost(whole: TaskCost, part: Part) -> TaskCost:
 
 
 class Partition:
-    """A division of the nodes into groups by a network fault.
-
-    Nodes in no group form a group of their own. Without groups, all nodes reach each other.
-    """
+    """A division by a network fault. Nodes in no group form one; without groups, all reach each other."""
 
     __slots__ = ("_group",)
 
@@ -247,5 +216,5 @@ _RETRY_MAX_S = 8.0
 
 
 def retry_after_s(failures: int) -> float:
-    """Return the pause in seconds before a map output is fetched again, after `failures` failed fetches."""
+    """Return the pause before a map output is fetched again."""
     return min(_RETRY_MAX_S, _RETRY_S * 2 ** (failures - 1))

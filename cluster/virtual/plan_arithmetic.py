@@ -11,19 +11,13 @@ from schedbed.tasks.specs import NodeId
 
 
 def equal_shares(total: int, parts: int) -> tuple[int, ...]:
-    """Divide `total` into `parts` whole numbers that differ by at most one.
-
-    The synthetic application divides its output in the same way.
-    """
+    """Divide `total` into `parts` that differ by at most one, as the synthetic application does."""
     cuts = [total * part // parts for part in range(parts + 1)]
     return tuple(high - low for low, high in pairwise(cuts))
 
 
 class PartitionSizes:
-    """A cache of the partition sizes of map outputs, so that plans with equal sizes share one tuple.
-
-    A partition is the part of a map's output for one reduce.
-    """
+    """A cache of map outputs' partition sizes, so that equal plans share one tuple."""
 
     def __init__(self) -> None:
         self._equal: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -44,10 +38,7 @@ class PartitionSizes:
 def nearest_first(
     holders: Sequence[NodeId], own: NodeSpec, racks: Mapping[NodeId, str], turn: int
 ) -> list[NodeId]:
-    """Return the nodes `holders` by distance from the node `own`: the same node, same rack, other racks.
-
-    `racks` maps nodes to racks. Nodes of equal distance are rotated by `turn` positions, to spread the load.
-    """
+    """Return holders by distance: same node, same rack, others; equal ones rotate by `turn`."""
     here = [node for node in holders if node == own.node]
     beside = [node for node in holders if node != own.node and racks.get(node) == own.rack]
     far = [node for node in holders if node != own.node and racks.get(node) != own.rack]
@@ -62,28 +53,19 @@ def _turned(nodes: list[NodeId], turn: int) -> list[NodeId]:
 
 
 def spilled_bytes(plan: AttemptPlan) -> int:
-    """Return the bytes that a map writes to the local disk, including spills that are merged later.
-
-    The result is 0 if the output is a file in the block store.
-    """
+    """Return a map's bytes to the local disk with spills, 0 if the output is a file."""
     cost = plan.cost
     return max(cost.spill_bytes, cost.output_bytes) if plan.output is None and plan.reduces else 0
 
 
 def block_lengths(total: int, block_bytes: int) -> list[int]:
-    """Return the sizes in bytes of the blocks of a file of `total` bytes. An empty file has no blocks.
-
-    A `block_bytes` of 0 means one block for the whole file.
-    """
+    """Return a file's block sizes, none for an empty file. `block_bytes` 0 means one block."""
     size = block_bytes or total
     return [min(size, total - at) for at in range(0, total, size)] if total else []
 
 
 def write_file(store: Store, now_s: float, node: NodeId, plan: AttemptPlan) -> str:
-    """Write an attempt's whole output file to the block store at `now_s`.
-
-    Return the reason if writing fails, or an empty string.
-    """
+    """Write an attempt's whole output file. Return the reason of a failure, or ""."""
     assert plan.output is not None
     lengths = block_lengths(plan.cost.output_bytes, plan.block_bytes)
     for length in lengths:
@@ -94,22 +76,19 @@ def write_file(store: Store, now_s: float, node: NodeId, plan: AttemptPlan) -> s
 
 
 def over_memory(limit_bytes: int) -> str:
-    """Return the failure reason of an attempt that exceeds its memory limit, as in live runs."""
+    """Return the reason of the failure, as in live runs."""
     return f"over its memory limit of {limit_bytes / 2**20:.0f} MiB"
 
 
 def no_replica(block: str) -> str:
-    """Return the failure reason of a map whose input block cannot be read from any node."""
     return f"OSError: no replica of {block} could be read (it has none)"
 
 
 def no_room(path: str) -> str:
-    """Return the failure reason of an attempt if no node can store a block of its output file `path`."""
     return f"OSError: no node could take a block of {path}"
 
 
 def not_stored(path: str) -> str:
-    """Return the failure reason of an attempt if the first node did not store a block of its file `path`."""
     return f"OSError: a block of {path} was not stored"
 
 
@@ -118,16 +97,11 @@ CRASHED = "killed by signal 9 (SIGKILL)"
 
 
 def gave_up(tries: int, map_attempt: str, node: NodeId) -> str:
-    """Return the failure reason of a reduce that tried too often to fetch a map's output from a node."""
     return f"OSError: gave up after {tries} tries to fetch {map_attempt} from {node}"
 
 
 def fails_at(plan: AttemptPlan) -> tuple[float, str] | None:
-    """Return when and why an attempt will fail: the share of work done by then, and the reason.
-
-    Memory is assumed to grow with the work done, so that an attempt fails when its memory reaches the limit.
-    Return None if the attempt will not fail.
-    """
+    """Return when (share of work done) and why an attempt will fail, or None. Memory grows with the work."""
     share, reason = plan.fails_after, plan.failure
     peak_bytes = plan.cost.memory_peak_bytes
     if share is None and peak_bytes <= plan.memory_bytes:

@@ -1,7 +1,6 @@
-"""WebHDFS operations on attributes (owner, permission, times, replication, access control lists) and tokens.
+"""WebHDFS operations on attributes and tokens.
 
-Only the replication has an effect. The other attributes are stored and returned but not enforced, because
-every client with the run's token may do everything.
+Only the replication has an effect: every client with the run's token may do everything.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ def permission_digits(call: RestCall, default: None) -> str | None: ...
 @overload
 def permission_digits(call: RestCall, default: str) -> str: ...
 def permission_digits(call: RestCall, default: str | None) -> str | None:
-    """Return the request's `permission` as octal digits without leading zeros, or `default` if missing.
-
-    Raises BadPath if the permission is invalid.
-    """
+    """Return `permission` as octal digits without leading zeros, or `default`. Raises BadPath."""
     text = call.text("permission")
     if text is None:
         return default
@@ -41,7 +37,6 @@ def permission_digits(call: RestCall, default: str | None) -> str | None:
 
 
 async def set_permission(call: RestCall) -> web.StreamResponse:
-    """Answer SETPERMISSION: set the permission of a file or directory."""
     return await _set(call, permission=permission_digits(call, "755"))
 
 
@@ -54,10 +49,7 @@ async def set_owner(call: RestCall) -> web.StreamResponse:
 
 
 async def set_times(call: RestCall) -> web.StreamResponse:
-    """Answer SETTIMES: set the modification and access times of a file or directory.
-
-    The times are in milliseconds since 1970. A time of -1 leaves the stored time unchanged.
-    """
+    """Answer SETTIMES, in milliseconds since 1970; -1 leaves a time unchanged."""
     given: dict[str, float] = {}
     for name, field in (("modificationtime", "modified_s"), ("accesstime", "accessed_s")):
         if call.text(name) not in (None, "-1"):
@@ -71,11 +63,7 @@ async def _set(call: RestCall, **attributes: Any) -> web.StreamResponse:
 
 
 async def set_replication(call: RestCall) -> web.StreamResponse:
-    """Answer SETREPLICATION: set the wanted number of replicas of a file.
-
-    The result is false if the path is not a file. Nodes create or delete replicas after their next
-    heartbeats.
-    """
+    """Answer SETREPLICATION: false for anything but a file. Nodes follow after their next heartbeats."""
     replication = call.number("replication", call.store.settings.replication, least=1)
     if replication > REPLICATION_MAX:
         raise bad_value("replication", str(replication), f"at most {REPLICATION_MAX}")
@@ -87,7 +75,7 @@ async def set_replication(call: RestCall) -> web.StreamResponse:
 
 
 async def check_access(call: RestCall) -> web.StreamResponse:
-    """Answer CHECKACCESS. The answer is success for every path that exists, and otherwise an error."""
+    """Answer CHECKACCESS: success for every path that exists."""
     await call.names.stat(call.path)
     return web.Response()
 
@@ -107,31 +95,31 @@ async def get_acl_status(call: RestCall) -> web.StreamResponse:
 
 
 async def set_acl(call: RestCall) -> web.StreamResponse:
-    """Answer SETACL: replace the access control list of a path."""
+    """Answer SETACL."""
     permission, _ = await _acl_of(call)
     return await _set_acl(call, *from_entries(permission, _spec(call)))
 
 
 async def modify_acl_entries(call: RestCall) -> web.StreamResponse:
-    """Answer MODIFYACLENTRIES: add or replace entries of the access control list of a path."""
+    """Answer MODIFYACLENTRIES."""
     permission, acl = await _acl_of(call)
     return await _set_acl(call, *with_entries(permission, acl, _spec(call)))
 
 
 async def remove_acl_entries(call: RestCall) -> web.StreamResponse:
-    """Answer REMOVEACLENTRIES: remove entries from the access control list of a path."""
+    """Answer REMOVEACLENTRIES."""
     permission, acl = await _acl_of(call)
     return await _set_acl(call, permission, without_entries(acl, _spec(call)))
 
 
 async def remove_default_acl(call: RestCall) -> web.StreamResponse:
-    """Answer REMOVEDEFAULTACL: remove the default entries from the access control list of a directory."""
+    """Answer REMOVEDEFAULTACL."""
     permission, acl = await _acl_of(call)
     return await _set_acl(call, permission, without_defaults(acl))
 
 
 async def remove_acl(call: RestCall) -> web.StreamResponse:
-    """Answer REMOVEACL: remove all entries from the access control list of a path."""
+    """Answer REMOVEACL."""
     return await _set(call, acl=())
 
 
@@ -157,10 +145,7 @@ async def get_delegation_token(call: RestCall) -> web.StreamResponse:
 
 
 async def renew_delegation_token(call: RestCall) -> web.StreamResponse:
-    """Answer RENEWDELEGATIONTOKEN: return an expiry time one day from now.
-
-    The actual token does not expire before the run ends.
-    """
+    """Answer RENEWDELEGATIONTOKEN with one day from now. The token does not expire before the run ends."""
     clock = call.store.clock
     return web.json_response({"long": round(clock.time_of_day_s(clock.now_s()) * 1000) + RENEWED_MS})
 
@@ -196,10 +181,7 @@ Acl = tuple[str, ...]
 
 
 def with_entries(permission: str, acl: Iterable[str], spec: str) -> tuple[str, Acl]:
-    """Return a permission and an access control list, after adding or replacing the entries in `spec`.
-
-    `spec` contains entries such as `user:ana:rw-`, separated by commas. Raises BadPath if `spec` is invalid.
-    """
+    """Return permission and list after the entries in `spec`, such as `user:ana:rw-,...`. Raises BadPath."""
     entries = dict(_split(each) for each in acl)
     digits = list(permission)
     for name, rights in _parsed(spec).items():
@@ -213,33 +195,25 @@ def with_entries(permission: str, acl: Iterable[str], spec: str) -> tuple[str, A
 
 
 def from_entries(permission: str, spec: str) -> tuple[str, Acl]:
-    """Return a permission and an access control list with exactly the entries in `spec`.
-
-    Raises BadPath if `spec` is invalid or lacks the entry of owner, group or others. A leading digit of
-    `permission` (the sticky bit) is preserved.
-    """
+    """Return permission and list with exactly the entries in `spec`. A sticky bit stays. Raises BadPath."""
     if not set(BASE) <= set(_parsed(spec)):
         raise BadPath("Invalid ACL: the user, group and other entries are required.")
     return with_entries(permission, (), spec)
 
 
 def without_entries(acl: Iterable[str], spec: str) -> Acl:
-    """Return an access control list without the entries in `spec`. Raises BadPath if `spec` is invalid."""
+    """Return a list without the entries in `spec`. Raises BadPath."""
     gone = set(_parsed(spec))
     return tuple(each for each in acl if _split(each)[0] not in gone)
 
 
 def without_defaults(acl: Iterable[str]) -> Acl:
-    """Return an access control list without its default entries, which a directory passes to new files."""
+    """Return a list without the default entries, which a directory passes to new files."""
     return tuple(each for each in acl if not each.startswith("default:"))
 
 
 def shown_entries(permission: str, acl: Acl) -> list[str]:
-    """Return the access control list for the answer to GETACLSTATUS, with an entry for the group if needed.
-
-    The group's entry, computed from `permission`, is needed if `acl` has any entry that is not a default
-    entry.
-    """
+    """Return the list for GETACLSTATUS, with the group's entry beside any that is no default entry."""
     if not without_defaults(acl):
         return list(acl)
     digit = int(permission[-2])
@@ -273,11 +247,7 @@ SLACK_MS = 1e-3
 
 
 def file_status(entry: Mapping[str, Any], clock: RunClock, suffix: str = "") -> Json:
-    """Return the FileStatus of WebHDFS for a file or directory, from its status `entry` (`NameNode.stat`).
-
-    `clock` converts run times to times of day. `suffix` is the name of the file in its directory if the
-    directory is listed, and otherwise empty.
-    """
+    """Return the FileStatus for a `NameNode.stat`. `suffix` is the name within a listed directory."""
     is_file = entry["type"] == "file"
     modified_ms = _milliseconds(clock, entry["modified_s"])
     accessed_ms = modified_ms if is_file else 0
@@ -300,10 +270,7 @@ def file_status(entry: Mapping[str, Any], clock: RunClock, suffix: str = "") -> 
 
 
 def permission_of(entry: Mapping[str, Any]) -> str:
-    """Return the permission in the status `entry` as octal digits.
-
-    If no permission was set, the result is 644 for files and 755 for directories.
-    """
+    """Return octal digits: 644 for files and 755 for directories if none were set."""
     return entry["permission"] or ("644" if entry["type"] == "file" else "755")
 
 
@@ -312,10 +279,7 @@ def _milliseconds(clock: RunClock, emulated_s: float) -> int:
 
 
 def block_location(block: Mapping[str, Any], nodes: Mapping[str, Any]) -> Json:
-    """Return the BlockLocation of WebHDFS for a block, which is a row of `NameNode.locate`.
-
-    `nodes` maps live nodes to their descriptions, as returned by `NameNode.nodes`.
-    """
+    """Return the BlockLocation for a row of `NameNode.locate`. `nodes` is as of `NameNode.nodes`."""
     holders = [node for node in block["nodes"] if node in nodes]
     names = [nodes[node]["url"].rpartition("/")[2] for node in holders]
     racks = [nodes[node]["rack"] for node in holders]

@@ -42,11 +42,7 @@ async def open_file(call: RestCall) -> web.StreamResponse:
 
 
 async def create(call: RestCall) -> web.StreamResponse:
-    """Answer CREATE: store the request's data as a new file.
-
-    A request without data is redirected to the URL that accepts the data, as the protocol demands. With
-    `noredirect`, the answer contains this URL as `Location`.
-    """
+    """Answer CREATE. Without data, redirect to the URL that takes them, or with `noredirect` return it."""
     settings = BlockSettings(
         size_bytes=call.number("blocksize", call.store.settings.size_bytes, least=1),
         replication=call.number("replication", call.store.settings.replication, least=1),
@@ -69,10 +65,7 @@ async def create(call: RestCall) -> web.StreamResponse:
 
 
 async def append(call: RestCall) -> web.StreamResponse:
-    """Answer APPEND: add the request's data to the end of a file, as new blocks.
-
-    A request without data is redirected to the URL that accepts the data, as the protocol demands.
-    """
+    """Answer APPEND, as new blocks. Without data, redirect to the URL that takes them."""
     if _brings_no_data(call):
         return _second_step(call)
     old = await call.names.stat(call.path)
@@ -96,10 +89,7 @@ async def truncate(call: RestCall) -> web.StreamResponse:
 
 
 async def get_file_checksum(call: RestCall) -> web.StreamResponse:
-    """Answer GETFILECHECKSUM: return the checksum of a file, computed as in HDFS.
-
-    Files with equal content and equal block sizes have equal checksums.
-    """
+    """Answer GETFILECHECKSUM as HDFS computes it: equal for equal content and block sizes."""
     if call.flag("noredirect"):
         return _second_step(call)
     blocks = await call.names.locate(call.path)
@@ -153,11 +143,7 @@ EMPTY_BYTES = 32
 
 
 async def file_checksum(blocks: Sequence[Mapping[str, Any]], plane: DataPlane) -> dict[str, Any]:
-    """Compute the checksum of a file by reading all its blocks through `plane`.
-
-    `blocks` are the file's blocks as returned by `NameNode.locate`. Return {"algorithm", "bytes", "length"},
-    the format of WebHDFS.
-    """
+    """Compute a file's checksum by reading all its blocks. Return {"algorithm", "bytes", "length"}."""
     blocks = [block for block in blocks if block["length"]]
     if not blocks:
         return _answer(0, 0, hashlib.md5(bytes(EMPTY_BYTES)).digest())

@@ -37,11 +37,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class BlockStore:
-    """The block store that a WebHDFS server offers to clients.
-
-    `name_node` is the interface to the NameNode. `token` and `tls` protect connections to agents. `settings`
-    contains the default block size and replication of new files. `clock` converts run times to times of day.
-    """
+    """The block store that a WebHDFS server offers. `settings` has defaults for new files."""
 
     name_node: NameNodeDoor
     token: str
@@ -50,7 +46,6 @@ class BlockStore:
     tls: Tls | None = None
 
     async def plane(self) -> DataPlane:
-        """Return a client that transfers blocks to and from the agents of all live nodes."""
         peers = {node: about["url"] for node, about in (await self.name_node.nodes()).items()}
         return DataPlane(peers, self.token, self.tls)
 
@@ -72,34 +67,27 @@ class RestCall:
 
     @property
     def names(self) -> NameNodeDoor:
-        """Return the interface to the NameNode that manages the files of the block store."""
         return self.store.name_node
 
     @property
     def user(self) -> str:
-        """Return the user name in the request, or a default name. The name is not verified."""
+        """Return the request's user or a default. The name is not verified."""
         return self.text("doas") or self.text("user.name") or USER
 
     def text(self, name: str) -> str | None:
-        """Return a parameter of the request, or None if the parameter is missing, empty or `null`."""
+        """Return a parameter, or None if it is missing, empty or `null`."""
         value = self.request.query.get(name)
         return None if value in (None, "", "null") else value
 
     def needed(self, name: str, what: str) -> str:
-        """Return a required parameter of the request.
-
-        Raises BadPath if the parameter is missing. `what` describes the expected value for the error message.
-        """
+        """Return a required parameter; `what` describes it in the BadPath."""
         value = self.text(name)
         if value is None:
             raise bad_value(name, "nothing", what)
         return value
 
     def number(self, name: str, default: Any, least: int = 0) -> Any:
-        """Return a parameter of the request as an integer, or `default` if the parameter is missing.
-
-        Raises BadPath if the parameter is not an integer or is less than `least`.
-        """
+        """Return an integer parameter or `default`. Raises BadPath if it is below `least` or no integer."""
         text = self.text(name)
         if text is None:
             return default
@@ -108,7 +96,6 @@ class RestCall:
         return int(text)
 
     def flag(self, name: str) -> bool:
-        """Return whether a parameter of the request is `true`."""
         return self.request.query.get(name, "false").lower() == "true"
 
 
@@ -118,15 +105,12 @@ Operations = Mapping[tuple[str, str], Operation]
 
 
 def bad_value(name: str, given: str, expected: str) -> BadPath:
-    """Return an exception for the parameter `name`, whose value is `given` instead of `expected`.
-
-    The message is worded as in HttpFS.
-    """
+    """Return the exception for a bad parameter, worded as in HttpFS."""
     return BadPath(f'Invalid value for webhdfs parameter "{name}": {given}, expected {expected}')
 
 
 def done(value: bool) -> web.Response:
-    """Return the HTTP response to an operation whose result is only true or false: {"boolean": value}."""
+    """Return {"boolean": value}."""
     return web.json_response({"boolean": value})
 
 
@@ -182,17 +166,14 @@ def error_response(error: BlockStoreError) -> web.Response:
 
 
 def unknown_operation(operation: str) -> web.Response:
-    """Return the HTTP response for an unknown `op` parameter, with the same message as HttpFS.
-
-    Clients recognize an HttpFS server by this message.
-    """
+    """Return the response for an unknown `op`. By HttpFS's message, clients recognize an HttpFS server."""
     constant = f"org.apache.hadoop.fs.http.client.HttpFSFileSystem.Operation.{operation}"
     said = f'Invalid value for webhdfs parameter "op": {_ILLEGAL}: No enum constant {constant}'
     return web.json_response(_remote_exception(_ILLEGAL, said), status=400)
 
 
 def refusal() -> Refusal:
-    """Return the HTTP response to requests without a valid token."""
+    """Return the response to requests without a valid token."""
     java_class = "org.apache.hadoop.security.token.SecretManager$InvalidToken"
     return Refusal("application/json", json.dumps(_remote_exception(java_class, "no valid token")).encode())
 
@@ -216,18 +197,12 @@ TWO_BYTES = 0x8F
 
 
 def encoded(token: str, owner: str, service: str) -> str:
-    """Return the run's token as a delegation token in text form, as in the answer to GETDELEGATIONTOKEN.
-
-    `owner` is a user name, and `service` is HOST:PORT of the WebHDFS server.
-    """
+    """Return the run's token as of GETDELEGATIONTOKEN. `service` is HOST:PORT of the server."""
     return base64.urlsafe_b64encode(_written(token, owner, service)).rstrip(b"=").decode()
 
 
 def credentials(token: str, owner: str, service: str) -> bytes:
-    """Return the content of a credentials file, whose path can be given in HADOOP_TOKEN_FILE_LOCATION.
-
-    The file contains the run's token for the user `owner` and the server `service` (HOST:PORT).
-    """
+    """Return a credentials file for HADOOP_TOKEN_FILE_LOCATION. `service` is HOST:PORT of the server."""
     return MAGIC + b"\x01" + _text(service) + _written(token, owner, service) + b"\x00"
 
 

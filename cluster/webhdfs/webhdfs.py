@@ -1,8 +1,7 @@
 """An HTTP server for the block store on the loopback interface, with a subset of the WebHDFS REST protocol.
 
-Like HttpFS, one server has both roles of the protocol (NameNode and DataNode). Reads are answered directly.
-CREATE and APPEND requests without data are redirected to the same server with `data=true`. Errors have the
-messages of HttpFS.
+Like HttpFS, it has both roles (NameNode and DataNode), and the same messages. CREATE and APPEND without data
+are redirected to itself with `data=true`.
 """
 
 from __future__ import annotations
@@ -26,21 +25,18 @@ BATCH = 1000
 
 
 async def get_file_status(call: RestCall) -> web.StreamResponse:
-    """Answer GETFILESTATUS: return the status of a file or directory."""
+    """Answer GETFILESTATUS."""
     found = await call.names.stat(call.path)
     return web.json_response({"FileStatus": file_status(found, call.store.clock)})
 
 
 async def list_status(call: RestCall) -> web.StreamResponse:
-    """Answer LISTSTATUS: return the status of each child of a directory, or the status of a file."""
+    """Answer LISTSTATUS; for a file with the file itself."""
     return web.json_response(_listing(await _rows(call)))
 
 
 async def list_status_batch(call: RestCall) -> web.StreamResponse:
-    """Answer LISTSTATUS_BATCH: return up to `BATCH` children whose names follow `startAfter`.
-
-    The answer also contains the number of remaining children.
-    """
+    """Answer LISTSTATUS_BATCH: up to `BATCH` names after `startAfter`, and the number of the rest."""
     after = call.text("startAfter") or ""
     rows = [row for row in await _rows(call) if not after or row["pathSuffix"] > after]
     rest = max(0, len(rows) - BATCH)
@@ -67,21 +63,17 @@ async def get_content_summary(call: RestCall) -> web.StreamResponse:
 
 
 async def get_home_directory(call: RestCall) -> web.StreamResponse:
-    """Answer GETHOMEDIRECTORY: return `/user/USER`, where USER is the user name in the request."""
+    """Answer GETHOMEDIRECTORY."""
     return web.json_response({"Path": f"/user/{call.user}"})
 
 
 async def get_trash_root(call: RestCall) -> web.StreamResponse:
-    """Answer GETTRASHROOT: return `/user/USER/.Trash`, where USER is the user name in the request."""
+    """Answer GETTRASHROOT."""
     return web.json_response({"Path": f"/user/{call.user}/.Trash"})
 
 
 async def mkdirs(call: RestCall) -> web.StreamResponse:
-    """Answer MKDIRS: create a directory and its missing parents.
-
-    The requesting user becomes the owner of all new directories. The request's `permission` applies to the
-    last directory only.
-    """
+    """Answer MKDIRS. The user owns all new directories; `permission` applies to the last one only."""
     permission = permission_digits(call, None)
     made = await _missing(call)
     await call.names.mkdirs(call.path)
@@ -103,11 +95,11 @@ async def _missing(call: RestCall) -> list[str]:
 
 
 async def rename(call: RestCall) -> web.StreamResponse:
-    """Answer RENAME: move a file or directory to `destination`.
+    """Answer RENAME. As in HDFS: false if the source or the destination's parent is missing, or for an
+    existing file.
 
-    As in HDFS, the result is false if the source does not exist, the destination is an existing file, or the
-    parent of the destination does not exist. With `renameoptions`, the first two cases are errors, and a
-    missing parent is created. The option OVERWRITE deletes the destination first.
+    With `renameoptions`, the first and the last are errors, and the parent is created. OVERWRITE deletes the
+    destination first.
     """
     destination = call.needed("destination", "an absolute path")
     strict, there = (call.text("renameoptions") or "").upper(), await call.store.find(destination)
@@ -127,15 +119,12 @@ async def rename(call: RestCall) -> web.StreamResponse:
 
 
 async def delete(call: RestCall) -> web.StreamResponse:
-    """Answer DELETE: delete a file or directory, including its content if `recursive` is true."""
+    """Answer DELETE."""
     return done(await call.names.delete(call.path, recursive=call.flag("recursive")))
 
 
 async def concat(call: RestCall) -> web.StreamResponse:
-    """Answer CONCAT: move the blocks of the files `sources` to the end of a file.
-
-    `sources` is a list of paths separated by commas. These files are removed.
-    """
+    """Answer CONCAT: append the blocks of `sources`, which are removed."""
     await call.names.concat(call.path, call.needed("sources", "paths separated by commas").split(","))
     return web.Response()
 
@@ -161,10 +150,10 @@ HADOOP = "Java/"
 
 
 class WebHdfs:
-    """A WebHDFS server in front of a block store.
+    """A WebHDFS server. Requests must contain the run's token.
 
-    Requests must contain the run's token, either in the header `Authorization: Bearer` or as the parameter
-    `delegation`, plain or encoded as a delegation token of Hadoop.
+    It is in the header `Authorization: Bearer` or the parameter `delegation`, plain or as a delegation token
+    of Hadoop.
     """
 
     def __init__(self, store: BlockStore) -> None:
@@ -181,11 +170,7 @@ class WebHdfs:
         return app
 
     async def serve(self, port: int = 0, ports: PortRange | None = None) -> web.AppRunner:
-        """Start to listen on 127.0.0.1, and return the runner of the server.
-
-        The port is `port` or, if that is 0, any free port in `ports`, or any free port if `ports` is None.
-        The runner's `addresses` contain the port, and its `cleanup` ends the server.
-        """
+        """Listen on 127.0.0.1 at `port`, or if 0 any free one (in `ports`). `cleanup` of the runner ends it."""
         return await self._gate.serve(self.application(), listen_at("127.0.0.1", port, ports))
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
@@ -200,10 +185,9 @@ class WebHdfs:
 
 
 async def _untype_for_hadoop(request: web.Request, response: web.StreamResponse) -> None:
-    """Remove the header Content-Type from JSON responses to Hadoop's client, which then assumes JSON.
+    """Remove Content-Type for Hadoop's client, which then assumes JSON.
 
-    The client in Spark 4.3 lacks a class needed to parse Content-Type, and fails on every response with this
-    header.
+    The client in Spark 4.3 lacks a class that parses it, and fails on every response with this header.
     """
     if (
         request.headers.get("User-Agent", "").startswith(HADOOP)

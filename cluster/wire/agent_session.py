@@ -19,12 +19,7 @@ def agent_session(
     headers: Mapping[str, str] | None = None,
     timeout: aiohttp.ClientTimeout = PATIENCE,
 ) -> aiohttp.ClientSession:
-    """Return an HTTP client session that sends the run's token with each request.
-
-    `tls` contains the run's certificate authority; None means clear text. With TLS, a request in clear text
-    raises ClientConnectionError. `headers` are also sent with each request, and `timeout` limits its
-    duration.
-    """
+    """Return a session that sends the run's token. With TLS, clear text raises ClientConnectionError."""
     return aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {token}", **(headers or {})},
         timeout=timeout,

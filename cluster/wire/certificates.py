@@ -19,16 +19,14 @@ SKEW = timedelta(days=2)
 
 
 def check_certificates() -> None:
-    """Raise BadInput if the package cryptography, which creates certificates, is not installed."""
     if importlib.util.find_spec("cryptography") is None:
         raise BadInput("--tls: the package cryptography is missing, expected pip install 'schedbed[tls]'")
 
 
 def make_certificates(life: timedelta = LIFE) -> Tls:
-    """Create the TLS settings of a run: a certificate authority, and a certificate with key for its servers.
+    """Create a certificate authority, and a certificate for the run's servers. Raises BadInput.
 
-    The certificates are valid for the time `life`. The authority's private key is discarded, so that no
-    further certificate can be signed. Raises BadInput if the package cryptography is missing.
+    The authority's private key is discarded, so that nothing more can be signed.
     """
     check_certificates()
     from cryptography import x509

@@ -21,12 +21,7 @@ Find = Callable[[], Awaitable[Endpoint]]
 
 @dataclass(slots=True)
 class _Call:
-    """A remote call that has no answer yet.
-
-    `framed` is the message, `result` the codec (JSON conversion) of the result, and `answer` the future that
-    receives the result. `heard_by` is the id of the server process that the call was sent to, or "" if the
-    call was not sent yet.
-    """
+    """A call without an answer yet. `heard_by` is the server process that it was sent to, or ""."""
 
     framed: bytes
     result: Codec
@@ -37,10 +32,9 @@ class _Call:
 class ClientEnd:
     """The client end of a door (a Protocol of remote calls), used from one event loop.
 
-    `find` returns the server's current address, or raises MasterGone. If the connection breaks, the client
-    connects again and repeats all calls without an answer; the server recognizes repeated calls. A call
-    raises MasterGone if the server cannot be found or reached, or if the server's process was restarted after
-    it received the call. In these cases, the call may or may not have been carried out.
+    After a break it connects again and repeats calls without an answer, which the server recognizes. A call
+    raises MasterGone if the server cannot be reached, or restarted after it received the call: it may then
+    have been carried out.
     """
 
     def __init__(self, door: type[Any], find: Find) -> None:
@@ -55,10 +49,7 @@ class ClientEnd:
         self._connecting: asyncio.Task[None] | None = None
 
     async def call(self, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """Call `method` on the server and return its result, or raise its exception.
-
-        Implements `doors.Send`.
-        """
+        """Call `method` on the server and return its result, or raise its exception. Implements `doors.Send`."""
         codec = self._codecs[method]
         self._number += 1
         number = self._number
@@ -91,10 +82,7 @@ class ClientEnd:
     # ------------------------------------------------------------- connections
 
     async def _connect(self) -> None:
-        """Connect to the server and send the calls that wait for a connection.
-
-        If the server cannot be reached, these calls raise MasterGone.
-        """
+        """Connect and send the waiting calls, which raise MasterGone if that fails."""
         frames = Frames(self._hear, self._lose, FRAME_BYTES)
         try:
             place = await self._find()
@@ -113,10 +101,7 @@ class ClientEnd:
         self._take_over(frames, life)
 
     def _take_over(self, frames: Frames, life: str) -> None:
-        """Start using a new connection to the server process with the id `life`. Send the waiting calls.
-
-        Calls that were sent to an earlier server process raise MasterGone instead.
-        """
+        """Use a new connection to the process `life`. Calls sent to an earlier one raise MasterGone."""
         self._frames, self._life = frames, life
         strangers = [call for call in self._calls.values() if call.heard_by not in ("", life)]
         self._fail("it has started again", strangers)

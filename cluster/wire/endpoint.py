@@ -22,11 +22,7 @@ SILENT_S = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """The address and token of a server: a unix socket at `path`, or TCP at `host` if `path` is empty.
-
-    A `port` of 0 means any free port, or a free port in the range `ports` if set. The function `listen`
-    returns a copy with the port in use. TCP connections use TLS if `tls` is set.
-    """
+    """A server's address and token: a unix socket at `path`, or else TCP. `listen` returns the port in use."""
 
     path: str = ""
     host: str = ""
@@ -46,12 +42,10 @@ class Endpoint:
 async def listen(
     place: Endpoint, make: Callable[[], asyncio.Protocol], unauthenticated: UnauthenticatedPeers | None = None
 ) -> tuple[asyncio.Server, Endpoint]:
-    """Listen at the address `place`. `make` returns a protocol for each connection.
+    """Listen at `place`. Return the server and the address for clients, with its port but no private key.
 
-    Return the server and the address for clients. This address has the port in use, but no private key. A TLS
-    connection is in `unauthenticated` (the peers that have not sent the token) during its handshake.
-    Handshakes that take too long, or are too many, are thus disconnected. Raises OSError, or BadInput if no
-    port is free.
+    A TLS connection is in `unauthenticated` during its handshake, so that long or many handshakes are
+    disconnected. Raises OSError, or BadInput if no port is free.
     """
     loop = asyncio.get_running_loop()
     if place.path:
@@ -65,10 +59,7 @@ async def listen(
 
 
 async def connect(place: Endpoint, make: Callable[[], asyncio.Protocol]) -> None:
-    """Connect to the server at the address `place`. `make` returns the protocol of the connection.
-
-    Raises OSError if the server cannot be reached, or has no certificate of this run.
-    """
+    """Connect to a server. Raises OSError, also for a certificate of another run."""
     loop = asyncio.get_running_loop()
     if place.path:
         await loop.create_unix_connection(make, place.path)
@@ -85,10 +76,7 @@ async def connect(place: Endpoint, make: Callable[[], asyncio.Protocol]) -> None
 
 
 def notice_silence(sock: Any) -> None:
-    """Configure a TCP socket so that the kernel ends the connection if the other host has vanished.
-
-    Do nothing for a unix socket.
-    """
+    """Let the kernel end a TCP connection whose other host has vanished."""
     if sock.family == socket.AF_UNIX:
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

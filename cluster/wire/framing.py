@@ -27,10 +27,7 @@ class TooLong(Exception):
 
 
 def frame(value: Any) -> bytes:
-    """Return a JSON value as a frame: the bytes to send.
-
-    Raises TooLong for a value that is too long, and TypeError or ValueError for one that JSON cannot express.
-    """
+    """Return the bytes to send. Raises TooLong, or TypeError or ValueError for what JSON cannot express."""
     body = _encode(value).encode()
     if len(body) > FRAME_BYTES:
         raise TooLong(f"a message of {len(body)} bytes, expected at most {FRAME_BYTES}")
@@ -38,10 +35,9 @@ def frame(value: Any) -> bytes:
 
 
 class Frames(asyncio.Protocol):
-    """A connection over which JSON messages are exchanged in frames.
+    """Exchanges JSON messages in frames; `lost(connection)` comes once, after its end.
 
-    `take(connection, message)` is called for each received message, and `lost(connection)` once when the
-    connection has ended. A frame that is longer than `limit_bytes`, or is not JSON, ends the connection.
+    A frame that is longer than `limit_bytes`, or is not JSON, ends the connection.
     """
 
     def __init__(
@@ -54,7 +50,7 @@ class Frames(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Implement `asyncio.Protocol`: store the transport, and make the kernel detect vanished hosts."""
+        """Store the transport, and make the kernel detect vanished hosts."""
         self._transport = cast(asyncio.Transport, transport)
         notice_silence(transport.get_extra_info("socket"))
 
@@ -89,11 +85,10 @@ class Frames(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Return whether the connection is open."""
         return self._transport is not None
 
     def send(self, framed: bytes) -> None:
-        """Send a frame (a result of `frame`). If the connection has ended, the frame is discarded."""
+        """Send a frame, or discard it if the connection has ended."""
         if self._transport is not None:
             self._transport.write(framed)
 
@@ -110,10 +105,7 @@ class Frames(asyncio.Protocol):
 
 
 class CallFailed(Exception):
-    """The remote process raised an exception that callers do not expect.
-
-    The log of that process has the traceback.
-    """
+    """The remote process raised an exception that callers do not expect. The log of that process has the traceback."""
 
 
 _KNOWN: Mapping[str, type[Exception]] = {
@@ -122,19 +114,15 @@ _KNOWN: Mapping[str, type[Exception]] = {
 
 
 def error_to_wire(error: Exception) -> list[str]:
-    """Return the class name and the message of an exception."""
     return [type(error).__name__, str(error)]
 
 
 def is_expected(error: Exception) -> bool:
-    """Return whether callers of remote calls expect exceptions of this class."""
+    """Return whether callers of remote calls expect this class."""
     return type(error).__name__ in _KNOWN
 
 
 def error_from_wire(name: str, words: str) -> Exception:
-    """Return an exception of the class `name` with the message `words`, as raised by the remote process.
-
-    If the class is not one that callers expect, return a CallFailed.
-    """
+    """Return the exception as raised by the remote process, or a CallFailed if none is expected."""
     known = _KNOWN.get(name)
     return CallFailed(f"{name}: {words}") if known is None else known(words)

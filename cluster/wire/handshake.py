@@ -1,7 +1,4 @@
-"""TLS handshakes of a server's connections.
-
-The server does not see a connection before its handshake ends.
-"""
+"""TLS handshakes of a server's connections. The server does not see a connection before its handshake ends."""
 
 from __future__ import annotations
 
@@ -15,12 +12,10 @@ from schedbed.cluster.wire.unauthenticated_peers import UnauthenticatedPeers
 
 
 class Handshake(asyncio.Protocol):
-    """The protocol of a connection until its TLS handshake is complete.
+    """A connection until its TLS handshake is complete, when `make` creates the protocol that handles it.
 
-    After the handshake, `make` creates the protocol that handles the connection. During the handshake, the
-    peer is in `unauthenticated`, the set of peers that have not sent the token. This set disconnects peers
-    that take too long, and the longest waiting peer if there are too many. The handshake of asyncio itself
-    has no such limit on the number of peers.
+    Meanwhile the peer is in `unauthenticated`, which disconnects slow and too many peers; asyncio's own
+    handshake has no limit on their number.
     """
 
     def __init__(
@@ -44,15 +39,12 @@ class Handshake(asyncio.Protocol):
         self._task = asyncio.create_task(self._shake(raw))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Implement `asyncio.Protocol`: remove the peer from the peers that have not sent the token."""
+        """Note that the peer waits no longer."""
         self._is_over = True
         self._unauthenticated.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        """Implement `asyncio.Protocol`: store data for the protocol that handles the connection later.
-
-        Data can arrive between the end of the handshake and the creation of that protocol.
-        """
+        """Store data that arrive between the end of the handshake and the next protocol's creation."""
         self._held += data
 
     async def _shake(self, raw: asyncio.Transport) -> None:
@@ -74,11 +66,7 @@ class Handshake(asyncio.Protocol):
 def handshakes(
     make: Callable[[], asyncio.Protocol], tls: Tls | None, unauthenticated: UnauthenticatedPeers
 ) -> Callable[[], asyncio.Protocol]:
-    """Return a function that creates the protocol of a connection.
-
-    Without TLS, the function is `make`. With TLS, it creates a `Handshake`, which calls `make` after the TLS
-    handshake. `unauthenticated` are the peers that have not sent the token.
-    """
+    """Return `make`, or with TLS a function that creates a `Handshake` for it."""
     if tls is None:
         return make
     context = tls.serving()

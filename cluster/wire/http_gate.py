@@ -1,8 +1,4 @@
-"""Token checks for HTTP servers.
-
-A server does not see a connection until a first request with the token has arrived. Later requests on the
-connection must contain the token as well.
-"""
+"""Token checks for HTTP servers. A server sees a connection only after a first request with the token."""
 
 from __future__ import annotations
 
@@ -52,13 +48,10 @@ class Refusal:
 
 
 class HttpGate:
-    """The token check of one HTTP server.
+    """The token check of one HTTP server. A request without the token receives only `refusal` (401).
 
-    A request without the token receives only a 401 response (`refusal`). The token is in the header
-    `Authorization: Bearer` or, if `parameter` is set, in the query parameter of that name. If the parameter's
-    value contains more than the token, `unwrap` returns the token in the value. `others(text)` returns
-    whether `text` is another valid token. `unauthenticated` are the connected peers that have not sent the
-    token.
+    The token is in the header `Authorization: Bearer`, or in the query's `parameter`, whose value `unwrap`
+    converts to the token. `others(text)` returns whether a text is another valid token.
     """
 
     def __init__(
@@ -78,10 +71,7 @@ class HttpGate:
         self._others = others
 
     def middleware(self) -> Middleware:
-        """Return an aiohttp middleware that checks the token of every request.
-
-        An application must list this middleware first.
-        """
+        """Return the middleware that checks every request's token. An application must list it first."""
 
         @web.middleware
         async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -93,11 +83,7 @@ class HttpGate:
         return admit
 
     def is_open_to(self, target: bytes, fields: Any) -> bool:
-        """Return whether a request contains the token.
-
-        `target` is the path of the request with its query. `fields` are the header fields as (name, value)
-        pairs.
-        """
+        """Return whether a request has the token in its path with query, or its (name, value) headers."""
         if self._parameter:
             pairs = (pair.partition(b"=") for pair in target.partition(b"?")[2].split(b"&"))
             given = next((value for name, _, value in pairs if name == self._parameter), b"")
@@ -114,11 +100,7 @@ class HttpGate:
     async def serve(
         self, app: web.Application, listening: socket.socket, *, tls: Tls | None = None, **options: Any
     ) -> web.AppRunner:
-        """Serve `app` on the socket `listening`, behind the token check.
-
-        Return the server's `aiohttp.web.AppRunner`. `options` are passed to the AppRunner. Its attribute
-        `addresses` contains the addresses served, and its method `cleanup` ends the server.
-        """
+        """Serve `app` behind the token check. Return its runner, whose `cleanup` ends the server."""
         runner = web.AppRunner(app, access_log=None, **options)
         await runner.setup()
         await _GatedSite(runner, self, listening, tls).start()
@@ -138,7 +120,7 @@ class _GatedSite(web.BaseSite):
 
     @property
     def name(self) -> str:
-        """Return the URL of the site. Implements `aiohttp.web.BaseSite`."""
+        """Return the URL of the site."""
         return "{}://{}:{}".format(scheme_of(self._tls), *self._listening.getsockname()[:2])
 
     async def start(self) -> None:
@@ -150,19 +132,13 @@ class _GatedSite(web.BaseSite):
         self._server = await loop.create_server(make, sock=self._listening)
 
     async def stop(self) -> None:
-        """Stop the site, and disconnect the peers that have not sent the token.
-
-        Implements `aiohttp.web.BaseSite`.
-        """
+        """Stop the site, and disconnect the peers that have not sent the token. Implements `aiohttp.web.BaseSite`."""
         await super().stop()
         self._gate.unauthenticated.drop_all()
 
 
 class _Caller(asyncio.Protocol):
-    """The protocol of a connection until its first request with the token.
-
-    After that, `server` handles the connection.
-    """
+    """A connection until its first request with the token, after which `server` handles it."""
 
     def __init__(self, gate: HttpGate, server: web.Server) -> None:
         self._gate = gate
@@ -172,20 +148,14 @@ class _Caller(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Implement `asyncio.Protocol`: add the peer to the peers that have not sent the token."""
         self._transport = cast(asyncio.Transport, transport)
         self._gate.unauthenticated.add(self, self._transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Implement `asyncio.Protocol`: remove the peer from the peers that have not sent the token."""
         self._gate.unauthenticated.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        """Implement `asyncio.Protocol`: collect the headers of the first request and check the token.
-
-        Data that arrives after the request was refused is discarded, so that the client can read the
-        response.
-        """
+        """Check the first request's headers. After a refusal, discard data so that the client can read it."""
         if self._refused:
             return
         looked_at = max(0, len(self._held) - len(HEAD_END) + 1)
@@ -215,10 +185,7 @@ class _Caller(asyncio.Protocol):
         self._held.clear()
 
     def _refuse(self) -> None:
-        """Send the 401 response and end the output.
-
-        The connection is not closed immediately, since the client might then not receive the response.
-        """
+        """Send the 401 response, and only end the output: after a close, the client might not receive it."""
         assert self._transport is not None
         self._refused = True
         self._held.clear()

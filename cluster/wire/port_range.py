@@ -40,11 +40,7 @@ def parse_ports(text: str) -> PortRange:
 
 
 def listen_at(host: str, port: int = 0, ports: PortRange | None = None) -> socket.socket:
-    """Return a socket that listens on `host` at `port`.
-
-    If `port` is 0, the socket listens at a free port in the range `ports`, or at any free port if `ports` is
-    None. Raises OSError, or BadInput if no port in the range is free.
-    """
+    """Listen on `host` at `port`, or if 0 any free one (in `ports`). Raises OSError, or BadInput if none is."""
     if port or ports is None:
         return socket.create_server((host, port), backlog=BACKLOG)
     for each in ports:

@@ -1,7 +1,6 @@
-"""The server end of remote calls over a socket.
+"""The server end of remote calls over a socket, whose first message must contain the token.
 
-The first message of a client must contain the token. If a client repeats a call, the server sends the first
-answer again and does not carry out the call twice.
+A repeated call gets the first answer again, and is not carried out twice.
 """
 
 from __future__ import annotations
@@ -43,18 +42,12 @@ class _Client:
         self._answers: dict[int, bytes | None] = {}  # by call number; None while the call is running
 
     def settle(self, number: int) -> None:
-        """Discard the answers to calls with numbers below `number`.
-
-        The client has received these answers, or does not wait for them any more.
-        """
+        """Discard answers below `number`, for which the client does not wait any more."""
         while self._answers and (oldest := next(iter(self._answers))) < number:
             del self._answers[oldest]
 
     def is_new(self, number: int) -> bool:
-        """Return whether the call with this number is received for the first time.
-
-        If it was received and answered before, send the stored answer again.
-        """
+        """Return whether a call is new, or send a repeated one's answer again."""
         if number not in self._answers:
             self._answers[number] = None
             return True
@@ -72,10 +65,9 @@ class _Client:
 
 
 class ServerEnd:
-    """The server end of a door (a Protocol of remote calls), for any number of clients.
+    """The server end of a door (a Protocol of remote calls). `serve(method, arguments)` does one call.
 
-    `serve(method, arguments)` carries out one call. When a client connects, the server sends it the random id
-    of this process, by which the client notices a restart.
+    A client learns the random id of this process when it connects, by which it notices a restart.
     """
 
     def __init__(self, door: type[Any], serve: Serve) -> None:
@@ -89,10 +81,7 @@ class ServerEnd:
         self._unauthenticated = UnauthenticatedPeers("")
 
     async def listen(self, place: Endpoint) -> Endpoint:
-        """Listen at the address `place` for clients with its token.
-
-        Return the address with the port in use.
-        """
+        """Listen at the address `place` for clients with its token. Return the address with the port in use."""
         self._unauthenticated = UnauthenticatedPeers(place.token)
         self._server, found = await listen(place, self._connection, self._unauthenticated)
         return found
@@ -122,10 +111,7 @@ class ServerEnd:
             self._call(client, frames, said)
 
     def _greet(self, frames: Frames, said: Any) -> None:
-        """Admit the client on the connection `frames` if its first message `said` contains the token.
-
-        Otherwise close the connection without an answer.
-        """
+        """Admit a client whose first message contains the token, or close without an answer."""
         self._unauthenticated.discard(frames)
         match said:
             case {"token": str(token), "client": str(name)} if self._unauthenticated.is_token(token):

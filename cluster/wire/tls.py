@@ -11,11 +11,10 @@ from schedbed.tasks.node_client.server_trust import trusting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """The TLS settings of a run as PEM texts. In place of a `Tls`, None means connections in clear text.
+    """A run's TLS settings as PEM texts; None in place of a `Tls` means clear text.
 
-    `authority` is the certificate that clients trust. `certificate` and `key` are the certificate and private
-    key of servers. Both are empty in the files of a run, and in processes that only connect to servers, such
-    as attempts.
+    Clients trust `authority`. `certificate` and `key` are empty in a run's files, and where no server is,
+    such as in attempts.
     """
 
     authority: str
@@ -23,18 +22,15 @@ class Tls:
     key: str = field(default="", repr=False)
 
     def public(self) -> Tls:
-        """Return a copy with only `authority`. It is sufficient for clients and contains no private key."""
+        """Return a copy without private key, for clients."""
         return Tls(authority=self.authority)
 
     def connecting(self) -> ssl.SSLContext:
-        """Return an SSL context for clients, which accepts only certificates of the run's authority."""
+        """Return an SSL context for clients, which accepts only the run's authority."""
         return trusting(self.authority)
 
     def serving(self) -> ssl.SSLContext:
-        """Return an SSL context for servers. Raises ValueError if there is no private key.
-
-        The key stays in memory and is never written to a file system.
-        """
+        """Return an SSL context for servers. The key stays in memory, never in a file. Raises ValueError."""
         if not self.key:
             raise ValueError("no private key here to serve with")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -51,5 +47,4 @@ class Tls:
 
 
 def scheme_of(tls: Tls | None) -> str:
-    """Return the scheme of the URLs of the run's servers: http if `tls` is None, and https otherwise."""
     return "http" if tls is None else "https"

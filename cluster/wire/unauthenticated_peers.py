@@ -1,7 +1,4 @@
-"""Limits on the number of peers that have connected but have not sent the token, and on their waiting time.
-
-Tokens are compared in constant time.
-"""
+"""Limits on number and waiting time of peers without the token. Tokens are compared in constant time."""
 
 from __future__ import annotations
 
@@ -18,10 +15,9 @@ TICKS = 5
 
 
 class UnauthenticatedPeers:
-    """The connected peers of a server that have not sent `token` yet.
+    """Peers that have not sent `token`. Each is disconnected after `patience_s` seconds.
 
-    A peer is disconnected after `patience_s` seconds. If more than `places` peers wait, the peer that has
-    waited longest is disconnected, so that silent peers cannot keep other peers from connecting.
+    Above `places` peers, the longest waiting goes, so that silent ones cannot keep others out.
     """
 
     def __init__(self, token: str, *, patience_s: float = PATIENCE_S, places: int = PLACES) -> None:
@@ -34,16 +30,12 @@ class UnauthenticatedPeers:
         return len(self._waiting)
 
     def is_token(self, given: str | bytes) -> bool:
-        """Return whether `given` is the token. An empty token is never valid."""
+        """Return whether `given` is the token, which is never empty."""
         shown = given.encode(errors="surrogatepass") if isinstance(given, str) else given
         return bool(self._token) and hmac.compare_digest(shown, self._token)
 
     def add(self, peer: Hashable, drop: Callable[[], object]) -> None:
-        """Add a peer that has connected.
-
-        `drop` is called to disconnect the peer if it does not send the token in time, or if too many peers
-        wait.
-        """
+        """Add a peer, which `drop` disconnects if it is late or too many wait."""
         self._wait(peer, drop, TICKS)
         if len(self._waiting) > self._places:
             self._drop(next(iter(self._waiting)))
@@ -55,7 +47,6 @@ class UnauthenticatedPeers:
             timer.cancel()
 
     def drop_all(self) -> None:
-        """Disconnect all peers that have not sent the token."""
         for peer in list(self._waiting):
             self._drop(peer)
 

@@ -1,9 +1,8 @@
-"""Conversion of Python values to JSON and back, according to their declared types.
+"""Conversion of Python values to JSON and back, by declared types. Nothing is unpickled.
 
-Received values are checked field by field, and nothing is unpickled. A dataclass is converted to the list of
-its fields, and an enumeration member to its value. If the declared type is a union of dataclasses, the list
-also contains the class name. Values of type `Any` must be JSON values and are not converted; a tuple in them
-arrives as a list.
+Received values are checked field by field. A dataclass becomes the list of its fields, in a union of
+dataclasses with the class name; an enumeration member becomes its value. Values of type `Any` are JSON
+already; a tuple in them arrives as a list.
 """
 
 from __future__ import annotations
@@ -28,18 +27,13 @@ class WrongValue(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """The conversion of values of one type to JSON values and back.
-
-    `pack` converts a value to a JSON value; None means that the value is used unchanged. `take` converts a
-    JSON value back, and raises WrongValue if the JSON value does not have the expected type.
-    """
+    """Converts values of one type to JSON and back. `pack` None: unchanged. `take` raises WrongValue."""
 
     pack: Convert | None
     take: Convert
 
 
 def packed(codec: Codec, value: Any) -> Any:
-    """Return `value` converted to a JSON value by `codec`."""
     return value if codec.pack is None else codec.pack(value)
 
 
@@ -149,11 +143,7 @@ def _record(kind: type[Any]) -> Codec:
 
 
 def _one_of(kinds: Sequence[Any]) -> Codec:
-    """Return the codec (JSON conversion) of a union of the types `kinds`.
-
-    The union must consist of one type and None, or of dataclasses, which are sent with the class name. Raises
-    TypeError for other unions.
-    """
+    """Return the codec of a type and None, or of dataclasses, sent with the class name. Raises TypeError."""
     others = [kind for kind in kinds if kind is not type(None)]
     if len(others) == 1:
         one = codec_of(others[0])
@@ -185,10 +175,7 @@ def _one_of(kinds: Sequence[Any]) -> Codec:
 
 @cache
 def codec_of(kind: Any) -> Codec:
-    """Return the codec (JSON conversion) of values with the type annotation `kind`.
-
-    Raises TypeError for a type that cannot be sent.
-    """
+    """Return the codec of a type annotation. Raises TypeError for a type that cannot be sent."""
     if kind in _PLAIN:
         return _PLAIN[kind]
     origin, arguments = get_origin(kind), get_args(kind)
@@ -214,19 +201,13 @@ def codec_of(kind: Any) -> Codec:
 
 @dataclass(frozen=True, slots=True)
 class CallCodec:
-    """The codecs (JSON conversions) of one remote method: one for each argument, and one for its result.
-
-    `arguments` are (name, codec) in the order of the method's signature.
-    """
+    """The codecs of a remote method: of (name, codec) arguments in order, and of its result."""
 
     arguments: tuple[tuple[str, Codec], ...]
     result: Codec
 
     def pack(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a dictionary from argument name to JSON value for a call.
-
-        `args` are the positional and `named` the keyword arguments.
-        """
+        """Return a call's arguments by name as JSON."""
         given = {
             name: packed(codec, value) for (name, codec), value in zip(self.arguments, args, strict=False)
         }
@@ -236,10 +217,7 @@ class CallCodec:
         return given
 
     def take(self, given: Any) -> dict[str, Any]:
-        """Return a dictionary from argument name to value, converted from the JSON values in `given`.
-
-        Raises WrongValue if an argument is unknown or has the wrong type.
-        """
+        """Return a call's arguments by name. Raises WrongValue for an unknown one or a wrong type."""
         if type(given) is not dict:
             raise WrongValue("expected the arguments by name")
         taken = {name: codec.take(given[name]) for name, codec in self.arguments if name in given}
@@ -250,10 +228,7 @@ class CallCodec:
 
 @cache
 def codecs_of(door: type[Any]) -> Mapping[str, CallCodec]:
-    """Return a dictionary from method name to codec, for the methods of a door.
-
-    A door is a Protocol of remote calls.
-    """
+    """Return the codecs of a door's methods by name."""
     return {name: _call(function) for name, function in calls_of(door).items()}
 
 

@@ -1,4 +1,1 @@
-"""The arena: a contest that simulates every policy on every workload with the same seeds.
-
-It ranks the policies, writes a page about them, and computes a policy's fitness for search programs.
-"""
+"""The arena: a contest of every policy on every workload with the same seeds, which ranks them and scores one."""

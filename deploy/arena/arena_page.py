@@ -1,7 +1,4 @@
-"""The HTML page `arena.html`, made from the arena's summary.
-
-The page is one self-contained file. Jinja escapes all texts that come from users, such as names of workloads.
-"""
+"""The page `arena.html`, one self-contained file. Jinja escapes all texts of users."""
 
 from __future__ import annotations
 
@@ -19,10 +16,7 @@ Summary = Mapping[str, Any]
 
 
 def text(summary: Summary, workloads: Sequence[str]) -> str:
-    """Return the page `arena.html` as text, made from the arena's `summary`.
-
-    `workloads` are the names of the heat map's columns.
-    """
+    """Return the page. `workloads` are the heat map's columns."""
     page = resources.files("schedbed.deploy.arena").joinpath("page.html").read_text(encoding="utf-8")
     columns = list(next(iter(summary["policies"].values()), {}))
     return templates.fill(
@@ -51,10 +45,7 @@ def _rank_note(rank: Summary) -> str:
 
 
 def _live(found: Summary | None) -> Summary | None:
-    """Return the page's note and table rows about live runs of the best policies.
-
-    `found` is the entry `live` of the arena's summary. The result is None if `found` is None.
-    """
+    """Return note and rows about live runs from the summary's entry `live`, or None."""
     if found is None:
         return None
     runs = f"{found['runs']} runs of {', '.join(found['workloads'])}"
@@ -70,10 +61,7 @@ def _live(found: Summary | None) -> Summary | None:
 
 
 def rank_agreement(found: Summary) -> str:
-    """Return a sentence that says whether live and simulated runs rank the policies in the same order.
-
-    `found` is the entry `live` of the arena's summary.
-    """
+    """Say whether live and simulated runs rank alike, by the summary's entry `live`."""
     if found["rho"] is None:
         return "No live run of the leaders could be judged."
     between = found["ci95"]
@@ -101,10 +89,7 @@ def _ranks(summary: Summary, columns: Sequence[str]) -> Iterator[Summary]:
 
 
 def _heat(summary: Summary, workloads: Sequence[str]) -> Iterator[Summary]:
-    """Yield the rows of the heat map, one row per policy with one colored value per workload.
-
-    A failed simulation has no value, so its color is None.
-    """
+    """Yield the heat map's rows, a colored value per workload; without color for a failed simulation."""
     by, cells = summary["ranked_by"], summary["cells"]
     spans: dict[str, tuple[float, float]] = {}
     for name in workloads:
@@ -124,10 +109,7 @@ def _heat(summary: Summary, workloads: Sequence[str]) -> Iterator[Summary]:
 
 
 def _plot(summary: Summary) -> Summary | None:
-    """Return the pixel positions of the policies in the plot of slowdown against fairness.
-
-    Return None if the summary has no policies to plot.
-    """
+    """Return the policies' pixels in the plot of slowdown against fairness, or None without any."""
     points = summary["points"]
     if not points:
         return None

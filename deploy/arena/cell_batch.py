@@ -1,8 +1,4 @@
-"""A program that simulates a batch of cells on a host of a Ray cluster.
-
-A cell is the simulation of one policy on one workload with one seed. The program reads the batch as JSON from
-standard input and prints the result rows as JSON.
-"""
+"""A program that simulates a batch of cells (policy, workload, seed), JSON in and out, on a Ray cluster's host."""
 
 from __future__ import annotations
 
@@ -23,10 +19,7 @@ from schedbed.deploy.workspace import base_folder, owned
 
 
 def packed(cells: Sequence[Cell], bounds: WorkBounds) -> str:
-    """Convert the cells and their limits to a JSON batch that another host can simulate.
-
-    The batch includes users' policy files, since the other host may not have these files.
-    """
+    """Return cells and limits as JSON for another host, with users' policy files."""
     paths = {cell.policy: file_of(cell.policy) for cell in cells}
     files = {policy: contents_of(path) for policy, path in paths.items() if path is not None}
     said = [{"policy": cell.policy, "course": asdict(cell.course), "seed": cell.seed} for cell in cells]
@@ -34,9 +27,7 @@ def packed(cells: Sequence[Cell], bounds: WorkBounds) -> str:
 
 
 def run_packed(said: str) -> list[Row]:
-    """Simulate the cells of the JSON batch `said` one after the other. Return their rows in the same
-    order.
-    """
+    """Simulate the cells of the JSON batch `said` one after the other. Return their rows in the same order."""
     batch: dict[str, Any] = json.loads(said)
     with tempfile.TemporaryDirectory(prefix=owned("batch-"), dir=base_folder()) as made:
         specs = {
@@ -59,11 +50,7 @@ def run_packed(said: str) -> list[Row]:
 
 
 def _renamed(row: Row, here: str, there: str) -> Row:
-    """Return the row with the policy's temporary name on this host, `here`, replaced by its original name,
-    `there`.
-
-    Each name begins with the path of the policy's file. The path is also replaced in the row's note.
-    """
+    """Return the row with the policy's temporary name, also its path in the note, replaced."""
     note = (
         row["note"].replace(here.partition(":")[0], there.partition(":")[0]) if here != there else row["note"]
     )
@@ -71,7 +58,6 @@ def _renamed(row: Row, here: str, there: str) -> Row:
 
 
 def answers(requests: Iterator[bytes]) -> Generator[bytes]:
-    """Yield the rows of each requested batch as JSON."""
     for request in requests:
         yield json.dumps(run_packed(request.decode())).encode()
 

@@ -1,7 +1,4 @@
-"""Concurrent simulation of the arena's cells, each in a process of its own.
-
-If a process crashes, hangs or runs out of memory, only the cell of that process fails.
-"""
+"""Concurrent simulation of cells in processes, so that a crash, hang or lack of memory fails one cell only."""
 
 from __future__ import annotations
 
@@ -20,10 +17,9 @@ from schedbed.deploy.workspace import base_folder, owned, sweep
 def run_cells(
     cells: Sequence[Cell], jobs: int, bounds: WorkBounds, shared: Path, done: Callable[[Cell, Row], None]
 ) -> None:
-    """Simulate the cells, `jobs` at a time, each within the limits `bounds`.
+    """Simulate the cells, `jobs` at a time, and call `done` here with each row. Nothing is left at the end.
 
-    Call `done` in this process with each cell and its result row. `shared` is the folder of a cache: the
-    seconds that each job takes alone on the cluster. Temporary folders and processes are removed at the end.
+    `shared` caches the seconds that each job takes alone.
     """
     import schedbed.deploy.results.metrics
     import schedbed.deploy.simulated.simulated_runs  # noqa: F401  # Import once here, not in each process.

@@ -57,16 +57,11 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """Return a description of the cell for progress messages."""
         return f"{self.policy} on {self.course.name}, seed {self.seed}"
 
     @cached_property
     def key(self) -> str:
-        """Return a hash that identifies the cell.
-
-        The hash covers the version of schedbed, the policy, the content of its file, the workload and the
-        seed.
-        """
+        """Return a hash of version, policy with its file, workload and seed."""
         said = [__version__, self.policy, self.course.name, self.course.document, self.seed]
         texts = [json.dumps(said, sort_keys=True, default=str).encode()]
         name = self.policy.partition(":")[0]
@@ -75,9 +70,7 @@ class Cell:
         return hashlib.sha256(b"\0".join(texts)).hexdigest()[:24]
 
     def row(self, state: str, note: str = "") -> Row:
-        """Return a row of the result table for this cell, with the given state and note but without
-        metrics.
-        """
+        """Return a row of the result table for this cell, with the given state and note but without metrics."""
         empty = dict.fromkeys((*FIGURES, *CAUSE_COLUMNS, "jobs", "succeeded"))
         return {
             "policy": self.policy,
@@ -91,11 +84,9 @@ class Cell:
 
 
 def run_cell(cell: Cell, shared: Path, scratch: Path) -> Row:
-    """Simulate a cell in a temporary folder below `scratch`. Return its row of metrics.
+    """Simulate a cell below `scratch`. A BadInput makes a row `failed`, with its message as the note.
 
-    `shared` is a folder with a cache: the seconds that each job takes alone on the cluster, which do not
-    depend on the policy. If the simulation raises BadInput, the row has the state `failed`, and the
-    exception's message as a note.
+    `shared` caches the seconds that each job takes alone, whatever the policy.
     """
     with contextlib.redirect_stdout(io.StringIO()):
         try:
@@ -105,11 +96,7 @@ def run_cell(cell: Cell, shared: Path, scratch: Path) -> Row:
 
 
 def kept_rows(path: Path) -> dict[str, Row]:
-    """Return the rows that earlier commands stored in the file, as a dictionary from the cell's key to its
-    row.
-
-    A line that is not complete JSON is ignored.
-    """
+    """Return stored rows by key, without a line that is not complete JSON."""
     found: dict[str, Row] = {}
     if path.is_file():
         text = path.read_text(encoding="utf-8")
@@ -169,11 +156,7 @@ def _figures(figures: Mapping[str, Any]) -> Row:
 
 
 def _alone(cell: Cell, scenario: Any, shared: Path) -> dict[str, float]:
-    """Return a dictionary from job id to the seconds that the job takes alone on the cluster.
-
-    The times come from the cache in `shared`, or from a simulation if they are not cached. All policies share
-    the times of a workload and seed.
-    """
+    """Return the seconds of each job alone, cached for all policies of a workload and seed."""
     from schedbed.deploy.simulated.isolated import isolated_times
 
     same = Cell("", cell.course, cell.seed)

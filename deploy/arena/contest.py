@@ -1,6 +1,4 @@
-"""The control of the arena: it simulates the missing cells, then writes the table, the summary and the
-page.
-"""
+"""The control of the arena: it simulates the missing cells, then writes the table, the summary and the page."""
 
 from __future__ import annotations
 
@@ -31,13 +29,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
-    """The parameters of an arena: every policy is simulated on every workload in `courses` with seeds 1 to
-    `seeds`.
+    """An arena: policies on all `courses` with seeds 1 to `seeds`; the best also live with `live_seeds`.
 
-    The best policies then also run live with seeds 1 to `live_seeds`. Simulations run on the hosts of the Ray
-    cluster at `address`, or in `jobs` processes on this host if `address` is None. On hosts, `jobs` limits
-    the number of Ray tasks at a time, and None stands for all cores. `bounds` limits the time and memory of
-    each simulation.
+    Simulations run in `jobs` processes here, or on the Ray cluster at `address`, where `jobs` limits Ray
+    tasks (None: all cores). `bounds` limits time and memory of each.
     """
 
     policies: tuple[str, ...]
@@ -59,11 +54,9 @@ class Contest:
 
 
 def hold(contest: Contest, folder: Path, say: Say) -> dict[str, Any]:
-    """Run the arena: simulate the cells whose rows are not yet in `folder`, and write the results there.
+    """Simulate the cells without a row in `folder`, write the results there, and return the summary.
 
-    A cell is one policy on one workload with one seed. Each row is saved as soon as the simulation ends, so
-    the same call continues after Ctrl-C. `say` prints a line of progress. Return the arena's summary. Raises
-    BadInput for a policy that cannot be built.
+    Rows are saved one by one, so the same call continues after Ctrl-C. Raises BadInput for a bad policy.
     """
     policies_of(contest.policies)
     folder.mkdir(parents=True, exist_ok=True)
@@ -109,10 +102,7 @@ def _run_missing(contest: Contest, folder: Path, say: Say) -> list[Row]:
 
 @contextmanager
 def _bar(cells: int) -> Iterator[Callable[[], None] | None]:
-    """Show a progress bar for `cells` simulations during the `with` block.
-
-    Yield a function that advances the bar by one, or None if standard output is not a terminal.
-    """
+    """Show a progress bar. Yield a function that advances it, or None if there is no terminal."""
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -127,11 +117,9 @@ def _bar(cells: int) -> Iterator[Callable[[], None] | None]:
 
 
 def summarize(contest: Contest, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the arena's summary, computed from the result `rows` of all simulations.
+    """Return ranks and mean metrics of policies, a sentence for each result, and the Pareto front.
 
-    It contains the ranks and mean metrics of the policies. It also contains the Pareto front: the policies
-    for which no other policy is better in both slowdown and fairness. For each policy and workload, a
-    sentence explains the result.
+    On the front, no other policy is better in both slowdown and fairness.
     """
     names = [course.name for course in contest.courses]
     of = {
@@ -172,7 +160,7 @@ def summarize(contest: Contest, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _whole(rows: Iterable[Row], column: str) -> float | None:
-    """Return the mean of a column over all given rows, or None if one of their simulations failed."""
+    """Return the column's mean, or None if a simulation failed."""
     mine = list(rows)
     whole = mine and all(row["state"] == "succeeded" and row[column] is not None for row in mine)
     return mean(mine, column) if whole else None
@@ -207,13 +195,10 @@ def run_on_hosts(
     done: Callable[[Cell, Row], None],
     at_once: int | None = None,
 ) -> None:
-    """Simulate the cells on the hosts of the Ray cluster at `address`. Call `done` with each cell and its
-    row.
+    """Simulate cells on the Ray cluster at `address`, with the rows of `run_cells`. Raises BadInput.
 
-    At most `at_once` Ray tasks run at a time, by default as many as the cluster has cores. The rows equal
-    those of `run_cells`, which simulates on this host. Ray's workers receive schedbed's code and users'
-    policy files, but traces and applications must exist on each host at the same paths. A Ray task whose host
-    is lost runs again on another host. Raises BadInput if the Ray cluster cannot be joined.
+    At most `at_once` Ray tasks run (default: all cores). Hosts get schedbed and policy files, but traces and
+    applications must exist there at the same paths. A task whose host is lost runs again elsewhere.
     """
     from schedbed.deploy.live.ray_join import tasks_on_hosts
 
@@ -232,18 +217,13 @@ def run_on_hosts(
 
 
 def batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
-    """Yield one list of cells for each workload and seed, since these cells share the times that jobs take
-    alone.
-    """
+    """Yield one list of cells for each workload and seed, since these cells share the times that jobs take alone."""
     for _, same in groupby(cells, key=lambda cell: (cell.course.name, cell.seed)):
         yield list(same)
 
 
 def run_apart(batch: str) -> list[Row]:
-    """Simulate a JSON batch of cells in a new process and return their rows.
-
-    Raises RuntimeError if the process fails.
-    """
+    """Simulate a batch in a new process. Raises RuntimeError if that fails."""
     with HostProcess("schedbed.deploy.arena.cell_batch") as process:
         return json.loads(process.ask(batch.encode()))
 
@@ -262,16 +242,13 @@ SHARE_TOLD = 0.2
 
 
 def mean(rows: Sequence[Row], column: str) -> float | None:
-    """Return the mean of a column over the rows that have a value, or None if no row has one."""
+    """Return the mean of known values, or None."""
     known = [row[column] for row in rows if row[column] is not None]
     return sum(known) / len(known) if known else None
 
 
 def sentence(rows: Sequence[Row]) -> str:
-    """Return a sentence that explains one policy's result on one workload.
-
-    `rows` are the result rows of this policy and workload, one per seed.
-    """
+    """Explain a policy's result on a workload, from its rows by seed."""
     lost = [row for row in rows if row["state"] != "succeeded"]
     if lost:
         return f"Lost in {len(lost)} of {len(rows)}: {lost[0]['note'] or 'no reason known'}"

@@ -39,11 +39,10 @@ SCENARIO_ENDS = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """A workload of the arena: a scenario `document` without policies.
+    """A workload: a scenario without policies, with relative paths from `base`.
 
-    Relative paths in the document begin at the folder `base`. `kind` is `suite` for a shipped suite, `drawn`
-    for generated jobs, and `named` for a user's file. The arena selects the best policies for each kind of
-    workload.
+    `kind` is `suite` (shipped), `drawn` (generated jobs) or `named` (a user's file); the arena selects the
+    best policies of each.
     """
 
     name: str
@@ -52,19 +51,14 @@ class Course:
     base: str = "."
 
     def seeded(self, seed: int) -> dict[str, Any]:
-        """Return a copy of the scenario document with the given seed.
-
-        The seed determines the generated jobs, the placement of blocks and the faults.
-        """
+        """Return the scenario with a seed for generated jobs, placement and faults."""
         return copy.deepcopy(self.document) | {"seed": seed}
 
 
 def choose(names: Sequence[str], files: Sequence[Path], *, quick: bool) -> list[Course]:
-    """Return the workloads with the given names, and one workload for each file.
+    """Return named workloads, and one for each file; by default all, or a few if `quick`. Raises BadInput.
 
-    The name `suites` selects all shipped suites, `drawn` all workloads of generated jobs. Without names and
-    files, return all workloads, or with `quick` a small selection of them. Raises BadInput for an unknown
-    name.
+    The name `suites` selects all shipped suites, `drawn` all generated jobs.
     """
     known = _shipped(JOBS_QUICK if quick else JOBS)
     chosen: list[Course] = []
@@ -131,11 +125,7 @@ def _scenario(name: str, workload: dict[str, Any], scale: float = 1.0) -> dict[s
 
 
 def _named(file: Path) -> Course:
-    """Return the workload of a user's file: a scenario, or a job trace that runs on the arena's default
-    cluster.
-
-    Raises BadInput if there is no such file.
-    """
+    """Return the workload of a scenario, or of a trace on the arena's cluster. Raises BadInput."""
     if not file.is_file():
         raise BadInput(f"--workload {file}: no such file, expected a scenario (.yaml) or a trace")
     if file.suffix not in SCENARIO_ENDS or file.name.endswith(".trace.json"):

@@ -36,10 +36,7 @@ Pair = dict[str, float]
 
 
 def live_courses(host_cores: float) -> list[Course]:
-    """Return the workloads for live runs: generated jobs on six nodes.
-
-    The nodes together declare at most half of `host_cores`, the number of cores of the host.
-    """
+    """Return generated jobs on six nodes, which declare at most half of the host's cores."""
     speed = min(1.0, round(HOST_SHARE * host_cores / (NODES * CORES), 3))
     node = {"cores": CORES, "core_speed": speed, "memory": "512MiB", "disk": "40MB/s"}
     node |= {"network": "100Mbit/s", "map_slots": 2, "reduce_slots": 1}
@@ -63,12 +60,7 @@ def live_courses(host_cores: float) -> list[Course]:
 
 
 def chosen(leaders: Mapping[str, Sequence[str]], ranks: Mapping[str, float]) -> list[str]:
-    """Return the policies that run live, best rank first: the best policies of each kind of workload, and
-    `fifo`.
-
-    `leaders` maps each kind of workload to its best policies. `fifo`, the reference, is left out if it has no
-    rank.
-    """
+    """Return the policies for live runs by rank: the best of each kind of workload, and `fifo`."""
     led = {policy for names in leaders.values() for policy in names} | {REFERENCE}
     return [policy for policy in ranks if policy in led]
 
@@ -89,19 +81,14 @@ class LiveContest:
 
 
 def live_contest(leaders: Mapping[str, Sequence[str]], ranks: Mapping[str, float], seeds: int) -> LiveContest:
-    """Return the parameters of the live runs on this host, with `seeds` seeds for each workload.
-
-    The policies are those that `chosen` returns for `leaders` and `ranks`.
-    """
+    """Return the live runs of `chosen` policies on this host."""
     return LiveContest(tuple(chosen(leaders, ranks)), tuple(live_courses(host_cores())), seeds)
 
 
 def hold_live(contest: LiveContest, folder: Path, say: Say) -> dict[str, Any]:
-    """Do the live runs whose results are not yet in `folder`, and a simulation of each of them.
+    """Do the live runs without a result in `folder`, each with its simulation, and compare the orders.
 
-    `say` prints a line of progress. A live run is left out if it failed or if the host did not provide the
-    declared resources. The reasons are listed in the result, as `left_out`. The result says how well live and
-    simulated runs agree on the order of the policies.
+    A run that failed, or whose host did not provide its resources, is listed with the reason in `left_out`.
     """
     kept = kept_rows(folder / ROWS)
     for number, (key, course, seed) in enumerate(contest.runs(), start=1):
@@ -119,10 +106,7 @@ def hold_live(contest: LiveContest, folder: Path, say: Say) -> dict[str, Any]:
 
 
 def judge(contest: LiveContest, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the mean slowdowns of each policy, and the rank correlation of live and simulated slowdowns.
-
-    `rows` contains the result of each run. Results of runs that were left out are ignored.
-    """
+    """Return mean slowdowns, and the rank correlation of live and simulated ones, without runs left out."""
     good = [row for row in rows if not row["left_out"]]
     pairs: list[dict[str, Pair]] = [row["pairs"] for row in good]
     means = {
@@ -147,11 +131,7 @@ def _sides(pairs: Mapping[str, Pair], policies: Sequence[str]) -> tuple[list[flo
 
 
 def _row(policies: Sequence[str], course: Course, seed: int, folder: Path) -> dict[str, Any]:
-    """Run a workload with a seed under all policies, first live and then simulated.
-
-    Return the slowdowns of each policy, or the reason why the run is left out. Outputs are written to
-    `folder`.
-    """
+    """Run a workload live, then simulated. Return the slowdowns, or why the run is left out."""
     shutil.rmtree(folder, ignore_errors=True)  # Left by an interrupted run.
     folder.mkdir(parents=True)
     try:
@@ -169,10 +149,9 @@ def _row(policies: Sequence[str], course: Course, seed: int, folder: Path) -> di
 def _slowdowns(
     policies: Sequence[str], course: Course, seed: int, folder: Path, machines: str
 ) -> dict[str, float]:
-    """Run a workload on one kind of `machines`. Return a dictionary from policy to the mean slowdown of its
-    jobs.
+    """Return {policy: mean slowdown of jobs} on one kind of machines. Raises RunFailed.
 
-    Raises RunFailed if the run failed, or if the host did not provide the declared resources to a live run.
+    That is also raised if the host did not provide a live run's declared resources.
     """
     from schedbed.deploy.options import RunOptions
     from schedbed.deploy.results.summary import load
@@ -193,5 +172,4 @@ def _slowdowns(
 
 
 def host_cores() -> float:
-    """Return the number of cores that this process may use."""
     return float(len(os.sched_getaffinity(0)))

@@ -1,7 +1,4 @@
-"""Ranks of policies over several workloads.
-
-The methods are Friedman's test, Nemenyi's critical difference, and the correlation of two rankings.
-"""
+"""Ranks of policies over workloads: Friedman's test, Nemenyi's critical difference, and rank correlation."""
 
 from __future__ import annotations
 
@@ -21,11 +18,10 @@ POLICIES_LEAST, BLOCKS_LEAST = 3, 2
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The mean ranks of policies over `blocks` workloads, ordered from the best (lowest) rank to the worst.
+    """Mean ranks of policies over `blocks` workloads, best first.
 
-    Policies whose ranks differ by less than `critical` cannot be distinguished (Nemenyi's test at 5%). `p` is
-    the p-value of Friedman's test: the probability of such different ranks if all policies were equal.
-    `critical` and `p` are None with too few policies or workloads.
+    Ranks closer than `critical` are the same (Nemenyi, 5%). `p` is Friedman's: the probability of such ranks
+    if all were equal. Both are None with too few policies or workloads.
     """
 
     ranks: Mapping[str, float]
@@ -34,22 +30,14 @@ class Ranked:
     p: float | None
 
     def interval(self, policy: str) -> tuple[float, float] | None:
-        """Return the policy's rank minus and plus half of Nemenyi's critical difference.
-
-        Policies whose intervals do not overlap differ significantly. Return None if the attribute `critical`,
-        the critical difference, is None.
-        """
+        """Return the rank minus and plus half of `critical`: intervals that do not overlap differ. Or None."""
         if self.critical is None:
             return None
         return self.ranks[policy] - self.critical / 2, self.ranks[policy] + self.critical / 2
 
 
 def rank(values: Mapping[str, Sequence[float | None]]) -> Ranked:
-    """Return the mean ranks of policies.
-
-    `values` contains one value per workload for each policy, and smaller values are better. None is the value
-    of a failed simulation. It ranks last, tied with other failures on the same workload.
-    """
+    """Return mean ranks of values per workload, smaller being better; failures (None) rank last, tied."""
     from scipy.stats import friedmanchisquare, rankdata
 
     policies = list(values)
@@ -70,9 +58,7 @@ def rank(values: Mapping[str, Sequence[float | None]]) -> Ranked:
 
 
 def critical_difference(policies: int, blocks: int) -> float:
-    """Return Nemenyi's critical difference of mean ranks at the 5% level. `blocks` is the number of
-    workloads.
-    """
+    """Return Nemenyi's critical difference of mean ranks at the 5% level. `blocks` is the number of workloads."""
     from scipy.stats import studentized_range
 
     q = studentized_range.ppf(LEVEL, policies, math.inf) / math.sqrt(2)
@@ -80,10 +66,7 @@ def critical_difference(policies: int, blocks: int) -> float:
 
 
 def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
-    """Return the policies on the Pareto front, which are those that no other policy dominates.
-
-    `points` maps each policy to (slowdown, fairness): smaller slowdown and larger fairness are better.
-    """
+    """Return the policies that none dominates, by (slowdown, fairness): less and more is better."""
     return [
         mine
         for mine, (slowdown, jain) in points.items()
@@ -92,13 +75,11 @@ def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
 
 
 def agreement(sides: Sequence[tuple[Sequence[float], Sequence[float]]]) -> dict[str, Any]:
-    """Return the agreement of two rankings of the same policies as `rho`, `ci95` and `orders`.
+    """Return how two rankings of the same policies agree: `rho`, `ci95` and `orders`.
 
-    `sides` has two sequences for each run: the policies' values on the first and on the second side, such as
-    live and simulated. `rho` is the mean of Spearman's rank correlations of the runs, or None without a run.
-    `ci95` is the 95% confidence interval of `rho` by Student's t, limited to the range from -1 to 1, or None
-    with too few runs. `orders` is the number of runs used. A run is not used if all policies have equal
-    values on one side.
+    `sides` has both sides' values for each run. `rho` is the mean of Spearman's correlations, `ci95` its 95%
+    interval by Student's t within -1..1; None with too few runs. `orders` counts the runs used: not those
+    with equal values on one side.
     """
     from scipy.stats import rankdata
 
@@ -119,11 +100,7 @@ def agreement(sides: Sequence[tuple[Sequence[float], Sequence[float]]]) -> dict[
 
 
 def score_of(summary: Mapping[str, Any], policy: str) -> dict[str, Any]:
-    """Return the policy's result for a search program, taken from the arena's summary.
-
-    The result contains `score`, the slowdown on each workload, the mean metrics and a note. `score` is the
-    negative mean slowdown over all workloads, so larger is better. It is None if a simulation failed.
-    """
+    """Return `score` and more for a search program: the negative mean slowdown, None if a simulation failed."""
     cells = summary["cells"][policy]
     values = [cell[summary["ranked_by"]] for cell in cells.values()]
     known = [value for value in values if value is not None]

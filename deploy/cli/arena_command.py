@@ -47,7 +47,6 @@ Out = Annotated[Path, typer.Option(help="The folder for the results; the same co
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Register the command `arena` with the typer application."""
     app.command()(arena)
 
 

@@ -14,10 +14,7 @@ from schedbed.tasks.errors import BadInput
 
 
 def complete_scenario(incomplete: str) -> list[str]:
-    """Return completions of SCENARIO for the shell: shipped scenarios, YAML files, and folders.
-
-    All begin with `incomplete`, the text typed so far.
-    """
+    """Complete SCENARIO in the shell: shipped scenarios, YAML files, and folders."""
     from schedbed.deploy.shipped import shipped
 
     names = [name for name in shipped() if name.startswith(incomplete)]
@@ -104,11 +101,7 @@ NoLive = Annotated[bool, typer.Option("--no-live", help="Plain lines instead of 
 
 
 def jobs_at_once(jobs: int | None, machines: str = "sim") -> int:
-    """Return the number of simulations to run in parallel: `jobs`, or the number of cores if it is None.
-
-    Live runs are never parallel: for `machines` other than "sim" the result is 1. Raises BadInput if `jobs`
-    is given for live runs.
-    """
+    """Return the simulations in parallel, by default one per core. Raises BadInput for `jobs` of live runs."""
     if machines != "sim":
         if jobs is not None:
             raise BadInput(
@@ -121,15 +114,11 @@ def jobs_at_once(jobs: int | None, machines: str = "sim") -> int:
 
 
 def jobs_on_hosts(jobs: int | None, address: str | None, machines: str = "sim") -> int | None:
-    """Return the number of simulations to run in parallel, on the hosts of the Ray cluster at `address` if it
-    is given.
-
-    None stands for all cores of the Ray cluster. Raises BadInput if `jobs` is given for live runs.
-    """
+    """Return the simulations in parallel, also on a Ray cluster (None: all of its cores). Raises BadInput."""
     return jobs if address is not None and machines == "sim" else jobs_at_once(jobs, machines)
 
 
 def show_warnings(warnings: tuple[str, ...]) -> None:
-    """Print the warnings about a scenario file to standard error, one line each."""
+    """Print a scenario's warnings to standard error."""
     for warning in warnings:
         typer.echo(f"note: {warning}", err=True)

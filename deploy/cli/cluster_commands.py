@@ -1,6 +1,4 @@
-"""The commands `schedbed up`, `submit`, `status`, `kill`, `fault` and `down`, for clusters that keep
-running.
-"""
+"""The commands `schedbed up`, `submit`, `status`, `kill`, `fault` and `down`, for clusters that keep running."""
 
 from __future__ import annotations
 
@@ -41,7 +39,6 @@ JOB_FILES = (".yaml", ".yml", ".json")
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Register the six commands of this module with the typer application."""
     for command in (up, submit, status, kill, fault, down):
         app.command()(command)
 
@@ -108,10 +105,7 @@ def up(
 
 
 def _resolved(scenario: Path, **changes: Any) -> ResolvedScenario:
-    """Read a scenario file, apply `changes` such as `nodes`, print warnings, and return the scenario.
-
-    Raises BadInput if the scenario sets framework costs, which only simulations support.
-    """
+    """Resolve a scenario with changes. Raises BadInput for framework costs, which only simulations have."""
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.whole_run import check_no_framework
 
@@ -235,7 +229,7 @@ def kill(
 
 
 def _complete_fault(incomplete: str) -> list[str]:
-    """Return the keys of faults, such as `kill`, that begin with `incomplete`, for shell completion."""
+    """Complete keys of faults, such as `kill`."""
     from schedbed.cluster.faults import entry_keys
 
     return [key for key in entry_keys() if key.startswith(incomplete)]
@@ -312,10 +306,7 @@ def down(
 
 
 def _name_and_file(what: list[str]) -> tuple[str | None, Path | None]:
-    """Return the cluster's name and the path of the job file among the command-line words `what`.
-
-    Either is None if missing. Raises BadInput if there is more than one name or more than one job file.
-    """
+    """Return cluster and job file among the words, None if missing. Raises BadInput."""
     files = [word for word in what if word.endswith(JOB_FILES)]
     names = [word for word in what if word not in files]
     if len(files) > 1 or len(names) > 1:
@@ -326,11 +317,7 @@ def _name_and_file(what: list[str]) -> tuple[str | None, Path | None]:
 
 
 def _name_and_fault(what: list[str]) -> tuple[str | None, dict[str, Any]]:
-    """Return the cluster's name and the fault that the command-line words `what` describe.
-
-    The name is None if missing. The fault is written as `kill n3`, `partition n1,n2` or a YAML mapping, and
-    returned as a mapping.
-    """
+    """Return cluster, or None, and fault: `kill n3`, `partition n1,n2` or a YAML mapping."""
     if what[-1].lstrip().startswith("{") and len(what) <= 2:
         return what[0] if len(what) == 2 else None, _yaml_mapping(what[-1], "fault")
     if len(what) not in (2, 3):
@@ -341,11 +328,7 @@ def _name_and_fault(what: list[str]) -> tuple[str | None, dict[str, Any]]:
 
 
 def _input(text: str) -> Any:
-    """Convert the text of the option `--input` to the value of a job's key `input`.
-
-    A file name is returned unchanged. Text such as `generate=text,size=64MiB`, or YAML in braces, describes
-    generated data and becomes a mapping.
-    """
+    """Convert `--input` to a job's key `input`: a file name, `generate=text,size=64MiB`, or YAML in braces."""
     if text.startswith("{"):
         return _yaml_mapping(text, "--input")
     if not text.startswith("generate="):

@@ -17,7 +17,6 @@ TABLE_WIDTH = 140
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Register the command `doctor` with the typer application."""
     app.command()(doctor)
 
 

@@ -25,28 +25,18 @@ class Commands(TyperGroup):
     """The typer command group of `schedbed`. It turns exceptions of commands into messages and exit codes."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands in the order in which the help lists them.
-
-        The command `run` comes first, and the others follow in the order in which they were registered.
-        """
+        """Return the commands as registered, but `run` first."""
         return sorted(super().list_commands(ctx), key=lambda name: name != "run")
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Parse the command line and return the resulting typer context.
-
-        A signal during parsing ends the program with the message "interrupted".
-        """
+        """Parse the command line; a signal ends the program with "interrupted"."""
         try:
             return super().make_context(*arguments, **options)
         except KeyboardInterrupt:
             raise _interrupted() from None
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that the typer context `ctx` describes.
-
-        If the command raises an exception, print the exception as one line. The exit code is then 2 for bad
-        input and 1 for other failures.
-        """
+        """Run a command. An exception becomes one line, with exit code 2 for bad input and otherwise 1."""
         try:
             return super().invoke(ctx)
         except _UsageError as error:
@@ -76,7 +66,7 @@ def _interrupted() -> typer.Exit:
 
 
 def _unforeseen(error: Exception) -> str:
-    """Return the one-line message for an unexpected exception, such as a full disk or a bug."""
+    """Return the line for an unexpected exception, such as a full disk or a bug."""
     if isinstance(error, OSError) and error.strerror:
         return one_line(error)
     return f"unexpected error: {one_line(error)}; {TRACEBACK}=1 shows all of it"

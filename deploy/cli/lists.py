@@ -17,11 +17,7 @@ from schedbed.tasks.units import format_bytes, format_duration
 
 
 def show_apps(name: str | None) -> None:
-    """Print a table of all applications, or only the application `name`.
-
-    `name` may be a user's class, such as `my_app.py:Count`. The last rows are parameters that every
-    application has.
-    """
+    """Print a table of applications, or one (`my_app.py:Count`), with parameters that each has."""
     from schedbed.deploy.own.own_apps import read_app
     from schedbed.tasks.appkit.app import RUNTIME_PARAMETERS
     from schedbed.tasks.appkit.app_catalogue import APPS
@@ -46,11 +42,7 @@ def show_apps(name: str | None) -> None:
 
 
 def show_policies(name: str | None) -> None:
-    """Print a table of all scheduling policies, or only the policy `name` if it is not None.
-
-    The table of all policies ends with the parts of which policies can be composed, such as rules for the
-    order of jobs.
-    """
+    """Print a table of policies, or one. That of all ends with the parts of which some are composed."""
     from schedbed.scheduler.registry.registry import AXES, POLICIES
 
     table = _table("policy")
@@ -108,10 +100,7 @@ def _add(table: Table, name: str, about: str, parameters: Iterable[Any]) -> None
 
 
 def default_text(parameter: Any) -> str:
-    """Return a parameter's default value as text with its unit.
-
-    The text is "required" if the parameter must be given, and "none" if its default is None.
-    """
+    """Return a default with its unit, "required" or "none"."""
     if getattr(parameter, "required", False):
         return "required"
     value = parameter.default

@@ -1,7 +1,4 @@
-"""The program `schedbed`: its options and subcommands.
-
-Slow imports happen only in the commands that need them.
-"""
+"""The program `schedbed`: its options and subcommands. Slow imports happen only in the commands that need them."""
 
 from __future__ import annotations
 

@@ -27,11 +27,7 @@ class ReproduceOptions:
 
 
 def reproduce(target: str | None, options: ReproduceOptions) -> None:
-    """Run the experiments that `target` and the options select, or print a list if they select none.
-
-    `target` is a paper such as `verma2011`, or an experiment such as `verma2011/fig5`.
-    Raises BadInput for options that exclude each other.
-    """
+    """Run the experiments of `verma2011` or `verma2011/fig5`, or list all. Raises BadInput."""
     known = entries()
     if target is None and not options.all and not options.quick:
         terminal.list_all(known)

@@ -1,6 +1,4 @@
-"""The commands `schedbed init` (writes a scenario template) and `schedbed schema` (prints the JSON
-Schema).
-"""
+"""The commands `schedbed init` (writes a scenario template) and `schedbed schema` (prints the JSON Schema)."""
 
 from __future__ import annotations
 
@@ -18,7 +16,6 @@ WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}")
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Register the commands `init` and `schema` with the typer application."""
     app.command()(init)
     app.command()(schema)
 

@@ -24,11 +24,7 @@ _CHECKED_JOBS = 100  # Number of jobs that are resolved as a check before the fi
 
 
 def show_trace(file: Path, format: str | None, *, fit: bool = False) -> None:
-    """Print a description of a trace file, and the assumptions made in converting it to a workload.
-
-    `format` is the trace's format, or None to detect it. With `fit`, also print a proposed cluster that fits
-    the trace.
-    """
+    """Print a trace's description and its assumptions, and with `fit` a cluster for it."""
     trace = read_trace(file, format)
     console = Console(highlight=False)
     for label, value in facts(trace):
@@ -45,11 +41,7 @@ def show_trace(file: Path, format: str | None, *, fit: bool = False) -> None:
 
 
 def convert_trace(file: Path, out: Path, format: str | None, jobs: int | None, *, fit: bool = False) -> None:
-    """Convert a trace file to a scenario of its first `jobs` jobs (all if None), and write it to `out`.
-
-    `format` is the trace's format, or None to detect it. With `fit`, the scenario also gets a cluster that
-    fits the trace. Raises BadInput if the file is not a trace of jobs or `out` cannot be written.
-    """
+    """Convert a trace's first `jobs` jobs to a scenario, with `fit` on a cluster for it. Raises BadInput."""
     trace = read_trace(file, format)
     if trace.topology is not None:
         raise BadInput(f"{file}: a topology of {len(trace.topology.hosts)} hosts, no trace of jobs")
@@ -77,11 +69,9 @@ def validate_trace(
     policies: Sequence[str] | None,
     sets: Sequence[str],
 ) -> None:
-    """Simulate a recorded trace, and print how far the simulated completion times are from the recorded ones.
+    """Simulate a recorded trace, and print how far completion times are from the recorded ones.
 
-    `trace` is the path of the trace, and `out` the folder for the results. `framework` is the framework whose
-    delays are simulated, such as `hadoop1`. `sets` are changes of the scenario of the form KEY=VALUE. Raises
-    BadInput if `recorded`, the option `--recorded` of the command, is False.
+    `framework` has the delays to simulate, such as `hadoop1`. Raises BadInput without `recorded`.
     """
     from schedbed.deploy.studies.recorded_run import validate_recorded
     from schedbed.scheduler.simulate.framework import PROFILES

@@ -17,7 +17,6 @@ Json = dict[str, Any]
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Register the command `users` with the typer application."""
     app.command()(users)
 
 
@@ -73,11 +72,7 @@ def users(
 
 
 def _words(what: Sequence[str]) -> tuple[str | None, str, list[str]]:
-    """Split the command-line words `what` into a cluster or file, an action, and the names of users.
-
-    A missing cluster or file is None, and a missing action is `list`. Raises BadInput if there are names of
-    users without an action.
-    """
+    """Return cluster or file (or None), action (by default `list`) and users. Raises BadInput."""
     at = next((place for place, word in enumerate(what[:2]) if word in ACTIONS), None)
     if at is None:
         if len(what) > 1:
@@ -139,11 +134,7 @@ def _on_cluster(where: str | None, action: str, names: Sequence[str], change: Js
 
 
 def _tell(users: Sequence[Json], url: str | None, as_json: bool) -> None:
-    """Print the new tokens in `users`, as shell commands or, if `as_json` is True, as JSON.
-
-    The shell commands set environment variables for the client: the token and, if it is not None, the address
-    `url` of the cluster.
-    """
+    """Print new tokens as JSON, or as shell commands that set a client's token and the address `url`."""
     from schedbed.deploy.service.client import CLUSTER_VARIABLE, TOKEN_VARIABLE
 
     if as_json:

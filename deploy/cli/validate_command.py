@@ -61,7 +61,6 @@ Out = Annotated[
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Register the command `validate` with the typer application."""
     app.command()(validate)
 
 

@@ -1,8 +1,7 @@
 """The display during a live run: a picture that is redrawn on a terminal, plain lines elsewhere.
 
-Both displays receive the status of the scheduler core (scheduler/core/core.py). The process that controls
-the run adds the keys `policy`, `repeat` (from 0), `repeats` (their number), `of_policies` (a list: the
-number of this run and the total of runs) and, if known, `now_s`.
+Both get the core's status (scheduler/core/core.py) with `policy`, `repeat` (from 0), `repeats`, `of_policies`
+(number of this run, total) and, if known, `now_s`.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ class Display(Protocol):
     ) -> None: ...
 
     def stage(self, doing: str) -> None:
-        """Show the text `doing`, the name of a preparation step, until the first status of a run arrives."""
+        """Show a preparation step until the first status arrives."""
         ...
 
     def update(self, status: Status) -> None:
-        """Show the newest status of the run. It may be called at any rate, since calls are cheap."""
+        """Show the newest status. Calls are cheap, at any rate."""
         ...
 
 
@@ -56,7 +55,7 @@ class PlainLines:
         self._out.flush()
 
     def stage(self, doing: str) -> None:
-        """Print nothing: plain lines show no preparation steps, in contrast to the picture on a terminal."""
+        """Print nothing, unlike the picture on a terminal."""
         del doing
 
     def update(self, status: Status) -> None:
@@ -103,10 +102,7 @@ def title(status: Status) -> str:
 
 
 def run_time(status: Status) -> str:
-    """Return the run's current time as text, such as `12.3 s`.
-
-    The time is `now_s` of the status or, if that is missing, the time of the last decision.
-    """
+    """Return the time, such as `12.3 s`: `now_s`, or that of the last decision."""
     now_s = status.get("now_s")
     if now_s is None:
         now_s = max((row["t"] for row in status["recent"]), default=0.0)
@@ -114,11 +110,7 @@ def run_time(status: Status) -> str:
 
 
 def totals(status: Status) -> str:
-    """Return one line of text with the totals of a status.
-
-    The line contains the numbers of ended jobs, finished tasks and running attempts, and the mean CPU use of
-    the nodes that are alive.
-    """
+    """Return a line with ended jobs, finished tasks, running attempts and live nodes' mean CPU use."""
     jobs, nodes = status["jobs"], status["nodes"]
     ended = sum(job["state"] in ENDED for job in jobs)
     done = sum(job["maps_done"] + job["reduces_done"] for job in jobs)

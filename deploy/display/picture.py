@@ -1,7 +1,4 @@
-"""The picture of a live run on a terminal: progress of jobs, use of nodes, and recent decisions.
-
-It is drawn with the library rich.
-"""
+"""The picture of a live run on a terminal, drawn with rich: jobs, nodes, and recent decisions."""
 
 from __future__ import annotations
 
@@ -37,10 +34,7 @@ ANSWER_STYLES = {"launch": "green", "split": "green", "kill": "red", "reject": "
 
 
 class Picture:
-    """A display that redraws a picture of the run on the terminal, at most every REFRESH_S seconds.
-
-    When a run ends, its picture is replaced by one summary line that stays on the terminal.
-    """
+    """A picture redrawn at most every REFRESH_S seconds; an ended run leaves one summary line."""
 
     def __init__(self, out: TextIO) -> None:
         self._console = Console(file=out)
@@ -60,7 +54,7 @@ class Picture:
         self._live.__exit__(kind, error, trace)
 
     def stage(self, doing: str) -> None:
-        """Implement `Display.stage`: show the name of the preparation step instead of the picture."""
+        """Implement `Display.stage`, in place of the picture."""
         self._leave_line()
         self._live.update(Text(f"{doing} ...", style="dim"), refresh=True)
 
@@ -76,7 +70,7 @@ class Picture:
             self._live.update(draw(status, self._console.size.height), refresh=True)
 
     def _leave_line(self) -> None:
-        """Print a summary line of the last status, if there is one, and forget that status."""
+        """Print a line for the last status, if any, and forget it."""
         if self._status is not None:
             line = f"{title(self._status)}: {run_time(self._status).strip()}, {totals(self._status)}"
             self._live.console.print(Text(line, style="dim"))
@@ -84,10 +78,7 @@ class Picture:
 
 
 def draw(status: Status, height: int) -> RenderableType:
-    """Return the picture of a status for a terminal of `height` lines: jobs, nodes and recent decisions.
-
-    If there are too many jobs for the terminal, jobs that have not ended are preferred.
-    """
+    """Return a status's picture for `height` lines, preferring jobs that have not ended."""
     nodes = min(len(status["nodes"]), NODES_MAX)
     jobs = max(3, height - nodes - min(len(status["recent"]), RECENT_MAX) - OTHER_LINES)
     head = Text.assemble(
@@ -124,15 +115,12 @@ def _jobs(jobs: Sequence[Mapping[str, Any]], limit: int) -> Table:
 
 
 def _cut(text: str, style: str = "") -> Text:
-    """Return `text` in `style` as one line, which ends with an ellipsis if its column is too narrow."""
+    """Return one line, with an ellipsis in a narrow column."""
     return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def chosen(jobs: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:
-    """Return the jobs to display: at most `limit`, in the order of `jobs`.
-
-    Jobs that have not ended are chosen first, then the ended jobs that were submitted last.
-    """
+    """Return up to `limit` jobs in order: those that have not ended, then the last submitted."""
     ranks = {
         id(job): (job["state"] in ENDED, -i if job["state"] in ENDED else i) for i, job in enumerate(jobs)
     }
@@ -142,10 +130,7 @@ def chosen(jobs: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, A
 
 
 def bar(done: int, running: int, total: int, width: int) -> Text:
-    """Return a progress bar of `width` characters for `total` tasks; empty if `total` is 0.
-
-    Done tasks are solid, running tasks are shaded, and the rest is dotted.
-    """
+    """Return a bar for `total` tasks: done solid, running shaded, the rest dotted."""
     if not total:
         return Text("")
     full = width * done // total
@@ -187,11 +172,7 @@ def _use(share: float) -> Text:
 
 
 def _short(attempt: str) -> str:
-    """Return a short form of an attempt's id, such as `1m3` for `job_0001_m_000003_0`.
-
-    Ids of another form are returned unchanged. If the attempt is not the task's first one, its number is
-    appended, as in `1m3'1`.
-    """
+    """Return `1m3` for `job_0001_m_000003_0`, `1m3'1` for its second attempt; other ids unchanged."""
     parts = attempt.split("_")
     if len(parts) != 5 or not (parts[1].isdigit() and parts[3].isdigit()):
         return attempt
@@ -217,11 +198,7 @@ def _recent(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def make_display(*, live: bool = True, out: TextIO | None = None) -> Display:
-    """Return the display of a live run, which writes to `out` (by default standard output).
-
-    If `live` is True and `out` is a terminal, the display is a picture that is redrawn. Otherwise it prints
-    plain lines.
-    """
+    """Return a picture if `live` on a terminal, otherwise plain lines."""
     stream = out or sys.stdout
     if live and stream.isatty():
         return Picture(stream)

@@ -20,14 +20,11 @@ class RunProgress(Protocol):
     """The display of one simulation run."""
 
     def show(self, now_s: float, tasks: int) -> None:
-        """Show the virtual time `now_s` in seconds and the number `tasks` of ended attempts.
-
-        May be called at any rate.
-        """
+        """Show virtual seconds and ended attempts. May be called at any rate."""
         ...
 
     def end(self, now_s: float, tasks: int) -> None:
-        """End the display, given the last virtual time `now_s` and the number `tasks` of ended attempts."""
+        """End the display with the last values."""
         ...
 
 
@@ -35,17 +32,13 @@ class Progress(Protocol):
     """The display of several simulation runs, which may run in parallel."""
 
     def begin(self, label: str) -> RunProgress:
-        """Start and return the display of the run with the name `label`."""
+        """Start and return a run's display."""
         ...
 
 
 @contextmanager
 def make_progress(tasks: int, *, live: bool = True, out: TextIO | None = None) -> Iterator[Progress]:
-    """Yield a display for simulation runs of `tasks` tasks each, written to `out` (stdout by default).
-
-    If `live` is True and `out` is a terminal, the display draws progress bars. Otherwise it prints plain
-    lines.
-    """
+    """Yield a display for runs of `tasks` tasks: bars if `live` on a terminal, otherwise plain lines."""
     stream = out or sys.stdout
     if live and stream.isatty():
         bars = _Bars(tasks, stream)
@@ -62,7 +55,6 @@ class Lines:
         self._tasks, self._out, self._clock = tasks, out, clock
 
     def begin(self, label: str) -> RunLines:
-        """Return the display of a run that starts now, with the name `label`."""
         return RunLines(label, self._tasks, self._out, self._clock)
 
 
@@ -89,7 +81,7 @@ class RunLines:
         self._say(now_s, tasks, f"{rate:,.0f} tasks/s{left}")
 
     def end(self, now_s: float, tasks: int) -> None:
-        """Print a line with the real duration of the run and the mean number of tasks per second."""
+        """Print the real duration and the mean tasks per second."""
         took_s = self._clock() - self._began_s
         self._say(now_s, tasks, f"{took_s:.1f} s, {tasks / max(1e-9, took_s):,.0f} tasks/s")
 
@@ -118,7 +110,6 @@ class _Bars:
         )
 
     def begin(self, label: str) -> _Bar:
-        """Add and return a bar for the run with the name `label`."""
         return _Bar(self.drawn, self._tasks, label)
 
 
@@ -131,11 +122,10 @@ class _Bar:
         self._row = drawn.add_task(label, total=tasks, rate=0.0, now_s=0.0)
 
     def show(self, now_s: float, tasks: int) -> None:
-        """Update the bar with the virtual time `now_s` and the number of ended attempts."""
         rate = tasks / max(1e-9, time.monotonic() - self._began_s)
         self._drawn.update(self._row, completed=min(tasks, self._tasks), rate=rate, now_s=now_s)
 
     def end(self, now_s: float, tasks: int) -> None:
-        """Stop the progress bar at its last values; it stays visible."""
+        """Stop the bar, which stays visible."""
         self.show(now_s, tasks)
         self._drawn.stop_task(self._row)

@@ -1,7 +1,4 @@
-"""Measures the resources that a scenario's nodes achieve under load, to compare them with the declared ones.
-
-All nodes are loaded at the same time, without a scheduler.
-"""
+"""Measures what a scenario's nodes, all loaded at once without a scheduler, achieve of their declared resources."""
 
 from __future__ import annotations
 
@@ -29,12 +26,10 @@ SECONDS = 8.0
 
 
 def measure(scenario: ResolvedScenario, machines: str, seconds: float = SECONDS) -> list[Achieved]:
-    """Start the scenario's nodes, put all of them under load, and return the resources that each achieves.
+    """Start the nodes, load all, and return what each achieves. Raises BadInput, RunFailed.
 
-    `machines` is the kind of machine that each node is, such as `docker`. Memory, CPU, disk and network are
-    loaded one after another for `seconds` each, since each load also needs CPU. Short loads follow: transfers
-    and tasks as short as those of a run. Raises BadInput if machines of that kind do not work on this host,
-    RunFailed if a node does not start.
+    Memory, CPU, disk and network follow one another for `seconds` each, since each also needs CPU; then
+    transfers and tasks as short as a run's.
     """
     with nodes_alone(scenario.cluster, machines) as config:
         try:
@@ -45,11 +40,7 @@ def measure(scenario: ResolvedScenario, machines: str, seconds: float = SECONDS)
 
 @contextmanager
 def nodes_alone(cluster: ClusterSpec, machines: str) -> Iterator[RunConfig]:
-    """Yield a run configuration with which the cluster's nodes are started without Ray and masters.
-
-    `machines` is the kind of machine of the nodes, such as `docker`. The files of the configuration are
-    deleted at the end.
-    """
+    """Yield a configuration to start nodes without Ray and masters. Its files are deleted at the end."""
     with machines_ready(machines), scratch() as base:
         config = RunConfig(
             run_id=f"{base.name}-measure",
@@ -69,10 +60,7 @@ def nodes_alone(cluster: ClusterSpec, machines: str) -> Iterator[RunConfig]:
 
 @asynccontextmanager
 async def loads_on(config: RunConfig, seconds: float) -> AsyncIterator[Loads]:
-    """Start all nodes of `config`, and yield `Loads` that put the nodes under load for `seconds` at a time.
-
-    The nodes are stopped at the end.
-    """
+    """Start all nodes, and yield loads of `seconds` on them. The nodes are stopped at the end."""
     specs = config.cluster.nodes
     machines = [make_machine(config, spec, config.epoch_s) for spec in specs]
     async with connected(machines, specs, config.token, seconds) as loads:
@@ -128,19 +116,13 @@ class Transfer:
     local: bool
 
     def work(self, node: LoadedNode, source: LoadedNode, size: int) -> Work:
-        """Return the work for `Loads.run` to start: an attempt on `node` that reads or writes `size` bytes.
-
-        A read that is not local gets its data from the node `source`.
-        """
+        """Return work for `Loads.run`: an attempt that moves `size` bytes, from `source` if not local."""
         if self.name == "write":
             return node, Cost(write_bytes=size), None
         return node, Cost(read_bytes=size), node if self.local else source
 
     def rate_bps(self, node: LoadedNode, source: LoadedNode) -> float:
-        """Return the declared rate in bytes/s that limits this transfer on `node`.
-
-        A read that is not local gets its data from the node `source`.
-        """
+        """Return the declared rate that limits this transfer, from `source` if not local."""
         if self.local:
             return node.spec.disk_bps
         return min(node.spec.network_bps, source.spec.network_bps, source.spec.disk_bps)
@@ -150,10 +132,7 @@ KINDS = (Transfer("read", "disk", True), Transfer("write", "disk", True), Transf
 
 
 async def short_rows(loads: Loads) -> list[Achieved]:
-    """Measure each kind of transfer with each size, and short tasks, on all nodes at the same time.
-
-    Return a row for each measurement, with the node that deviates most from its declared rate.
-    """
+    """Measure transfers of each kind and size, and short tasks; each row is the node most off its rate."""
     rows = [_worst(await _tasks(loads))]
     for kind in KINDS if len(loads.nodes) > 1 else KINDS[:2]:
         for size in SIZES:
@@ -163,10 +142,7 @@ async def short_rows(loads: Loads) -> list[Achieved]:
 
 
 async def _tasks(loads: Loads) -> list[Achieved]:
-    """Run one attempt of `TASK_CPU_S` CPU seconds on each node, several times.
-
-    Return a row per node with the achieved CPU rate in cores.
-    """
+    """Run attempts of `TASK_CPU_S` on each node, several times. Return the achieved cores."""
     work = [(node, Cost(cpu_s=TASK_CPU_S), None) for node in loads.nodes]
     before = HostClock.read()
     took = await _took(loads, work)
@@ -186,10 +162,10 @@ async def _tasks(loads: Loads) -> list[Achieved]:
 
 
 async def _transfers(loads: Loads, kind: Transfer, size: int) -> list[Achieved]:
-    """Let one attempt per node move `size` bytes, and return a row for each node with the achieved rate.
+    """Let each node's attempt move `size` bytes, and return the achieved rates.
 
-    An attempt also needs CPU time. If its CPU time on one emulated core is more than the share `CPU_SHARE` of
-    the time that the declared rate allows for the bytes, the row mentions the CPU time and gets no verdict.
+    If an attempt's CPU time on one emulated core exceeds `CPU_SHARE` of the declared time, its row says so
+    and gets no verdict.
     """
     sources = loads.next_of()
     before = HostClock.read()
@@ -208,11 +184,7 @@ async def _transfers(loads: Loads, kind: Transfer, size: int) -> list[Achieved]:
 
 
 async def _took(loads: Loads, work: Sequence[Work]) -> list[list[Message]]:
-    """Run all attempts of `work` at the same time, and repeat this until there are `REPEATS` runs.
-
-    Return a list for each attempt in `work`. It contains, for each run, the report that the node sent about
-    the attempt.
-    """
+    """Run all work at once, `REPEATS` times. Return each attempt's reports."""
     made: list[list[Message]] = []
     for _ in range(REPEATS):
         await asyncio.sleep(PAUSE_S)

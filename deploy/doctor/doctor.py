@@ -28,11 +28,7 @@ MASTERS_BYTES = 700 * 2**20  # Memory of Ray and the two masters.
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A line of the report: its subject `what` and the text `found` about it.
-
-    `ok` is True if the host has enough of this resource for the scenario, and False if it has too little;
-    `advice` then says what to change. `ok` is None for lines that only inform.
-    """
+    """A line of the report. `ok` is None for information; `advice` says what to change if it is False."""
 
     what: str
     found: str
@@ -49,12 +45,10 @@ def doctor(
     hostile: bool = False,
     save: Path | None = None,
 ) -> None:
-    """Print the resources of the host and, given a scenario, whether they are enough for its nodes.
+    """Print the host's resources and whether they suffice for a scenario.
 
-    With `measured`, also start nodes of the kind `machines` and measure whether they achieve their declared
-    resources; with `hostile` as well, measure whether uncooperative attempts exceed their limits. `save` is a
-    file for the results. Raises RunFailed if the host has too few resources or a limit does not hold. Raises
-    BadInput if nodes of that kind do not work.
+    With `measured`, nodes are started and measured; with `hostile`, uncooperative attempts too. Raises
+    RunFailed for too few resources or a limit that does not hold, BadInput if such nodes do not work.
     """
     console = console or Console()
     probe = probe_host(Path(tempfile.gettempdir()))
@@ -83,11 +77,7 @@ def doctor(
 
 
 def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
-    """Return lines of the report about the host's resources, and about how the host enforces limits.
-
-    `probe` has the measured facts about the host. `engine` is the text to show for the Docker engine if
-    Docker works; otherwise the reason why it does not work is shown.
-    """
+    """Return lines about the host and how it enforces limits. `engine` is shown if Docker works."""
     groups = probe.cgroup_version
     cpu = f"cgroup v{groups}" if groups else f"software pacing ({probe.cgroup_why})"
     memory = f"cgroup v{groups} and RLIMIT_DATA" if probe.cgroup_memory else "RLIMIT_DATA"
@@ -107,10 +97,7 @@ def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
 
 
 def fit_findings(scenario: ResolvedScenario, probe: HostProbe) -> list[Finding]:
-    """Return lines of the report on whether the host's resources are enough for the scenario's nodes.
-
-    `probe` has the facts about the host.
-    """
+    """Return lines on whether the host suffices for the scenario's nodes."""
     cluster = scenario.cluster
     nodes = cluster.nodes
     off = cluster.limits == "off"
@@ -159,10 +146,7 @@ def _show(console: Console, title: str, findings: list[Finding]) -> None:
 
 
 def policy_warnings(scenario: ResolvedScenario) -> Iterator[str]:
-    """Yield a warning for each policy of the scenario under which nodes can run only one task at a time.
-
-    Users' own policies are not checked.
-    """
+    """Yield a warning for each shipped policy under which nodes run one task at a time."""
     for choice in scenario.policies:
         reserved = _reserved_cores(choice)
         if reserved is None:
@@ -178,11 +162,7 @@ def policy_warnings(scenario: ResolvedScenario) -> Iterator[str]:
 
 
 def _reserved_cores(choice: PolicyChoice) -> int | None:
-    """Return the number of cores per node that a policy keeps free for daemons, or None if it keeps none.
-
-    Only policies with the admission rule FGCS, which decides whether a node has room for a task, keep cores
-    free.
-    """
+    """Return the cores that a policy keeps free for daemons, which only FGCS does, or None."""
     if choice.is_own:
         return None
     policy = choice.build(scale=1.0, store="none")
@@ -201,10 +181,9 @@ STEP = 0.1
 
 
 def least_stretch(cluster: ClusterSpec, cores: float, disk_bps: float | None) -> float:
-    """Return the least stretch, at least 1, at which a host can provide the declared resources of all nodes.
+    """Return the least stretch, at least 1, at which the host provides all declared resources.
 
-    The host has `cores` cores, and its disk writes `disk_bps` bytes/s (None if not measured). For a cluster
-    with `limits: off` the stretch is 1.
+    It is 1 with `limits: off`. `disk_bps` is None if not measured.
     """
     if cluster.limits == "off":
         return 1.0
@@ -215,10 +194,7 @@ def least_stretch(cluster: ClusterSpec, cores: float, disk_bps: float | None) ->
 
 
 def on_this_host(scenario: ResolvedScenario) -> ResolvedScenario:
-    """Return the scenario with rates and heartbeat interval converted from emulated to real seconds.
-
-    The key `stretch`, the number of real seconds per emulated second, is 1 in the result.
-    """
+    """Return the scenario in real seconds, with a stretch of 1."""
     cluster, stretch = scenario.cluster, scenario.cluster.stretch
     nodes = tuple(node.stretched(stretch) for node in cluster.nodes)
     heartbeat_s = cluster.heartbeat_s * stretch
@@ -227,10 +203,9 @@ def on_this_host(scenario: ResolvedScenario) -> ResolvedScenario:
 
 
 def settled(scenario: ResolvedScenario, address: str | None = None) -> ResolvedScenario:
-    """Return the scenario with a number as the value of its key `stretch` (real seconds per emulated second).
+    """Return the scenario with a number for `stretch: auto`, the least for this host. Raises BadInput.
 
-    The value `auto` is replaced by the least stretch that is possible on this host. Raises BadInput for this
-    value if `address`, a Ray cluster, is given, since only this host can be measured.
+    With a Ray cluster at `address` it cannot be measured.
     """
     if not scenario.auto_stretch:
         return scenario

@@ -1,8 +1,4 @@
-"""A check that the host had spare CPU time during a measurement.
-
-Without spare time, a low CPU rate of an attempt does not show that a limit was enforced. The measuring thread
-gets priority over the work that it measures.
-"""
+"""A check that the host had spare CPU time: without it, a low rate of an attempt proves no limit."""
 
 from __future__ import annotations
 
@@ -39,14 +35,11 @@ class HostClock:
 
     @property
     def busy_s(self) -> float:
-        """Return the CPU seconds that were not idle, including stolen time."""
+        """Return the CPU seconds that were not idle, with stolen time."""
         return self.total_s - self.idle_s
 
     def busy_until(self, now: HostClock) -> str:
-        """Return a text about the host's load between this reading and the reading `now`.
-
-        The text is empty if the host had spare CPU time, or if the interval is too short to tell.
-        """
+        """Describe the load between readings, or return "" if there was spare time, or too little to tell."""
         total_s = now.total_s - self.total_s
         if total_s < TOLD_S:
             return ""
@@ -58,10 +51,7 @@ class HostClock:
 
 @contextlib.contextmanager
 def ahead_of_others() -> Iterator[None]:
-    """Raise the priority of the calling thread inside the `with` block, if the process may do so.
-
-    A thread that measures then does not wait for the work that it measures.
-    """
+    """Raise the thread's priority if permitted, so that it does not wait for what it measures."""
     thread = threading.get_native_id()
     before = os.getpriority(os.PRIO_PROCESS, thread)
     with contextlib.suppress(PermissionError):

@@ -67,12 +67,7 @@ def measure_hostile(
     seconds: float = HOSTILE_S,
     trials: Sequence[HostileTrial] = TRIALS,
 ) -> list[LimitRow]:
-    """Start at most three nodes, try to exceed each limit of the first node, and return the results.
-
-    Each of `trials` is an attack on one limit and takes about `seconds`. `say` is called with progress
-    messages. Raises BadInput if machines of the kind `machines` do not work on this host, RunFailed if a node
-    does not start.
-    """
+    """Start at most three nodes, attack each limit of the first, and return results. Raises BadInput, RunFailed."""
     cluster = replace(scenario.cluster, nodes=scenario.cluster.nodes[:HOSTILE_NODES])
     with nodes_alone(cluster, machines) as config:
         try:
@@ -106,10 +101,7 @@ class _Attempt:
 
 
 class _Run:
-    """A trial: an attempt tries to exceed a limit of the first node in `nodes`.
-
-    Other nodes may run helpers meanwhile, such as a sender of data.
-    """
+    """A trial: an attempt tries to exceed a limit of the first node. Others may run helpers."""
 
     def __init__(self, trial: HostileTrial, nodes: Sequence[LoadedNode], seconds: float) -> None:
         self._trial = trial
@@ -170,10 +162,7 @@ class _Run:
         return _Attempt(node, replace(spec, app=HOSTILE_APP, params=orders))
 
     async def _reports(self) -> dict[str, Message]:
-        """Wait for the trial's attempts to end, and kill those that do not end in time.
-
-        Return a dictionary from attempt id to the agent's report about the attempt's end.
-        """
+        """Wait for the trial's attempts, killing late ones. Return {attempt: agent's report}."""
         attempts = [*self._tried, *self._helping]
         found: dict[str, Message] = {}
         reason = "it did not end by itself"
@@ -191,10 +180,7 @@ class _Run:
 
     @staticmethod
     async def _hear(attempt: _Attempt, found: dict[str, Message]) -> None:
-        """Read reports from the attempt's node into `found`, until it contains the report of this attempt.
-
-        `found` is a dictionary from attempt id to report. Reports of other attempts are stored as well.
-        """
+        """Read reports into `found`, until this attempt's is there."""
         while attempt.spec.attempt not in found:
             try:
                 report = await asyncio.wait_for(attempt.node.reports.get(), LOOK_S)
@@ -212,10 +198,7 @@ class _Run:
         return self._node.machine.is_alive() and bool(self._node.heartbeats)
 
     async def _left_behind(self, witness: CounterReader) -> int:
-        """Wait up to SETTLE_S seconds for the attempts' processes to end, and kill the rest.
-
-        Return the number of killed processes. `witness` is the object that finds the processes.
-        """
+        """Wait for processes up to SETTLE_S seconds, kill the rest, and return their number."""
         give_up_s = time.monotonic() + SETTLE_S
         while True:
             await asyncio.to_thread(witness.processes.search)
@@ -275,10 +258,9 @@ CLOCKS, PROCESS_IO, PSS, COUNTED = "process clocks", "process I/O", "process mem
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The values of all counters at one time.
+    """All counters at one time, by (resource, counter), such as ("cpu_s", "control group").
 
-    The key of a value is a resource and the counter's name, such as ("cpu_s", "control group"). The resources
-    are cpu_s, memory_bytes, read_bytes, write_bytes, sent_bytes, received_bytes and processes.
+    Resources are cpu_s, memory_bytes, read_bytes, write_bytes, sent_bytes, received_bytes and processes.
     """
 
     at_s: float
@@ -287,11 +269,9 @@ class Reading:
 
 @dataclass(slots=True)
 class AttemptProcesses:
-    """The processes of the given attempts, including processes that have ended.
+    """The attempts' processes, also ended ones, found by their output, which goes to an attempt's log.
 
-    They are recognized by their output, which goes to an attempt's log. `wanted` are the resources to read,
-    named as in `Reading`; reading fewer is faster. `counts` is a dictionary from process id to the last
-    values of the process.
+    Fewer `wanted` resources (see `Reading`) are faster. `counts` has each process's last values.
     """
 
     attempts: Sequence[str]
@@ -317,10 +297,7 @@ class AttemptProcesses:
                     self.counts[pid] |= _read_process(pid, self.wanted)
 
     def totals(self) -> dict[tuple[str, str], float]:
-        """Return the sum of each counter over all processes, keyed by resource and counter name.
-
-        The result is empty while no process is known.
-        """
+        """Return the sum of each counter over all processes, none while no process is known."""
         if not self.counts:
             return {}
         found = {
@@ -350,19 +327,13 @@ class CounterReader:
         self._searched_s = 0.0
 
     def watch(self, over: threading.Event, pause_s: float) -> None:
-        """Take a reading every `pause_s` seconds with high priority, until `over` is set.
-
-        Call this in a thread.
-        """
+        """Take a reading every `pause_s` seconds with high priority, until `over` is set. Call this in a thread."""
         with ahead_of_others():
             while not over.wait(pause_s):
                 self.look()
 
     def look(self) -> None:
-        """Take a reading of all counters and append it to `readings`.
-
-        Every SEARCH_S seconds, also search for new processes of the attempts.
-        """
+        """Append a reading, and search for new processes every SEARCH_S seconds."""
         if time.monotonic() >= self._searched_s + SEARCH_S:
             self._searched_s = time.monotonic()
             self.processes.search()
@@ -371,11 +342,7 @@ class CounterReader:
         self.readings.append(self._prompt())
 
     def _prompt(self) -> Reading:
-        """Return a reading of all counters that was taken in less than PROMPT_S seconds.
-
-        A reading that takes longer is repeated, since its time is uncertain. After TRIES tries, the last
-        reading is returned.
-        """
+        """Return a reading that took less than PROMPT_S seconds, as its time is uncertain, or the last try."""
         tries = 0
         while True:
             tries, began_s = tries + 1, time.monotonic()
@@ -399,10 +366,7 @@ PROCESS_INSTRUMENTS = {
 
 
 def totals_of(totals: KernelTotals) -> dict[tuple[str, str], float]:
-    """Return a node's own counters, as a dictionary from (resource, counter name) to value.
-
-    Counters that the host lacks are left out.
-    """
+    """Return a node's own counters that the host has, by (resource, counter)."""
     found = {
         ("cpu_s", KERNEL_GROUP): totals.cpu_s,
         ("memory_bytes", KERNEL_GROUP): totals.memory_bytes,
@@ -415,10 +379,7 @@ def totals_of(totals: KernelTotals) -> dict[tuple[str, str], float]:
 
 
 def highest_rate(readings: Sequence[Reading], resource: str) -> tuple[FittedRate, str] | None:
-    """Return the highest rate that any counter of `resource` shows, with the counter's name.
-
-    Return None if no counter grows.
-    """
+    """Return the highest rate by any counter, with its name, or None if none grows."""
     rates: list[tuple[FittedRate, str]] = []
     for name in _instruments(readings, resource):
         rate = steady_rate(
@@ -430,10 +391,7 @@ def highest_rate(readings: Sequence[Reading], resource: str) -> tuple[FittedRate
 
 
 def highest_value(readings: Sequence[Reading], resource: str) -> tuple[float, str] | None:
-    """Return the largest value that any counter of `resource` had, with the counter's name.
-
-    Return None if there is no value.
-    """
+    """Return the largest value of any counter, with its name, or None."""
     found = [
         (max(r.values[resource, name] for r in readings if (resource, name) in r.values), name)
         for name in _instruments(readings, resource)
@@ -442,10 +400,7 @@ def highest_value(readings: Sequence[Reading], resource: str) -> tuple[float, st
 
 
 def pids_limit(pid: int, groups: Path = GROUPS, proc: Path = PROC) -> int | None:
-    """Return the lowest limit on processes in the control groups of the process `pid`.
-
-    Return None if there is no limit. `groups` and `proc` are the folders of control groups and of processes.
-    """
+    """Return the lowest limit on processes in a process's control groups, or None."""
     limits: list[int] = []
     with contextlib.suppress(OSError):
         for line in (proc / str(pid) / "cgroup").read_text().splitlines():
@@ -465,10 +420,7 @@ def _instruments(readings: Sequence[Reading], resource: str) -> list[str]:
 
 
 def _read_process(pid: int, wanted: frozenset[str]) -> dict[str, float]:
-    """Return the counters of the process `pid`, as a dictionary from resource to value.
-
-    `wanted` are the resources to read. Raises OSError if the process has ended or is not readable.
-    """
+    """Return a process's wanted counters. Raises OSError if it has ended or is not readable."""
     found: dict[str, float] = {}
     if "cpu_s" in wanted:
         # The CPU clock of a process includes ended threads and has a resolution of 1 ns.
@@ -494,11 +446,7 @@ def _has_ended(pid: int) -> bool:
 
 
 def _interface(pid: int) -> dict[tuple[str, str], float]:
-    """Return the bytes, without headers, that the network interface of a process has sent and received.
-
-    The keys are a resource and the counter's name. The result is empty if the process uses the host's own
-    interface, which also serves other processes.
-    """
+    """Return a process's network bytes without headers, none on the host's own interface, used by others."""
     with contextlib.suppress(OSError):
         if _namespace(pid) != _namespace(
             os.getpid()

@@ -1,7 +1,4 @@
-"""Loads that test whether nodes achieve their declared resources.
-
-The attempts of a load are sent to the nodes' agents directly, without a scheduler.
-"""
+"""Loads that test whether nodes achieve their declared resources, by attempts sent to the agents directly."""
 
 from __future__ import annotations
 
@@ -40,10 +37,9 @@ Ratios = dict[str, FittedRate]
 
 @dataclass
 class LoadedNode:
-    """A running node with a control connection to its agent. During a run, a TaskTracker has this connection.
+    """A running node, with the agent's control connection, which a TaskTracker has during a run.
 
-    `reports` contains the agent's reports of ended attempts, and `heartbeats` the resource use that the agent's
-    heartbeats reported.
+    `reports` has the agent's reports of ended attempts, `heartbeats` the use that it reported.
     """
 
     spec: NodeSpec
@@ -65,25 +61,17 @@ class LoadedNode:
                 self.heartbeats.append(said["usage"])
 
     def count_cpu(self) -> None:
-        """Append the current time and the CPU time used by the node so far to `cpu_counts`.
-
-        Nothing is appended if the kernel does not count the node's CPU time.
-        """
+        """Append time and CPU time so far to `cpu_counts`, if the kernel counts it."""
         if (used_s := self.machine.totals().cpu_s) is not None:
             self.cpu_counts.append((time.monotonic(), used_s))
 
     def cpu_ratio(self) -> FittedRate:
-        """Return the node's achieved CPU rate divided by its declared rate.
-
-        The achieved rate is computed from `cpu_counts` if it has enough readings, else from the agent's
-        heartbeats.
-        """
+        """Return achieved / declared CPU rate, by `cpu_counts` if there are enough, or heartbeats."""
         if len(self.cpu_counts) >= LEAST_READINGS:
             return fit_rate(self.cpu_counts).times(1 / self.spec.cpu_rate)
         return FittedRate(mean(heartbeat["cpu_util"] for heartbeat in self.heartbeats))
 
     async def send(self, type_: str, **message: Any) -> None:
-        """Send the agent a JSON message of the type `type_` with the fields `message`."""
         await self.socket.send_json({"type": type_, **message})
 
 
@@ -102,14 +90,10 @@ class Loads:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the nodes."""
         return [node.spec.node for node in self.nodes]
 
     def next_of(self) -> dict[str, LoadedNode]:
-        """Return a dictionary from a node's name to the next node, with all nodes in a ring.
-
-        In network tests each node reads from the next node, so all nodes send and receive.
-        """
+        """Return each node's next one in a ring: all send and receive if each reads from it."""
         return dict(zip(self.names, self.nodes[1:] + self.nodes[:1], strict=True))
 
     async def prepare(self) -> None:
@@ -123,10 +107,7 @@ class Loads:
                 response.raise_for_status()
 
     async def core(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Run one attempt on each node.
-
-        Return each node's CPU rate divided by the declared speed of a core.
-        """
+        """Run one attempt on each node. Return each node's CPU rate divided by the declared speed of a core."""
         made = await self.run([(node, Cost(cpu_s=self.seconds), None) for node in nodes])
         return {
             node.spec.node: FittedRate(report["counters"]["cpu_s"] / _span_s([report]) / node.spec.core_speed)
@@ -134,10 +115,9 @@ class Loads:
         }
 
     async def cpu(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return each node's achieved CPU rate divided by its declared rate.
+        """Return achieved / declared CPU rates, with two attempts per core.
 
-        Each node runs twice as many attempts as it has cores. The CPU time is counted by the kernel if
-        possible, else by the node's agent.
+        The kernel counts if possible, otherwise the agent.
         """
         work = [(node, Cost(cpu_s=1e6), None) for node in nodes for _ in range(2 * node.spec.cores)]
         launched = await self.launch(work)
@@ -156,10 +136,7 @@ class Loads:
         return found
 
     async def disk(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return each node's achieved disk rate divided by its declared rate.
-
-        One attempt reads a local block while another attempt writes a map output.
-        """
+        """Return achieved / declared disk rates: one attempt reads a block, another writes a map output."""
         work = []
         for node in nodes:
             half = int(node.spec.disk_bps * self.seconds / 2)
@@ -173,11 +150,9 @@ class Loads:
         return found
 
     async def network(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return each node's achieved network rate divided by the rate that is possible.
+        """Return achieved / possible network rates, with an attempt per core: a single one may lack CPU.
 
-        Each node reads the block of the next node with one attempt per core, since a single attempt may lack
-        CPU for the full rate. As all nodes read at once, a node reads at its full rate, or at the rate of the
-        next node if that is lower.
+        Each node reads from the next, at its full rate or at that node's if that is lower.
         """
         sources = self.next_of()
         work, rates = [], {}
@@ -195,11 +170,10 @@ class Loads:
         return found
 
     async def memory(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return 1 for each node that enforces its memory limit, and another value for other nodes.
+        """Return 1 for each node that enforces its memory limit.
 
-        Two attempts run at the same time on each node. The first uses slightly less memory than its limit and
-        must succeed; the second exceeds its limit and must be killed. The value is below 1 if the first
-        failed, above 1 if the second was not killed.
+        Of two attempts, the one slightly below the limit must succeed (otherwise below 1), the one above must
+        be killed (otherwise above 1).
         """
         launched = []
         for node in nodes:
@@ -238,11 +212,7 @@ class Loads:
     async def launch(
         self, work: Sequence[Work], hold_mib: Sequence[int] = ()
     ) -> list[tuple[LoadedNode, AttemptSpec]]:
-        """Launch an attempt for each entry of `work` at once, and return the attempts with their nodes.
-
-        An entry has the attempt's node, its cost, and the node whose block it reads. If `hold_mib` is not
-        empty, it has for each attempt the MiB of memory that the attempt occupies.
-        """
+        """Launch an attempt for each (node, cost, node of its block). `hold_mib` has MiB of memory to occupy."""
         self._jobs += 1
         job = f"job_{self._jobs:04d}"
         launched = []
@@ -255,10 +225,7 @@ class Loads:
         return launched
 
     async def reports(self, launched: Sequence[tuple[LoadedNode, AttemptSpec]]) -> list[Message]:
-        """Wait for all launched attempts to end, and delete their files.
-
-        Return the agents' reports about the attempts, in the order of `launched`.
-        """
+        """Wait for all attempts, delete their files, and return the agents' reports in order."""
         reports: dict[str, Message] = {}
         async with asyncio.timeout(PATIENCE * self.seconds + 60):
             for node, _ in launched:
@@ -270,18 +237,12 @@ class Loads:
 
 
 def _span_s(reports: Sequence[Message]) -> float:
-    """Return the seconds from the first start to the last end of the attempts that the agents' reports
-    describe.
-    """
+    """Return the seconds from the first start to the last end of the attempts that the agents' reports describe."""
     return max(report["end_s"] for report in reports) - min(report["start_s"] for report in reports)
 
 
 def probe(node: NodeSpec, job: str, number: int, cost: Cost, source: str | None) -> AttemptSpec:
-    """Return the specification of a test attempt on `node`: a synthetic map task that costs `cost`.
-
-    `number` is the task's index in the job `job`. The task reads the block stored on the node `source`, or
-    nothing if `source` is None.
-    """
+    """Return a test attempt, a synthetic map that reads the block on `source`, or nothing."""
     task = task_id(job, TaskKind.MAP, number)
     made = AttemptSpec(
         attempt=f"{task}_0",
@@ -308,11 +269,7 @@ def probe(node: NodeSpec, job: str, number: int, cost: Cost, source: str | None)
 async def connected(
     machines: Sequence[Machine], specs: Sequence[NodeSpec], token: str, seconds: float
 ) -> AsyncIterator[Loads]:
-    """Start the machines at the same time, and yield `Loads` that puts their nodes under load.
-
-    `specs` are the nodes of the machines, `token` authorizes requests to the nodes, and a load takes about
-    `seconds`. The machines are stopped at the end. Raises MachineFailed if a machine does not start.
-    """
+    """Start machines, and yield loads on their nodes. They are stopped at the end. Raises MachineFailed."""
     listening: list[asyncio.Task[None]] = []
     try:
         hellos = await asyncio.gather(*(machine.start() for machine in machines))

@@ -34,12 +34,11 @@ def measure_limits(
     hostile_s: float = HOSTILE_S,
     trials: Sequence[HostileTrial] = TRIALS,
 ) -> None:
-    """Measure the limits of the scenario's nodes, print the results, and write them to the file `save`.
+    """Measure the limits of the nodes, print and save them. Raises RunFailed, BadInput.
 
-    With `hostile`, also run `trials`, attempts that try to exceed each limit. Each load takes about
-    `seconds`, each hostile trial about `hostile_s`. Raises RunFailed if a limit does not hold, BadInput if
-    machines of the kind `machines` do not work on this host, the file cannot be written, or the hostile programs
-    are not installed.
+    With `hostile`, also run `trials`, which try to exceed each limit. RunFailed means that a limit does not
+    hold; BadInput, that such machines do not work here, the file cannot be written, or the hostile programs
+    are missing.
     """
     if hostile:
         check_programs()
@@ -70,11 +69,7 @@ def measure_limits(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsFile:
-    """The content of a JSON file of measured limits.
-
-    `rows` are the measurements of one command `schedbed doctor --measure`, with or without `--hostile`. The
-    other values are the command, the date, the host, and the kind of machine of the nodes.
-    """
+    """A JSON file of measured limits, the `rows` of one `schedbed doctor --measure`."""
 
     machines: str
     date: str
@@ -86,11 +81,7 @@ class LimitsFile:
     def measured_now(
         cls, scenario: str, machines: str, rows: Sequence[LimitRow], *, hostile: bool
     ) -> LimitsFile:
-        """Return the content of a new file, with rows that were measured on this host today.
-
-        `scenario` is the name of the scenario whose nodes were measured, and `machines` the kind of machine
-        of the nodes, such as `docker`. `hostile` is whether attempts that do not cooperate were measured too.
-        """
+        """Return a new file's content, with rows measured on this host today."""
         host = describe_host()
         return cls(
             machines=machines,
@@ -102,15 +93,12 @@ class LimitsFile:
 
     @classmethod
     def load(cls, path: Path) -> LimitsFile:
-        """Return the content of the JSON file at `path`. Raises TypeError if a key is missing or unknown."""
+        """Load a file. Raises TypeError for a missing or unknown key."""
         content = json.loads(path.read_text(encoding="utf-8"))
         return cls(**{**content, "rows": [LimitRow(**row) for row in content["rows"]]})
 
     def save(self, path: Path) -> None:
-        """Write the content to a JSON file, with each row on a line of its own for readable diffs.
-
-        Raises BadInput if the file cannot be written.
-        """
+        """Write a JSON file with a line for each row, for readable diffs. Raises BadInput."""
         content = asdict(self)
         rows = ",\n".join(f"  {json.dumps(row)}" for row in content.pop("rows"))
         head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in content.items())
@@ -121,10 +109,7 @@ class LimitsFile:
 
 
 def cooperating_rows(found: Sequence[Achieved], nodes: Sequence[NodeSpec]) -> list[LimitRow]:
-    """Return one row per resource and load, for the node that deviates most from its declared value.
-
-    `found` are the measurements of all `nodes` under cooperating loads.
-    """
+    """Return a row per resource and load, of the node most off its declared value."""
     specs = {node.node: node for node in nodes}
     worst: dict[tuple[str, str], Achieved] = {}
     for each in found:
@@ -151,10 +136,7 @@ def _cooperating(each: Achieved, allowed: float) -> LimitRow:
 
 
 def show_hostile(rows: Sequence[LimitRow], console: Console) -> None:
-    """Print the amount of each resource that uncooperative attempts achieved.
-
-    Raises RunFailed if a limit that is meant to hold for any code does not hold, or could not be tested.
-    """
+    """Print what uncooperative attempts achieved. Raises RunFailed for a limit that fails or was not tested."""
     node = rows[0].node if rows else ""
     console.print(f"\nAttempts that do not cooperate, on {node}, by the kernel's counters")
     lines: list[str] = []
@@ -181,7 +163,7 @@ def show_hostile(rows: Sequence[LimitRow], console: Console) -> None:
 
 
 def amounts(row: LimitRow) -> tuple[str, str]:
-    """Return the declared and the achieved amount of a row as two texts with units."""
+    """Return declared and achieved amounts with units."""
     declared = "nothing" if row.declared is None else _shown(row.resource, row.declared)
     return declared, "not seen" if row.achieved is None else _shown(row.resource, row.achieved)
 

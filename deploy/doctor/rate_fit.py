@@ -1,9 +1,8 @@
 """The rate at which a counter grows: the slope of a line through many readings, with its possible error.
 
-Enforced limits grant an amount in lumps, such as a CPU quota in each period. A rate computed from only two
-readings is therefore off by up to one lump at each end. It also includes the time before the limit was
-applied: for an attempt limited to 0.1 cores and measured for 1.5 s, the launch of its process alone adds 3%.
-A line fitted through many readings ignores that time, and its possible error shows the effect of the lumps.
+Limits grant lumps, such as a CPU quota in each period, so two readings alone are off by up to one lump each.
+They also include the time before the limit: for 0.1 cores and 1.5 s, the launch of a process adds 3%. A
+fitted line ignores that time, and its error shows the lumps.
 """
 
 from __future__ import annotations
@@ -27,25 +26,19 @@ Series = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True, order=True)
 class FittedRate:
-    """A rate per second, and its possible error in the same unit.
-
-    The error, `resolution`, is 0 if the rate is only a lower bound, which was computed without a fitted line.
-    """
+    """A rate per second and its possible error, 0 for a lower bound without a fitted line."""
 
     per_s: float
     resolution: float = 0.0
 
     def times(self, factor: float) -> FittedRate:
-        """Return the rate multiplied by `factor`, for example to change its unit."""
         return FittedRate(self.per_s * factor, self.resolution * factor)
 
 
 def steady_rate(series: Series) -> FittedRate | None:
-    """Return the rate per second at which a counter grows, or None if it does not grow.
+    """Return the rate of a growing counter, without readings before and after the growth, or None.
 
-    `series` are readings of the counter, each a time in s and a value. Readings before and after the growth
-    are left out. If the rest covers too short a time for a fitted line, the rate is the total growth divided
-    by its duration, which is a lower bound.
+    If the time is too short for a line, it is growth / duration, a lower bound.
     """
     values = [value for _, value in series]
     if not values or values[-1] <= values[0]:
@@ -62,10 +55,9 @@ def steady_rate(series: Series) -> FittedRate | None:
 
 
 def fit_rate(series: Series) -> FittedRate:
-    """Return the slope of the line through at least three readings of a counter, with its possible error.
+    """Return the slope through at least three readings, with its possible error.
 
-    Readings in the middle of a lump that a limit grants deviate from the line in the same direction. Such
-    readings are not independent, so the possible error is larger.
+    Readings within a lump deviate in the same direction: they are not independent, so the error is larger.
     """
     times, values = zip(*series, strict=True)
     slope, at_zero = linear_regression(times, values)

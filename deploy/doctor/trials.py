@@ -29,11 +29,9 @@ UNITS = {"cpu": "cores", "memory": "bytes", "disk": "bytes/s", "network": "bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostileTrial:
-    """An attack on one limit of a node.
+    """An attack by `count` attempts (0: one per slot) that run `program` on a node.
 
-    `count` attempts on the node (one per slot if it is 0) run the attack named `program`. Meanwhile each of
-    `helpers` other nodes runs the program `helper`. `counter` is the counter that measures the use of
-    `resource`.
+    Each of `helpers` other nodes runs `helper`. `counter` measures the use of `resource`.
     """
 
     program: str
@@ -98,13 +96,10 @@ TRIALS: Sequence[HostileTrial] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSeen:
-    """The observations of a trial.
+    """A trial's observations. `achieved` by the counter `witness` is None if there was none.
 
-    `achieved` is the measured use of the attacked resource, or None if no kernel counter was available.
-    `witness` is the name of the counter, and `resolution` the possible error. `state` and `reason` describe
-    the end of the first attempt. `node_lives` is whether the node is still alive, `pids_limit` the host's own
-    limit on processes, and `left_behind` the number of processes that were still running after the attempts
-    had ended.
+    `state` and `reason` are the end of the first attempt. `pids_limit` is the host's own, and `left_behind`
+    the processes that outlived the attempts.
     """
 
     achieved: float | None
@@ -119,11 +114,9 @@ class TrialSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRow:
-    """A limit of a node, and the amount of the resource that one kind of code achieved under it.
+    """A limit of a node, and what one kind of code achieved under it, in the unit of `UNITS`.
 
-    `hostile` is whether the code tried to exceed the limit. `declared` and `achieved` are in the unit that
-    the dictionary `UNITS` has for the resource, such as bytes/s for a disk. `resolution` is the possible
-    error of `achieved`, which is larger for short measurements.
+    `hostile` code tried to exceed it. `resolution`, the possible error, is larger for short measurements.
     """
 
     node: str
@@ -140,20 +133,17 @@ class LimitRow:
 
     @property
     def fails(self) -> bool:
-        """Return whether the row is a failure: the limit does not hold, or it could not be tested."""
+        """Return whether the limit does not hold, or could not be tested."""
         return self.verdict in (BREAKS, UNTRIED)
 
 
 def claims_any_code(by: str) -> bool:
-    """Return whether the enforcement mechanism `by` is meant to limit any code, not only cooperating code."""
+    """Return whether a mechanism is meant to limit any code."""
     return bool(by) and not by.startswith(("software", "off")) and "cooperating" not in by
 
 
 def declared_of(trial: HostileTrial, node: NodeSpec) -> float:
-    """Return the amount of the attacked resource that all attempts of the trial together may use on `node`.
-
-    For a trial that creates processes, which have no declared limit, the result is 0.
-    """
+    """Return what all attempts of the trial may use together, 0 for processes, which have no declared limit."""
     if trial.resource == "processes":
         return 0.0
     if trial.resource == "cpu" and trial.count == 1:
@@ -162,11 +152,7 @@ def declared_of(trial: HostileTrial, node: NodeSpec) -> float:
 
 
 def judge(trial: HostileTrial, node: NodeSpec, by: str, seen: TrialSeen, most_processes: int) -> LimitRow:
-    """Compare the observations `seen` with the limit that the trial attacked. Return a row with the verdict.
-
-    `by` is the mechanism that enforces the limit on the node. `most_processes` is the number of processes
-    that a fork bomb creates.
-    """
+    """Judge the observations against the limit enforced by `by`. A fork bomb makes `most_processes`."""
     allowed: float | None = declared_of(trial, node)
     if trial.resource == "processes":
         allowed = None if seen.pids_limit is None else float(seen.pids_limit)

@@ -22,11 +22,7 @@ HOST_BUSY = "host busy"
 
 @dataclass(frozen=True, slots=True)
 class Achieved:
-    """The achieved amount of one resource of a node under one load.
-
-    `ratio` is the achieved amount divided by the declared one, and `by` is the mechanism that enforces the
-    limit.
-    """
+    """One resource's use on a node under one load. `ratio` is achieved / declared."""
 
     node: str
     resource: str
@@ -43,16 +39,15 @@ class Achieved:
 
     @property
     def error(self) -> float:
-        """Return the relative error of the achieved amount, which is negative if the amount is too low."""
+        """Return the relative error, negative if too low."""
         return self.ratio - 1
 
     @property
     def holds(self) -> bool:
-        """Return whether the limit holds: the relative error is at most the sum of `tolerance` and
-        `resolution`.
+        """Return whether the error is within `tolerance` (None: no verdict) plus `resolution` of a short
+        measurement.
 
-        `resolution` is the possible error of a short measurement. The result is True as well for a row
-        without a verdict (`tolerance` is None), and for a rate that is too low while the host was busy.
+        A rate that is too low while the host was busy also holds.
         """
         if self.tolerance is None or abs(self.error) <= self.tolerance + self.resolution:
             return True
@@ -69,11 +64,7 @@ class Achieved:
 
 
 def attempt_memory(node: NodeSpec, at_most_bytes: int = 192 * 2**20) -> int:
-    """Return the memory limit in bytes of a test attempt.
-
-    It is `at_most_bytes` or half of the node's memory, whichever is less, since two test attempts run at the
-    same time.
-    """
+    """Return a test attempt's memory limit: at most half of the node's, since two run at once."""
     return min(at_most_bytes, node.memory_bytes // 2)
 
 
@@ -88,10 +79,7 @@ def declared(node: NodeSpec, resource: str) -> float:
 
 
 def show(found: Sequence[Achieved], nodes: Sequence[NodeSpec], console: Console) -> None:
-    """Print a table with a row for each measurement in `found`. Raises RunFailed if a limit does not hold.
-
-    `nodes` contains the declared resources.
-    """
+    """Print a table of measurements. Raises RunFailed if a limit does not hold."""
     columns = ("node", "resource", "tested with", "configured", "achieved", "error", "by", "")
     table = Table(*columns, title="Achieved, all nodes busy")
     specs = {node.node: node for node in nodes}

@@ -1,8 +1,8 @@
-"""Checks of a running Ray cluster before the command joins it.
+"""Checks of a running Ray cluster before the command joins it: it answers, takes the token, and is on this
+host.
 
-The cluster must answer, accept the token, and have a node on this host. Without the checks, Ray would wait
-for a minute and print repeated messages. Ray's modules are passed as arguments, because only two files of the
-package import Ray.
+Without them, Ray would wait for a minute and repeat messages. Ray's modules are arguments, because only two
+files import Ray.
 """
 
 from __future__ import annotations
@@ -21,11 +21,7 @@ NO_CLUSTER = "12" * 28
 
 
 def gcs_address(address: str, services: Any) -> str:
-    """Return the address host:port of the Ray cluster's control service (GCS), after a test connection.
-
-    `services` is Ray's module `services`, which finds the address. Raises BadInput if no Ray cluster answers
-    at `address`.
-    """
+    """Return host:port of the cluster's control service (GCS), after a test. Raises BadInput."""
     if "://" in address:
         raise BadInput("Ray's client is not supported, expected auto or host:port, on a host of the cluster")
     try:
@@ -39,11 +35,7 @@ def gcs_address(address: str, services: Any) -> str:
 
 
 def use_the_clusters_token(raylet: Any) -> None:
-    """Make Ray use the user's token in this process instead of the token that schedbed generated.
-
-    The user's token is in the environment variable RAY_AUTH_TOKEN or in Ray's token file. `raylet` is the
-    module `ray._raylet`.
-    """
+    """Make Ray use the user's token, from RAY_AUTH_TOKEN or Ray's file, not the one schedbed generated."""
     if os.environ.get("RAY_AUTH_TOKEN", "").startswith("schedbed"):
         del os.environ["RAY_AUTH_TOKEN"], os.environ["RAY_AUTH_MODE"]
     loader = raylet.AuthenticationTokenLoader.instance()
@@ -54,10 +46,7 @@ def use_the_clusters_token(raylet: Any) -> None:
 
 
 def check_cluster(where: str, raylet: Any) -> None:
-    """Raise BadInput if the Ray cluster at the address `where` refuses the token or has no node on this host.
-
-    `raylet` is the module `ray._raylet`.
-    """
+    """Raise BadInput if the cluster refuses the token or has no node on this host."""
     try:
         raylet.GcsClient(address=where, cluster_id=NO_CLUSTER).internal_kv_get(b"", None, timeout=ANSWER_S)
     except Exception as error:  # Always raised, since the GCS has another id.

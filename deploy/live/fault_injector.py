@@ -1,7 +1,4 @@
-"""Fault injection in a live cluster, by a thread that carries out a plan of faults in real time.
-
-The faults of a scenario are planned before the run. Any thread may add faults during the run.
-"""
+"""Fault injection in a live cluster, by a thread that carries out a plan, to which any thread may add."""
 
 from __future__ import annotations
 
@@ -24,13 +21,10 @@ STEP_S = 0.2
 
 
 class FaultInjector:
-    """An injector of faults into a live cluster.
+    """Injects faults into a live cluster; call `advance` often.
 
-    The caller must call `advance` often to begin and end due faults. When the faults in force on a node
-    change, all of them are sent to the node, and sent again later if the node cannot be reached. `always`
-    contains faults that are in force during the whole run. `declared` contains the loads that other users'
-    programs put on nodes, which are planned like faults. The table of faults has no rows for `always` and
-    `declared`.
+    A node's changed faults are sent to it, again later if it cannot be reached. `always` are in force
+    throughout, and `declared` are other programs' loads; neither has rows.
     """
 
     def __init__(
@@ -51,21 +45,15 @@ class FaultInjector:
         self._renewed: deque[NodeId] = deque()
 
     def add(self, fault: PlannedFault) -> None:
-        """Add a fault to the plan. Any thread may call this method."""
+        """Add a fault to the plan, from any thread."""
         self._added.append(fault)
 
     def renew(self, nodes: Iterable[NodeId]) -> None:
-        """Make the next `advance` send the faults in force to these nodes, whose TaskTrackers have restarted.
-
-        Any thread may call this method.
-        """
+        """Send faults again to nodes whose TaskTrackers restarted, at the next `advance`. For any thread."""
         self._renewed.extend(nodes)
 
     def advance(self, now_s: float) -> list[Row]:
-        """Begin and end the faults that are due at time `now_s`.
-
-        Return a row of the table of faults for each fault that has begun.
-        """
+        """Begin and end due faults. Return rows of those that have begun."""
         while self._added:
             self._plan.add(self._added[0])
             self._added.popleft()  # After `add`, so that `more_to_come` stays true.
@@ -76,31 +64,21 @@ class FaultInjector:
         return rows
 
     def in_force(self) -> list[tuple[PlannedFault, float | None]]:
-        """Return the faults in force, each with its end in seconds, or with None if it has no end.
-
-        Any thread may call this method.
-        """
+        """Return faults in force with their end in seconds or None. For any thread."""
         return self._plan.in_force()
 
     def next_s(self) -> float:
-        """Return the time in seconds at which `advance` must be called next.
-
-        The time is negative infinity if a fault was added since the last `advance`, and infinity if no fault
-        is planned.
-        """
+        """Return when `advance` is needed: minus infinity if a fault was added, infinity without any."""
         return -inf if self._added else self._plan.next_s()
 
     @property
     def more_to_come(self) -> bool:
-        """Return whether a fault is still planned to begin or end."""
         return bool(self._added) or self._plan.more_to_come
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Apply an instant fault and return its target, such as an attempt's id.
+        """Apply an instant fault, and return a target that it did not name, "", or "nobody there".
 
-        For a lasting fault, only note that the state of the nodes has changed, and return "". For an instant
-        fault, the result is also "" if the fault itself names its targets, or if nothing matched the fault.
-        Return "nobody there" if the actor that must apply the fault is down.
+        A lasting one only marks the nodes' state as changed. The last means that the actor is down.
         """
         self._orders.change()
         effect = EFFECTS.get(fault.kind)
@@ -112,17 +90,11 @@ class FaultInjector:
             return "nobody there"
 
     def end(self, now_s: float, fault: PlannedFault) -> None:
-        """Note that the state of the nodes has changed, because a lasting fault has ended.
-
-        The next `advance` then sends the new state to the nodes. Processes that the fault has killed are
-        restarted by other code.
-        """
+        """Mark the nodes' state as changed, for the next `advance`. Other code restarts killed processes."""
         self._orders.change()
 
     def thaw(self) -> None:
-        """Thaw the frozen nodes at the end of a run, which lets them continue, so that their files can be
-        read.
-        """
+        """Thaw the frozen nodes at the end of a run, which lets them continue, so that their files can be read."""
         for node in self._orders.frozen():
             with suppress(MasterGone):
                 self._cluster.fault_calls.on_node(node, "thaw", {})
@@ -130,11 +102,9 @@ class FaultInjector:
 
 @contextmanager
 def injecting(faults: FaultInjector, now_s: Callable[[], float]) -> Iterator[Callable[[], list[Row]]]:
-    """Inject the faults from a separate thread during the `with` block, so that a waiting caller does not
-    delay them.
+    """Inject faults in a thread, so that a waiting caller does not delay them.
 
-    `now_s` returns the current time of the run. Yield a function that returns the rows of faults that have
-    begun since its last call. The function raises the errors of `FaultInjector.advance`.
+    Yield a function that returns rows of faults begun since its last call, or raises errors of `advance`.
     """
     over, rows, errors = threading.Event(), [], []
 
@@ -170,65 +140,42 @@ def injecting(faults: FaultInjector, now_s: Callable[[], float]) -> Iterator[Cal
 
 
 class FaultCalls(Protocol):
-    """The calls to the Ray actors of a live cluster that inject faults.
-
-    Each call may raise MasterGone if the actor is down.
-    """
+    """Calls to a live cluster's actors that inject faults. Each may raise MasterGone."""
 
     def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
-        """Make the node's TaskTracker apply a fault of the given kind, with `arguments` that depend on the
-        kind.
-
-        Return the target, such as an attempt's id.
-        """
+        """Apply a fault at a node's TaskTracker. Return its target, such as an attempt's id."""
         ...
 
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Return the block and the node of a replica to damage, chosen by the NameNode, or None if there is
-        none.
+        """Return (block, node) of a replica to damage, or None.
 
-        The replica must be on a running node in `up` and, unless `nodes` is empty, in `nodes`. `target` is a
-        block's id or a file's path, or "" for any block. The number `luck`, from 0 to 1, selects one of the
-        matching replicas.
+        The node is running (in `up`) and in `nodes` unless empty. `target` is a block, a path or "" for any.
+        `luck` from 0 to 1 selects one.
         """
         ...
 
     def kill_tracker(self, node: NodeId) -> None:
-        """Kill the TaskTracker of this node only. A new TaskTracker is started later."""
+        """Kill one node's TaskTracker. A new one is started later."""
         ...
 
     def kill_host(self, node: NodeId) -> Sequence[NodeId]:
-        """Kill the process that runs the TaskTrackers of the host that `node` is on. Return the nodes on that
-        host.
-
-        The process is restarted.
-        """
+        """Kill the process of a host's TaskTrackers, which is restarted. Return its nodes."""
         ...
 
     def kill_master(self, name: str) -> None:
-        """Kill the process of the master `name`, which is `jobtracker` or `namenode`. The process is
-        restarted.
-        """
+        """Kill the process of the master `name`, which is `jobtracker` or `namenode`. The process is restarted."""
         ...
 
     def hold(self, name: str, for_s: float) -> None:
-        """Make the master `name` (`jobtracker` or `namenode`) refuse all calls after its next restart.
-
-        It refuses them until `for_s` emulated seconds from now. The caller must call `hold` before killing
-        the master.
-        """
+        """Make a master refuse calls for emulated seconds after its next restart. Call before killing it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """The parts of a live cluster that are needed to inject faults.
-
-    `fault_calls` calls the Ray actors. `conditions` contains the faults in force, and `orders` sends the
-    effects of these faults to the nodes.
-    """
+    """The parts of a live cluster for faults. `orders` sends the effects of `conditions` to the nodes."""
 
     nodes: Sequence[NodeId]
     fault_calls: FaultCalls
@@ -236,7 +183,7 @@ class LiveCluster:
     orders: NodeOrders
 
     def up(self) -> list[NodeId]:
-        """Return the nodes that are running, which means that no fault has killed or frozen them."""
+        """Return the nodes that no fault has killed or frozen."""
         return [node for node in self.nodes if not any(self.conditions.has(kind, node) for kind in ENDS)]
 
 
@@ -245,10 +192,7 @@ Effect = Callable[[LiveCluster, PlannedFault], str]
 
 
 def kill_attempt(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill one running attempt that matches the fault. Return the attempt's id, or "" if no attempt matches.
-
-    The search begins at a random node.
-    """
+    """Kill a matching attempt, found from a random node on. Return its id, or ""."""
     nodes = [node for node in cluster.up() if fault.hits(node)]
     first = int(fault.luck * len(nodes))
     for node in (*nodes[first:], *nodes[:first]):
@@ -268,27 +212,17 @@ def _harm_replica(cluster: LiveCluster, fault: PlannedFault, order: str) -> str:
 
 
 def corrupt_replica(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Change one byte of a replica that matches the fault. Return the block and the node, or "" if none
-    matches.
-
-    The next reader of the replica detects the change.
-    """
+    """Change a byte of a matching replica, which its next reader detects. Return block and node, or ""."""
     return _harm_replica(cluster, fault, "corrupt_block")
 
 
 def delete_replica(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Delete a replica that matches the fault from its node's disk.
-
-    Return the block and the node, or "" if no replica matches.
-    """
+    """Delete a matching replica from its disk. Return block and node, or ""."""
     return _harm_replica(cluster, fault, "delete_block")
 
 
 def kill_tracker(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill the TaskTrackers of the fault's nodes. Return "", since the fault itself contains its targets.
-
-    Each restarted TaskTracker later receives the faults in force on its node.
-    """
+    """Kill the nodes' TaskTrackers, which get the faults in force after their restart."""
     for node in fault.nodes:
         cluster.fault_calls.kill_tracker(node)
     cluster.orders.renew(fault.nodes)
@@ -296,11 +230,7 @@ def kill_tracker(cluster: LiveCluster, fault: PlannedFault) -> str:
 
 
 def kill_host(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill all TaskTrackers on the hosts that run the fault's nodes.
-
-    Return the names of all nodes on these hosts, joined by commas. Each restarted TaskTracker later receives
-    the faults in force on its node.
-    """
+    """Kill all TaskTrackers on the nodes' hosts, which get the faults in force again. Return all nodes."""
     hit: dict[NodeId, None] = {}
     for node in fault.nodes:
         if node not in hit:
@@ -310,10 +240,7 @@ def kill_host(cluster: LiveCluster, fault: PlannedFault) -> str:
 
 
 def crash_jobtracker(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill the JobTracker's process. Return "", since the fault needs no other target.
-
-    The restarted JobTracker refuses all calls until the fault ends.
-    """
+    """Kill the JobTracker, which refuses calls until the fault ends."""
     if fault.until_s is not None:
         cluster.fault_calls.hold("jobtracker", fault.until_s - fault.at_s)
     cluster.fault_calls.kill_master("jobtracker")
@@ -321,9 +248,7 @@ def crash_jobtracker(cluster: LiveCluster, fault: PlannedFault) -> str:
 
 
 def restart_namenode(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill the NameNode's process, which Ray then restarts. Return "", since the fault needs no other
-    target.
-    """
+    """Kill the NameNode's process, which Ray then restarts. Return "", since the fault needs no other target."""
     cluster.fault_calls.kill_master("namenode")
     return ""
 

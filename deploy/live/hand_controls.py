@@ -16,10 +16,9 @@ from schedbed.tasks.errors import BadInput
 def inject_by_hand(
     given: Any, scenario: ResolvedScenario, now_s: float, faults: FaultInjector
 ) -> dict[str, Any]:
-    """Inject the fault that the mapping `given` describes, in the format of a scenario's `faults`.
+    """Inject a fault in the format of a scenario's `faults`, from `now_s` or its `at` on. Raises BadInput.
 
-    The fault begins at `now_s`, or at the time of the mapping's key `at`. Return its kind, target, time and
-    end. Raises BadInput if the mapping is not valid.
+    Return its kind, target, time and end.
     """
     if not isinstance(given, Mapping):
         raise BadInput(f"fault: {given!r} is not a mapping, such as {{kill: n3, for: 30s}}")
@@ -42,12 +41,9 @@ class HandControls:
         self._session.kill([job], "killed from the live page")
 
     def fault(self, fault: Any) -> dict[str, Any]:
-        """Inject the fault that the mapping `fault` describes, in the format of a scenario's `faults`.
-
-        Return the fault's kind, target, time and end.
-        """
+        """Inject a fault in the format of a scenario's `faults`. Return its kind, target, time and end."""
         return inject_by_hand(fault, self._scenario, self._session.duration_s, self._faults)
 
     def submit(self, request: dict[str, Any]) -> list[str]:
-        """Raise BadInput, since a run that compares policies must have the same jobs under each policy."""
+        """Raise BadInput: a run that compares policies needs the same jobs under each."""
         raise BadInput("submit: a run takes no more jobs, expected a cluster that stays up (schedbed up)")

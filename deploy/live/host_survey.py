@@ -51,11 +51,7 @@ class Surveyor:
         self._sink: TransferSink | None = None
 
     def look(self) -> dict[str, Any]:
-        """Return the host's cores and Python version, and the problems of its container engine and image.
-
-        The keys are `cores`, `python`, `engine_why` and `image_why`. The last two are "" if there is no
-        problem.
-        """
+        """Return `cores`, `python`, `engine_why` and `image_why` ("" without a problem)."""
         engine = docker_why()
         return {
             "cores": usable_cores(),
@@ -65,11 +61,10 @@ class Surveyor:
         }
 
     def time_of_day(self) -> float:
-        """Return the Unix time in seconds by the host's clock."""
         return RunClock.host_time_s()
 
     def trial_s(self) -> float:
-        """Return the CPU seconds that a benchmark of one core takes on this host."""
+        """Return the CPU seconds of a one-core benchmark."""
         return CoreTrial().least_s()
 
     def free_ports(self, address: str, ports: PortRange) -> int:
@@ -82,19 +77,12 @@ class Surveyor:
         return free
 
     def listen(self, address: str, ports: PortRange | None, token: str) -> int:
-        """Accept test transfers that present `token` from now on, and return the port to send them to.
-
-        Raises BadInput if no port of the range is free.
-        """
+        """Accept test transfers with `token`, and return the port. Raises BadInput if none is free."""
         self._sink = TransferSink(listen_at(address, ports=ports), token)
         return self._sink.port
 
     def send(self, address: str, port: int, token: str) -> float | str:
-        """Send test data to the server of another host.
-
-        Return the bytes per second, or the reason for a failure. `token` is the token that this server
-        expects.
-        """
+        """Send test data to another host. Return bytes per second, or why it failed."""
         try:
             return transfer(address, port, token)
         except OSError as error:
@@ -107,9 +95,7 @@ class Surveyor:
 
 
 class TransferSink:
-    """A server that receives test transfers with the right token, and answers with the number of bytes
-    received.
-    """
+    """A server that receives test transfers with the right token, and answers with the number of bytes received."""
 
     def __init__(self, listening: socket.socket, token: str) -> None:
         self._listening = listening
@@ -152,10 +138,7 @@ class TransferSink:
 
 
 def transfer(address: str, port: int, token: str) -> float:
-    """Send test data to a `TransferSink` that expects `token`, and return the bytes per second.
-
-    The time is measured until the sink has received all data. Raises OSError if the transfer fails.
-    """
+    """Return bytes per second to a `TransferSink`, until it has all data. Raises OSError."""
     piece = bytes(PIECE_BYTES)
     with socket.create_connection((address, port), REACH_S) as line:
         line.settimeout(REACH_S)
@@ -191,11 +174,7 @@ LOOK_S = 60.0
 def check_hosts(
     address: str, *, ports: PortRange | None, machines: str, console: Console | None = None
 ) -> None:
-    """Check each host of the Ray cluster at `address`, and print a row per host and a line per problem.
-
-    `ports` is the range of ports that a run may use (None for any), and `machines` the kind of machine of its
-    nodes. Raises RunFailed if there are problems.
-    """
+    """Check each host of the Ray cluster, and print rows and problems. Raises RunFailed for problems."""
     console = console or Console()
     try:
         findings = survey(address, ports)
@@ -216,10 +195,7 @@ def check_hosts(
 
 
 def survey(address: str, ports: PortRange | None) -> list[HostFinding]:
-    """Return the findings about each host of the Ray cluster at `address`.
-
-    `ports` is the range of ports to test, or None for any port. Raises BadInput if there is no cluster.
-    """
+    """Return findings about each host of the Ray cluster. Raises BadInput without one."""
     with actors_on_hosts(address, Surveyor) as placed:
         found = [HostFinding(name=host.name, address=host.address, ray_cpus=host.cpus) for host in placed]
         there: dict[str, tuple[Host, Any, HostFinding]] = {}
@@ -238,10 +214,7 @@ def survey(address: str, ports: PortRange | None) -> list[HostFinding]:
 
 
 def _look(finding: HostFinding, host: Host, actor: Any, ports: PortRange | None) -> bool:
-    """Ask the actor on `host` about its host, and store the answers in `finding`.
-
-    Return whether the host answers.
-    """
+    """Ask the actor on `host` about its host, and store the answers in `finding`. Return whether the host answers."""
     try:
         (said,) = wait_for([actor.look.remote()], LOOK_S)
     except (MasterGone, RunFailed) as error:
@@ -261,10 +234,7 @@ def _asked(method: Any) -> float:
 
 
 def _transfer(there: Sequence[tuple[Host, Any, HostFinding]], ports: PortRange | None) -> None:
-    """Measure the transfer rate from each host to each other host, and store it in the findings.
-
-    `there` are the hosts that answer, with their actors. `ports` is the range of ports for the transfers.
-    """
+    """Measure transfers between all hosts that answer, into their findings."""
     token = secrets.token_hex(TOKEN_BYTES // 2)
     listening: dict[str, int] = {}
     for host, actor, _ in there:
@@ -292,12 +262,10 @@ BANDWIDTHS_MAX = 6
 
 @dataclass(slots=True, kw_only=True)
 class HostFinding:
-    """The findings about one host.
+    """Findings about one host; unknown if `fault`, the reason for no answer, is set.
 
-    `fault` is the reason why the host did not answer; the other values are then unknown. `to` is a dictionary
-    from the name of another host to the transfer rate in bytes per second, or to the reason why there was no
-    transfer. `clock` is the difference between this host's clock and the clock of the host that runs the
-    command, and None on that host.
+    `to` has each other host's bytes per second, or a reason. `clock` is the difference from the command's
+    host, None there.
     """
 
     name: str
@@ -336,10 +304,7 @@ class HostFinding:
         ]
 
     def missing(self, ports: PortRange | None, machines: str) -> Iterable[str]:
-        """Yield a line for each problem that prevents a run on this host, with the action to take.
-
-        `ports` is the range of ports that the run may use, and `machines` the kind of machine of its nodes.
-        """
+        """Yield each problem that prevents a run on this host, with the action to take."""
         if self.fault:
             yield f"it does not start our code: {self.fault}; expected the same Python and the same pip install"
             return
@@ -368,18 +333,12 @@ def columns(others: Sequence[str]) -> list[str]:
 
 
 def all_missing(findings: Iterable[HostFinding], ports: PortRange | None, machines: str) -> list[str]:
-    """Return a line for each problem of each host, beginning with the host's name.
-
-    `ports` is the range of ports that a run may use, and `machines` the kind of machine of its nodes.
-    """
+    """Return each host's problems, headed by its name."""
     return [f"{finding.name}: {line}" for finding in findings for line in finding.missing(ports, machines)]
 
 
 def rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Divide all ordered pairs of names into rounds. Each name is in at most one pair of a round.
-
-    Transfers between the pairs of one round can then run at the same time without disturbing each other.
-    """
+    """Divide ordered pairs into rounds with each name once, whose transfers do not disturb each other."""
     ring: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
     found: list[list[tuple[str, str]]] = []
     for _ in range(len(ring) - 1):
@@ -395,10 +354,7 @@ def rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:
 
 
 def with_speeds(findings: Iterable[HostFinding], speeds: Mapping[str, float]) -> None:
-    """Set the relative core speed of each finding, given a dictionary from host name to speed.
-
-    The speed of a host that is not in `speeds` is 1.
-    """
+    """Set the findings' relative core speeds, 1 for unknown hosts."""
     for finding in findings:
         finding.speed = speeds.get(finding.name, 1.0)
 

@@ -1,6 +1,4 @@
-"""The hosts of a live run: which host runs each node, what is known about each host, and services on other
-hosts.
-"""
+"""The hosts of a live run: which host runs each node, what is known about each host, and services on other hosts."""
 
 from __future__ import annotations
 
@@ -32,12 +30,7 @@ from schedbed.tasks.specs import NodeId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A host of the Ray cluster.
-
-    `name` appears in all outputs. The agents on the host listen at `address`. `cpus` is the number of CPUs
-    that the host offers to Ray, and `ray_id` is Ray's id of the host. `drives` is whether the command runs on
-    this host.
-    """
+    """A host of the Ray cluster. `cpus` is what it offers to Ray; `drives` marks the command's host."""
 
     name: str
     ray_id: str
@@ -47,11 +40,7 @@ class Host:
 
 
 def hosts_of(raylets: Sequence[Mapping[str, Any]], own_id: str) -> tuple[Host, ...]:
-    """Return the hosts of a Ray cluster that are alive, the host of this command first.
-
-    `raylets` is the result of `ray.nodes()`, and `own_id` is Ray's id of this host. If several hosts have the
-    same host name, the address is added to the name.
-    """
+    """Return the live hosts, this one first. Equal host names get the address added."""
     alive = [raylet for raylet in raylets if raylet["Alive"]]
     names = [raylet["NodeManagerHostname"] for raylet in alive]
     hosts = [
@@ -68,12 +57,10 @@ def hosts_of(raylets: Sequence[Mapping[str, Any]], own_id: str) -> tuple[Host, .
 
 
 def deal_out(nodes: Sequence[NodeSpec], hosts: Sequence[Host]) -> dict[NodeId, Host]:
-    """Assign each node to a host. Return a dictionary from node name to host.
+    """Assign nodes to hosts: named ones there, others by CPU in proportion to what hosts offer to Ray.
 
-    A node that names a host is placed on that host. The other nodes are assigned so that the CPU that nodes
-    declare on each host is in proportion to the CPUs that the host offers to Ray. They are assigned rack by
-    rack, so that most racks stay on one host. Raises BadInput if a named host does not exist, or if no host
-    offers a CPU.
+    They go rack by rack, so that most racks stay on one host. Raises BadInput for an unknown host, or without
+    CPUs.
     """
     dealt = {node.node: _named_host(node.host, hosts) for node in nodes if node.host}
     free = [node for node in nodes if not node.host]
@@ -111,12 +98,7 @@ def _named_host(name: str, hosts: Sequence[Host]) -> Host:
 def _shares_left(
     nodes: Sequence[NodeSpec], dealt: Mapping[NodeId, Host], lending: Sequence[Host]
 ) -> list[float]:
-    """Return, for each host in `lending`, how many CPU cores of nodes may still be assigned to the host.
-
-    `nodes` are all nodes, with the cores that they declare. `dealt` maps the nodes that are already assigned
-    to their hosts. If all hosts are full, the result contains the numbers of CPUs that the hosts offer
-    instead.
-    """
+    """Return the cores of nodes that each host may still get, or its CPUs if all hosts are full."""
     whole = sum(node.cpu_rate for node in nodes) / sum(host.cpus for host in lending)
     named = {
         host.name: sum(
@@ -129,10 +111,9 @@ def _shares_left(
 
 
 def racks_by_host(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> ClusterSpec:
-    """Return the cluster with a host's name as the rack of each node that declares `rack: by-host`.
+    """Return the cluster with the host as the rack of each `rack: by-host` node.
 
-    `places` maps each node to its host. The replicas of a block, which are placed on two racks, are then on
-    two hosts.
+    A block's replicas, on two racks, are then on two hosts.
     """
     nodes = (
         replace(node, rack=places[node.node].name) if node.rack == BY_HOST else node for node in cluster.nodes
@@ -143,12 +124,7 @@ def racks_by_host(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> Cluste
 def host_loads(
     hosts: Iterable[HostRecord], own_samples: list[list[float]], clock: RunClock
 ) -> dict[str, dict[str, Any]]:
-    """Return a dictionary from host name to the host's measured load during the run, for run.json.
-
-    `own_samples` are the load samples of the host of the driver (the process of the command). All times are
-    seconds since the run's start on the driver's clock `clock`. Times from other hosts are corrected by the
-    measured difference of the clocks.
-    """
+    """Return each host's load for run.json, in seconds of the driver's clock, corrected by measured differences."""
     return {
         record.host.name: (
             {"samples": own_samples, "lost_s": record.lost_s}
@@ -164,10 +140,7 @@ def host_loads(
 
 
 def check_links(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
-    """Raise BadInput if nodes on different hosts would share a link between racks or a disk.
-
-    `places` maps each node to its host. The rate limit of a link or disk can only be enforced on one host.
-    """
+    """Raise BadInput if hosts would share a rack link or disk, whose rate only one host can limit."""
     every = sorted({places[node.node].name for node in cluster.nodes})
     for name in shared_disks(cluster.nodes):
         hosts = sorted({places[node.node].name for node in cluster.nodes if node.shared_disk == name})
@@ -195,14 +168,11 @@ def check_links(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
 
 @dataclass(slots=True)
 class HostRecord:
-    """The state and the measurements of a host during a run.
+    """A host's state during a run. `folder` is its scratch folder, None on the driver's host.
 
-    `folder` is the scratch folder on the host, or None for the host of the driver (the process of the
-    command). `owner` identifies the process that manages the host's control groups. `clock_offset_s` is by
-    how many seconds the host's clock was ahead of the driver's before the run, plus or minus `clock_bound_s`.
-    `readings` are later measurements of that difference. `speed` is the speed of a core relative to the
-    slowest host. `lost_s` is the time at which the host stopped answering, in seconds since the run's start,
-    or None while it answers.
+    `owner` manages its control groups. `clock_offset_s` is by how much its clock was ahead before the run,
+    within `clock_bound_s`; `readings` are later. `speed` is relative to the slowest host. `lost_s` is when it
+    stopped answering, or None.
     """
 
     host: Host
@@ -230,11 +200,7 @@ class HostRecord:
         now_s: float,
         readings: Sequence[ClockReading] | None = None,
     ) -> None:
-        """Store the host's answer to a request that was made at the time `now_s` of the run.
-
-        `samples` are new load samples. If `samples` is None, the host did not answer and is marked as lost.
-        `readings` are all measurements of the host's clock during the run.
-        """
+        """Store an answer asked for at `now_s`. Without `samples` the host is lost."""
         if readings:
             self.readings = list(readings)
         if samples is None:
@@ -244,9 +210,7 @@ class HostRecord:
             self.lost_s = None
 
     def run_samples(self, clock: RunClock) -> list[list[float]]:
-        """Return the host's load samples, with times as seconds since the run's start on the driver's clock
-        `clock`.
-        """
+        """Return the host's load samples, with times as seconds since the run's start on the driver's clock `clock`."""
         track = ClockTrack()
         for reading in self.readings:
             track.add(reading)
@@ -256,11 +220,7 @@ class HostRecord:
         ]
 
     def run_readings(self, clock: RunClock) -> list[list[float]]:
-        """Return a list [time, offset, error bound] for each measurement of the host's clock, all in seconds.
-
-        The time counts from the run's start on the driver's clock `clock`. The offset is the number of
-        seconds by which the host's clock is ahead of the driver's clock.
-        """
+        """Return [time, offset, bound] of each reading: the driver's seconds of the run, and seconds ahead of it."""
         return [
             [
                 round((reading.at_s - reading.offset_s - clock.epoch_s) / clock.stretch, 3),
@@ -271,10 +231,7 @@ class HostRecord:
         ]
 
     def facts(self, places: Mapping[NodeId, Host]) -> dict[str, Any]:
-        """Return the host's address, CPUs, clock difference, core speed and nodes, for run.json.
-
-        `places` maps each node to its host.
-        """
+        """Return the host's facts for run.json."""
         return {
             "address": self.host.address,
             **self.about,
@@ -287,11 +244,9 @@ class HostRecord:
 
 
 class HostKeeper:
-    """A Ray actor that provides a scratch folder, machine images and load samples on another host.
+    """The actor that provides folder, images and load samples on another host than the command's.
 
-    On the host of the command itself, the command does this work. The name of the scratch folder contains the
-    id of the actor's process. If the process dies without removing the folder, the next run on the host
-    removes it.
+    The folder's name has this process's id. If it remains after a death, the next run removes it.
     """
 
     def __init__(self) -> None:
@@ -305,16 +260,11 @@ class HostKeeper:
         self._image: PiecePipe | None = None  # The image that is being received.
 
     def ready(self) -> int:
-        """Return the id of the actor's process.
-
-        The driver (the process of the command) calls this method to wait until the actor has started.
-        """
+        """Return the process's id. The driver calls this to wait for the actor's start."""
         return os.getpid()
 
     def describe(self) -> dict[str, Any]:
-        """Return the path of the scratch folder, the identifier of this process, and a description of the
-        host.
-        """
+        """Return the path of the scratch folder, the identifier of this process, and a description of the host."""
         return {
             "folder": str(self._folder),
             "owner": owner_mark(),
@@ -322,21 +272,14 @@ class HostKeeper:
         }
 
     def time_of_day(self) -> float:
-        """Return the host's current time as Unix time."""
         return RunClock.host_time_s()
 
     def trial_s(self) -> float:
-        """Return the CPU seconds of a fixed computation on this host, as a measure of the speed of the host's
-        cores.
-        """
+        """Return the CPU seconds of a fixed computation on this host, as a measure of the speed of the host's cores."""
         return CoreTrial().least_s()
 
     def prepare(self, config: RunConfig) -> None:
-        """Prepare this host for the run `config`: create its folders, and check that its kind of machines
-        works here.
-
-        `config.work` is a folder below the scratch folder. Raises BadInput if such machines do not work.
-        """
+        """Prepare this host for a run: folders, and its kind of machines. Raises BadInput."""
         if config.machines not in self._ready:
             try:
                 self._machines.enter_context(machines_ready(config.machines))
@@ -346,11 +289,7 @@ class HostKeeper:
         config.make_work()
 
     def lacks_image(self, machines: str) -> bool:
-        """Return whether the image for the kind of machines `machines`, such as `docker`, is missing on this
-        host.
-
-        Raises BadInput if such machines do not work here.
-        """
+        """Return whether the machines' image is missing here. Raises BadInput if they do not work."""
         image = KINDS[machines]().image
         try:
             return image is not None and image.is_missing()
@@ -366,24 +305,21 @@ class HostKeeper:
         self._image.put(piece)
 
     def end_image(self) -> None:
-        """Wait until all pieces of the image are loaded. Raises BadInput if the container engine refused the
-        image.
-        """
+        """Wait until all pieces of the image are loaded. Raises BadInput if the container engine refused the image."""
         image, self._image = self._image, None
         if image is not None:
             image.end()
 
     def watch(self, clock: RunClock) -> None:
-        """Start to sample the host's CPU load. `clock` is the run's clock on the driver's host."""
+        """Sample the CPU load, by the run's clock on the driver's host."""
         self._watch = HostWatch(RunClock(clock.epoch_s, clock.stretch))
         threading.Thread(target=self._look, args=(self._watch,), daemon=True).start()
 
     def samples(self, start: int) -> list[list[float]]:
-        """Return the load samples of the current run, beginning with the sample at index `start`."""
+        """Return the current run's load samples from index `start` on."""
         return [] if self._watch is None else self._watch.samples[start:]
 
     def end(self) -> None:
-        """Stop the sampling of the host's CPU load."""
         self._watch = None
 
     def close(self) -> None:

@@ -1,8 +1,7 @@
-"""A stand-in for the two agents that Ray starts on each host: the dashboard's and that of runtime environments.
+"""A stand-in for the dashboard's and runtime environments' agents, which Ray starts on each host.
 
-A run on one host uses neither, and each takes about a second of CPU time to start. Ray passes this file the command of
-the agent that it stands for. The file tells Ray that no port is open, and then waits for the end of Ray. It imports
-as little as possible.
+A run on one host uses neither, and each takes a second of CPU to start. Started with the command of the
+agent, this file tells Ray that no port is open, and waits for Ray's end. It imports as little as possible.
 """
 
 import os

@@ -25,11 +25,7 @@ NAME_MAX = 200
 
 
 def outputs_folder(folder: Path, policy: str, repeat: int) -> Path:
-    """Return the folder for the outputs of one run: `outputs/<policy>/<repeat>` below `folder`.
-
-    If the policy is a path that leads out of the folder, or is too long for a file name, the name of the
-    policy's file and a checksum of the policy are used instead.
-    """
+    """Return `outputs/<policy>/<repeat>`, or with a file's name and checksum if the policy leads away or is long."""
     name = policy
     leads_away = policy.startswith("/") or not {"", ".", ".."}.isdisjoint(policy.split("/"))
     if leads_away or len(policy.encode()) > NAME_MAX:
@@ -39,10 +35,7 @@ def outputs_folder(folder: Path, policy: str, repeat: int) -> Path:
 
 
 class Outputs:
-    """A reader of files in the block store, which the nodes hold. It is used on the host of the command.
-
-    `peers` maps each node to its agent's current URL.
-    """
+    """Reads files in the block store, on the command's host. `peers` has the agents' current URLs."""
 
     def __init__(
         self, name_node: NameNodeDoor, peers: Mapping[NodeId, str], token: str, tls: Tls | None = None
@@ -53,15 +46,12 @@ class Outputs:
         self._tls = tls
 
     def save(self, jobs: Iterable[PlannedJob], folder: Path) -> None:
-        """Copy the committed output files of each job to `folder`/<job>/part-NNNNN."""
+        """Copy the jobs' committed outputs to `folder`/<job>/part-NNNNN."""
         for job in jobs:
             asyncio.run(self._copy_parts(job.job, folder / job.job))
 
     def check(self, jobs: Iterable[PlannedJob], scratch: Path) -> list[str]:
-        """Check the outputs of the jobs. Return one line for each job whose output is wrong.
-
-        Jobs whose application has no check are skipped. `scratch` is a folder for temporary copies.
-        """
+        """Return a line for each job whose output is wrong, of those with a check."""
         wrong = []
         for job in jobs:
             source = class_of(job.params)
@@ -86,11 +76,7 @@ class Outputs:
             shutil.rmtree(folder)
 
     def _judged(self, job: PlannedJob, folder: Path, parts: Sequence[Path]) -> str | None:
-        """Check the output of a job whose application is a user's class, by the method `check` of that class.
-
-        `parts` are local copies of the output files. Return a description of the error, or None if the output
-        is right. The check runs in a separate process.
-        """
+        """Check an output by the user's class, in a separate process. Return the error, or None."""
         source = class_of(job.params)
         assert source is not None
         for file in files_of(job.params):
@@ -108,10 +94,7 @@ class Outputs:
             return f"its check failed: {error}"
 
     async def parts(self, job: str) -> dict[str, int]:
-        """Return a dictionary from the name of each committed output file of a job to its length in bytes.
-
-        Raises PathNotFound if the job has no output.
-        """
+        """Return {name: bytes} of a job's output files. Raises PathNotFound."""
         entries = await self._name_node.list(f"/out/{job}")
         return {entry["name"]: entry["length"] for entry in entries if entry["name"].startswith("part-")}
 

@@ -1,7 +1,6 @@
-"""A faster start of Ray for a run on one host.
+"""A faster start of Ray for a run on one host, on loopback, without autoscaler, dashboard or log monitor.
 
-Ray listens on the loopback address only, and starts no autoscaler, dashboard or log monitor. Ray's modules
-are passed as arguments, because only two files of the package import Ray.
+Ray's modules are arguments, because only two files of the package import Ray.
 """
 
 from __future__ import annotations
@@ -26,21 +25,18 @@ LOOK_S = 1.0
 
 
 def _print_raylets_words(data: Mapping[str, Any], *_: object, **__: object) -> None:
-    """Write log lines of Ray, given as `data["lines"]`, to standard error. Ray itself would use standard
-    output.
-    """
+    """Write log lines of Ray, given as `data["lines"]`, to standard error. Ray itself would use standard output."""
     os.write(2, "".join(f"[{data['pid']}] {line}\n" for line in data["lines"]).encode(errors="replace"))
 
 
 @contextmanager
 def lean(nodes: Any, services: Any, workers: Any, raylet: Any, job_config: Any) -> Iterator[None]:
-    """Change Ray's modules during the `with` block so that Ray starts only the processes that a run needs.
+    """Change Ray's modules so that it starts only the processes that a run needs.
 
-    The autoscaler, the dashboard, the log monitor and the agents are not started. Each would take about a second
-    of CPU time. On one host there is nothing to scale, and the driver does not read the workers' logs. Ray's
-    option to exclude the dashboard is not used, since Ray would still wait for it. The agents are started if
-    `job_config`, the configuration of the driver, has a runtime environment when Ray starts: Ray adds one to a
-    driver that is a submitted job, or that `uv run` has started.
+    Autoscaler, dashboard, log monitor and agents would take a second of CPU each; one host does not scale,
+    and the driver reads no logs. Ray's option to exclude the dashboard would still wait for it. Agents are
+    started if `job_config` has a runtime environment, which Ray adds to a submitted job or one started by `uv
+    run`.
     """
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Avoids a warning of Ray 2.52.
     # Ray resolves 127.0.0.1 to the host's outer address and would then listen on every interface.
@@ -66,10 +62,10 @@ def lean(nodes: Any, services: Any, workers: Any, raylet: Any, job_config: Any) 
 
 @contextmanager
 def _idle_agents(services: Any, raylet: Any, job_config: Any) -> Iterator[None]:
-    """Let Ray start `idle_agent` instead of its two agents during the `with` block.
+    """Let Ray start `idle_agent` instead of its agents.
 
-    Older versions of Ray, in which agents do not tell their ports by files, start their own agents, and so does a
-    Ray whose workers need a runtime environment.
+    Older Rays, whose agents do not tell ports by files, and workers with a runtime environment start their
+    own.
     """
     full = services.start_ray_process
 
@@ -96,10 +92,9 @@ def _with_idle_agent(word: str) -> str:
 
 @contextmanager
 def sigterm_stays(utils: Any) -> Iterator[None]:
-    """Keep this process's handler of SIGTERM while Ray starts in the `with` block.
+    """Keep this process's SIGTERM handler while Ray starts: Ray's would exit in the middle.
 
-    Ray's handler, which Ray's module `utils` sets, would exit in the middle of the start. The old handler is
-    restored after the `with` block, in case another version of Ray sets its handler elsewhere.
+    It is also restored afterwards, in case another version of Ray sets its own elsewhere.
     """
     before, set_by_ray = signal.getsignal(signal.SIGTERM), utils.set_sigterm_handler
     utils.set_sigterm_handler = lambda _: None
@@ -112,11 +107,7 @@ def sigterm_stays(utils: Any) -> Iterator[None]:
 
 
 def check_ray_runs(workers: Any) -> None:
-    """Raise RunFailed if one of the Ray processes that this process started has ended.
-
-    Without this check, Ray would wait a minute for its control service and then end this process. `workers`
-    is Ray's module `worker`.
-    """
+    """Raise RunFailed if a Ray process has ended: Ray would wait a minute and end this one."""
     node = workers.global_worker.node
     gone = [name for name, _ in node.dead_processes()] if node is not None else []
     if gone:
@@ -124,11 +115,7 @@ def check_ray_runs(workers: Any) -> None:
 
 
 def results_while_ray_runs(ray: Any, workers: Any, calls: list[Any], timeout_s: float) -> list[Any]:
-    """Return the results of the Ray calls `calls`, as `ray.get` does.
-
-    Raises RunFailed as soon as one of Ray's processes has ended, and GetTimeoutError of Ray after `timeout_s`
-    seconds. `ray` and `workers` are modules of Ray.
-    """
+    """Return results as `ray.get`. Raises RunFailed once a Ray process has ended, or GetTimeoutError."""
     until_s = time.monotonic() + timeout_s
     while True:
         left_s = until_s - time.monotonic()

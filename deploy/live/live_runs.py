@@ -1,6 +1,4 @@
-"""All live runs of one command on one Ray cluster: every policy in every repeat, each on newly started
-nodes.
-"""
+"""All live runs of one command on one Ray cluster: every policy in every repeat, each on newly started nodes."""
 
 from __future__ import annotations
 
@@ -67,11 +65,7 @@ class LiveRuns:
         self.doors: dict[str, str] = {}  # Address and token file of each server, by name.
 
     def run_all(self, folder: Path, record: RunFile, watch: LivePage | None = None) -> None:
-        """Run every policy in every repeat. If a run fails, continue with the next one.
-
-        Table rows are written to `folder`, and a description of each run is added to `record`. `watch` is the
-        live page, or None.
-        """
+        """Run every policy in every repeat, also after failed ones, with rows in `folder` and a note in `record`."""
         self._folder, self._record, self._watch = folder, record, watch
         self._before = frozenset(listeners_of(os.getpid()))
         order = run_order(len(self._scenario.policies), self._scenario.repeats)
@@ -107,10 +101,7 @@ class LiveRuns:
                 self._run_one(cluster, config, repeat, lambda status, a=about: display.update(status | a))
 
     def _settle_on_hosts(self, cluster: RayCluster) -> None:
-        """Adapt the scenario to the hosts that run its nodes, and store the hosts in run.json.
-
-        Raises BadInput if a link between racks or a shared disk would be used from several hosts.
-        """
+        """Adapt the scenario to its hosts, and store them. Raises BadInput for links or disks across hosts."""
         spec = racks_by_host(self._scenario.cluster, cluster.places)
         check_links(spec, cluster.places)
         self._scenario = replace(self._scenario, cluster=spec)
@@ -179,10 +170,7 @@ class LiveRuns:
                     self._watch.finish(record.state, record.note)
 
     def _serve_metrics(self, stack: ExitStack) -> None:
-        """Serve metrics for Prometheus until `stack` is closed, if the user has requested them.
-
-        Raises RunFailed if the port is taken.
-        """
+        """Serve metrics for Prometheus until `stack` closes, if requested. Raises RunFailed for a taken port."""
         port = self._options.metrics
         if port is None:
             return
@@ -196,11 +184,7 @@ class LiveRuns:
 
     @contextmanager
     def _webhdfs(self, cluster: RayCluster, session: Session, token: str) -> Iterator[None]:
-        """Serve the block store by WebHDFS during the `with` block, if the user has requested it.
-
-        `token` is the access token. It is written to two files, one of them in the format that Spark and
-        other Hadoop programs read.
-        """
+        """Serve the block store by WebHDFS, if requested; `token` goes to two files, one for Hadoop programs."""
         port = self._options.webhdfs
         if port is None:
             yield
@@ -222,11 +206,7 @@ class LiveRuns:
         print(f"{name}: {where}", flush=True)
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
-        """Call `session.follow`, which injects faults and follows the run until all jobs have ended.
-
-        `on_status` is called with each new status of the JobTracker. A subclass overrides this method for
-        clusters that stay up.
-        """
+        """Follow the run until all jobs have ended. A subclass overrides this for clusters that stay up."""
         faults = self._faults(cluster)
         if self._watch is not None:
             self._watch.controls = HandControls(self._scenario, session, faults)
@@ -250,11 +230,7 @@ class LiveRuns:
         )
 
     def _judge(self, record: RunRecord, session: Session) -> None:
-        """Set the state of the run in `record`.
-
-        The state is `succeeded` if all jobs succeeded and their outputs are right. Otherwise it is `failed`,
-        with a note.
-        """
+        """Set the run's state: `succeeded` if all jobs and outputs are right, or `failed` with a note."""
         wrong = session.unsuccessful()
         if self._options.check:
             wrong += session.check_outputs()
@@ -269,21 +245,17 @@ PATIENCE_S = 3.0  # After this time the call is repeated, which does no harm.
 
 
 class RayFaultCalls:
-    """An injector of single faults into a live cluster through Ray. Implements the protocol
-    `instant_faults.FaultCalls`.
-    """
+    """Injects single faults through Ray: `instant_faults.FaultCalls`."""
 
     def __init__(self, cluster: RayCluster) -> None:
         self._cluster = cluster
         self._failures: dict[tuple[NodeId, str], int] = {}  # Failures in a row, by node and kind.
 
     def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
-        """Make the node's TaskTracker apply a fault of the given kind, with `arguments` that depend on the
-        kind.
+        """Apply a fault at a node. Raises MasterGone if it is down, or the fault may succeed later.
 
-        Return the fault's target, such as an attempt's id. Raises MasterGone if the TaskTracker is down, or
-        if the fault failed but may succeed later. For example, a busy host may not pause a container
-        immediately. After TRIES failures in a row, RunFailed is raised instead.
+        For example, a busy host may not pause a container at once. After TRIES failures in a row, RunFailed
+        is raised.
         """
         call = self._cluster.trackers[node].fault(kind, dict(arguments))
         try:
@@ -300,39 +272,23 @@ class RayFaultCalls:
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Implement `FaultCalls.pick_replica`: let the NameNode choose a replica to damage.
-
-        The replica must be on a running node in `up` and, unless `nodes` is empty, in `nodes`. `target` is a
-        block's id or a file's path, or "" for any block. `luck`, a random number from 0 to 1, selects one of
-        the matching replicas. Return the block and the node of the replica, or None if there is none. Raises
-        MasterGone if the NameNode does not answer.
-        """
+        """Implement `FaultCalls.pick_replica` by the NameNode."""
         return asyncio.run(self._cluster.masters.name_node.pick_replica(up, target, nodes, luck))
 
     def kill_tracker(self, node: NodeId) -> None:
-        """Kill the node's TaskTracker. The next call of `RayCluster.addresses` starts a new one."""
+        """Kill a TaskTracker. The next `RayCluster.addresses` starts a new one."""
         self._cluster.wait([self._cluster.trackers[node].kill()], timeout_s=PATIENCE_S)
 
     def kill_host(self, node: NodeId) -> Sequence[NodeId]:
-        """Kill the process that runs the TaskTrackers of the host that `node` is on. Return the nodes on that
-        host.
-
-        Ray restarts the process.
-        """
+        """Implement `FaultCalls.kill_host`. Ray restarts the process."""
         return self._cluster.kill_host(node)
 
     def kill_master(self, name: str) -> None:
-        """Kill the process of the master `name`, which is `jobtracker` or `namenode`. Ray restarts the
-        process.
-        """
+        """Kill the process of the master `name`, which is `jobtracker` or `namenode`. Ray restarts the process."""
         self._cluster.kill_master(name)
 
     def hold(self, name: str, for_s: float) -> None:
-        """Make the master `name` (`jobtracker` or `namenode`) refuse all calls after its next restart.
-
-        It refuses them until `for_s` emulated seconds from now. The caller must call `hold` before killing
-        the master.
-        """
+        """Implement `FaultCalls.hold`."""
         hold_down(self._cluster.control, name, time.time() + self._cluster.real_s(for_s))
 
 
@@ -343,12 +299,11 @@ STDERR = 2
 
 @contextmanager
 def native_lines_in(path: Path) -> Iterator[None]:
-    """Redirect the lines that libraries write directly to file descriptor 2 to the file `path` during the
-    `with` block.
+    """Redirect what libraries write to file descriptor 2 to a file; `sys.stderr` still writes to the
+    terminal.
 
-    Python's `sys.stderr` still writes to the terminal. After the `with` block, a note with the number of
-    redirected lines is printed, or the file is removed if it is empty. Nothing is redirected if `sys.stderr`
-    does not use file descriptor 2, as in a notebook.
+    A note tells the number of lines, or the empty file goes. Nothing is redirected if `sys.stderr` does not
+    use descriptor 2, as in a notebook.
     """
     if not _is_plain():
         yield

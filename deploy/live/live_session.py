@@ -55,10 +55,9 @@ class RunFollower(Protocol):
 
 
 class Session:
-    """A live run of the policy in `config` on a Ray cluster.
+    """A live run: call `start`, then `follow`, and always `stop`.
 
-    The caller must call `start`, then `follow`, and always `stop`. New table rows are passed to `history`,
-    which writes them to files, and to the `followers`, such as the live page.
+    Rows go to `history`, which writes files, and to `followers`, such as the live page.
     """
 
     def __init__(
@@ -93,21 +92,20 @@ class Session:
 
     @property
     def duration_s(self) -> float:
-        """Return the number of emulated seconds since the run's start, or 0 before the start."""
+        """Return emulated seconds since the run's start, or 0 before."""
         return self.clock.now_s() if self._config.epoch_s else 0.0
 
     # ----------------------------------------------------------------- start
 
     @property
     def agents(self) -> Mapping[str, str]:
-        """Return a dictionary from each node to the last known URL of its agent."""
+        """Return each agent's last known URL."""
         return self._peers
 
     def start(self, when_up: Callable[[], None] = lambda: None) -> RunConfig:
-        """Start the masters and nodes, upload the inputs, start the run's clock, and submit the jobs.
+        """Start masters and nodes, upload inputs, start the clock, and submit the jobs. Raises RunFailed.
 
-        `when_up` is called after all nodes have started and before the upload. Return the run's configuration
-        with its start time. Raises RunFailed if a node cannot be started.
+        `when_up` is called between nodes and upload. Return the configuration with the start time.
         """
         self._cluster.announce(self._config)
         self._cluster.begin_name_node()
@@ -129,10 +127,7 @@ class Session:
         return self._config
 
     def serve_web(self, port: int) -> str:
-        """Serve WebHDFS on the port until the run ends. Return the URL.
-
-        Raises RunFailed if the port is taken.
-        """
+        """Serve WebHDFS on the port until the run ends. Return the URL. Raises RunFailed if the port is taken."""
         with port_told("--webhdfs", port):
             return self._cluster.serve_web(port)
 
@@ -151,10 +146,9 @@ class Session:
     # ------------------------------------------------------- jobs that come later
 
     def upload(self, file: InputFile) -> None:
-        """Upload another input file during the run, and try again if a node dies meanwhile.
+        """Upload another input, again if a node dies meanwhile. Any thread may call this.
 
-        Any thread may call this method. Raises BadInput for a wrong file, BlockStoreError if the upload
-        fails, or MasterGone if the NameNode is down.
+        Raises BadInput, BlockStoreError, or MasterGone if the NameNode is down.
         """
         for left in reversed(range(UPLOADS)):
             try:
@@ -166,11 +160,9 @@ class Session:
                 time.sleep(LOOK_S)  # Until the NameNode has noticed the loss.
 
     def submit(self, jobs: Sequence[PlannedJob]) -> dict[str, float]:
-        """Submit jobs during the run, after the upload of their inputs. Any thread may call this method.
+        """Submit jobs, whose times count from now, after the upload of their inputs. For any thread.
 
-        The submit time in each `PlannedJob` counts from the moment of this call. Return a dictionary from job
-        id to submit time in seconds since the run's start. Raises MasterGone if a master is down, or
-        BlockStoreError if the block store fails.
+        Return submit times since the run's start. Raises MasterGone or BlockStoreError.
         """
         plan = self._loader.plan(jobs, {path for job in jobs for path in job.reads})
         submitted = asyncio.run(self._loader.job_tracker.submit(plan))
@@ -178,24 +170,21 @@ class Session:
         return submitted
 
     def forget(self, path: str) -> None:
-        """Delete an input file that no job needs any longer. If the NameNode is down, the file stays."""
+        """Delete an input that no job needs, unless the NameNode is down."""
         with contextlib.suppress(MasterGone):
             asyncio.run(self._names.delete(path))
 
     def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
-        """Kill the jobs with the ids `jobs`, or all jobs if `jobs` is None. `reason` is stored with each job.
-
-        Any thread may call this method. Raises MasterGone if the JobTracker is down.
-        """
+        """Kill jobs, all by default, for `reason`. For any thread. Raises MasterGone."""
         asyncio.run(self._loader.job_tracker.kill(jobs, reason))
 
     # ---------------------------------------------------------------- follow
 
     def follow(self, faults: FaultInjector, on_status: OnStatus, over: Over | None = None) -> None:
-        """Inject faults, read new rows, and call `on_status` with each new status, until all jobs have ended.
+        """Inject faults, read rows, and call `on_status`, until all jobs have ended. Raises RunFailed.
 
-        With `over`, the cluster stays up until `over` returns True, even if no node is alive. `over` is
-        called repeatedly with whether all jobs have ended. Raises RunFailed if the run cannot continue.
+        With `over`, called with whether they have, the cluster stays up until it returns True, even without
+        nodes.
         """
         alive_s = looked_s = time.monotonic()
         with injecting(faults, self.clock.now_s) as begun:
@@ -225,11 +214,7 @@ class Session:
                 time.sleep(POLL_S)
 
     def _poll(self, on_status: OnStatus, patience_s: float | None = None) -> bool:
-        """Fetch new rows and the status from the JobTracker, and call `on_status` with the status.
-
-        Return whether all jobs have ended. With `patience_s`, raises TimeoutError if the JobTracker does not
-        answer within that number of seconds.
-        """
+        """Fetch rows and status. Return whether all jobs have ended. TimeoutError after `patience_s`."""
 
         poll = self._cluster.masters.job_tracker.poll(self._cursors)
         answer = asyncio.run(
@@ -259,10 +244,7 @@ class Session:
             follower.take_rows(table, rows)
 
     async def _watched(self, call: Awaitable[T]) -> T:
-        """Wait for `call`, a call to the JobTracker, and return its result.
-
-        Raises RunFailed if Ray ends while waiting, or if the policy blocks the JobTracker for too long.
-        """
+        """Await a call to the JobTracker. Raises RunFailed if Ray ends, or the policy blocks it for too long."""
         task = asyncio.ensure_future(call)
         try:
             while not (await asyncio.wait([task], timeout=POLL_S))[0]:
@@ -272,9 +254,7 @@ class Session:
             task.cancel()
 
     def _check_going(self) -> None:
-        """Raise RunFailed if Ray has ended, or if one call of the policy blocks the JobTracker for too
-        long.
-        """
+        """Raise RunFailed if Ray has ended, or if one call of the policy blocks the JobTracker for too long."""
         self._cluster.check_ray_runs()
         words = self._config.work / LAST_WORDS
         trouble = self._stuck.look()
@@ -293,10 +273,7 @@ class Session:
         self._history.append("blocks", [tuple(row[name] for name in BLOCKS) for row in answer["rows"]])
 
     def _follow_addresses(self) -> list[str]:
-        """Restart nodes whose TaskTracker has died, and send the new addresses of their agents to all nodes.
-
-        Return the restarted nodes. Nodes of a lost host are not restarted.
-        """
+        """Restart nodes with a dead TaskTracker, unless their host is lost; tell all, and return them."""
         self._cluster.look_at_hosts()
         found = self._peers | self._cluster.addresses()
         moved = [node for node, url in found.items() if url != self._peers.get(node)]
@@ -308,20 +285,17 @@ class Session:
     # ------------------------------------------------------------------ stop
 
     def save_outputs(self, folder: Path) -> None:
-        """Copy the committed output files of successful jobs to `folder`/<job>/part-NNNNN."""
+        """Copy successful jobs' committed outputs to `folder`/<job>/part-NNNNN."""
         self._peers.update(self._cluster.addresses())
         self.outputs().save(self._succeeded(), folder)
 
     def check_outputs(self) -> list[str]:
-        """Check the outputs of successful jobs. Return one line for each job whose output is wrong.
-
-        The files are read without the emulated rate limits.
-        """
+        """Return a line for each successful job with a wrong output. Reads are not rate-limited."""
         self._peers.update(self._cluster.addresses())
         return self.outputs().check(self._succeeded(), self._config.work / "check")
 
     def outputs(self) -> Outputs:
-        """Return a reader of the files that jobs have written to the block store."""
+        """Return a reader of what jobs have written."""
         return Outputs(self._loader.name_node, self._peers, self._config.token, self._config.tls)
 
     def _succeeded(self) -> list[PlannedJob]:
@@ -349,11 +323,7 @@ class Session:
 
 
 def _together(told: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Merge the dictionaries `told`, one per node, into one dictionary for all nodes.
-
-    Each maps a resource to a text, such as the way in which its limit is enforced. Different texts for a
-    resource are joined by commas.
-    """
+    """Merge the nodes' texts by resource; different ones are joined by commas."""
     answers: dict[str, set[str]] = {}
     for each in told:
         for resource, answer in each.items():
@@ -369,11 +339,9 @@ PATIENCE_S = 60.0
 
 
 class JobLoader:
-    """A loader that uploads the inputs of jobs and makes the jobs' specifications for the JobTracker.
+    """Uploads inputs, without rate limit, and makes jobs' specifications, for several threads.
 
-    Uploads have no rate limit and are not measured. `peers` maps nodes to the URLs of their agents and may
-    change. `name_node` and `job_tracker` are objects whose methods call the masters. A call is repeated while
-    the master is down, until `close`. Several threads may use the loader at once.
+    `peers` may change. Calls to a master that is down are repeated until `close`.
     """
 
     def __init__(self, cluster: RayCluster, config: RunConfig, peers: Mapping[NodeId, str]) -> None:
@@ -384,14 +352,11 @@ class JobLoader:
         self.job_tracker = make_stub(DriverDoor, self._patient(cluster.masters.to_job_tracker))
 
     def close(self) -> None:
-        """Stop the repetition of calls to masters that are down. Such calls then raise MasterGone."""
+        """Stop repeating calls to masters that are down, which then raise MasterGone."""
         self._closed = True
 
     def _patient(self, send: Send) -> Send:
-        """Return a function that calls a master by `send`, and repeats the call while the master is down.
-
-        The returned function raises MasterGone after `PATIENCE_S` seconds, or after `close`.
-        """
+        """Repeat calls while the master is down; MasterGone after `PATIENCE_S` seconds or `close`."""
 
         async def send_again(method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
             give_up_s = time.monotonic() + PATIENCE_S
@@ -406,21 +371,14 @@ class JobLoader:
         return send_again
 
     def upload(self, files: Sequence[InputFile]) -> None:
-        """Upload input files into the block store, which spreads them over the nodes.
-
-        Raises BadInput for a wrong input, BlockStoreError if the upload fails, or MasterGone if the NameNode
-        is down.
-        """
+        """Upload inputs over the nodes. Raises BadInput, BlockStoreError, or MasterGone."""
         settings = self._config.cluster.blocks
         asyncio.run(
             upload_all(files, self.name_node, self._peers, self._config.token, settings, self._config.tls)
         )
 
     def plan(self, jobs: Iterable[PlannedJob], paths: Iterable[str]) -> Plan:
-        """Return the specifications of the jobs together with the block locations of their input files.
-
-        `paths` are the paths of all files that the jobs read.
-        """
+        """Return specifications with the blocks of the files that the jobs read."""
         raw = {path: asyncio.run(self.name_node.locate(path)) for path in paths}
         files = {
             path: tuple(BlockRange(**{**block, "nodes": tuple(block["nodes"])}) for block in blocks)
@@ -434,11 +392,7 @@ class JobLoader:
         return Plan(jobs=tuple(built(planned) for planned in jobs), files=files)
 
     def _derived(self, planned: PlannedJob, blocks: list[dict[str, Any]]) -> Mapping[str, Any]:
-        """Return the parameters that the job's application computes from the input, such as the key ranges of
-        a sort.
-
-        `blocks` are the blocks of the input file.
-        """
+        """Return what the application computes from the input, such as a sort's key ranges."""
         derive = app_of(planned).derive
         if derive is None:
             return {}

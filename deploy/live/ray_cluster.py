@@ -1,7 +1,4 @@
-"""The Ray cluster of live runs.
-
-This module starts or joins Ray, creates the actors of masters, TaskTrackers and hosts, and shuts them down.
-"""
+"""The Ray cluster of live runs: starts or joins Ray, and creates and ends the actors."""
 
 from __future__ import annotations
 
@@ -60,10 +57,7 @@ NODE_S = 6.0  # Additional start time per node, since many processes share few c
 
 
 async def find_master(namespace: str, name: str) -> Endpoint:
-    """Return the current endpoint of a master, which is the Ray actor `name` in the namespace.
-
-    Raises MasterGone if the actor is down.
-    """
+    """Return a master's current endpoint. Raises MasterGone if its actor is down."""
     try:
         check_ray_runs(ray_workers)  # Without its GCS, Ray would end this process after a minute.
         return await cast("Any", ray.get_actor(name, namespace=namespace)).endpoint.remote()
@@ -72,13 +66,11 @@ async def find_master(namespace: str, name: str) -> Endpoint:
 
 
 class RayCluster:
-    """A Ray cluster that runs the nodes of one emulated cluster. It is a context manager.
+    """A Ray cluster for the nodes of one emulated cluster, as a context manager. Masters are on this host.
 
-    Without `address`, Ray is started on this host. Otherwise the running Ray cluster at `address` is joined,
-    and the nodes are spread over its hosts. The masters always run on this host. `address` is host:port of
-    Ray's control service (GCS), or `auto` for the Ray cluster of this host. `places` maps each node to its
-    host. It does not change after the start, so a lost host means lost nodes. `over_tcp` contains the ports
-    and TLS settings of masters that serve over a network. `base` is the scratch folder.
+    Without `address` Ray starts here; otherwise the cluster there (host:port of the GCS, or `auto`) is
+    joined, and nodes are spread over its hosts. `places` never changes, so a lost host means lost nodes.
+    `over_tcp` has ports and TLS of masters on a network.
     """
 
     def __init__(
@@ -205,39 +197,27 @@ class RayCluster:
         return self.wait([method.remote()])[0]
 
     def _place(self, own: Host, master: str) -> Endpoint:
-        """Return the endpoint at which a master on the host `own` listens.
-
-        It is a Unix socket if all nodes are on this host, and an address of this host otherwise.
-        """
+        """Return a master's endpoint: a Unix socket if all nodes are here, or an address."""
         token = secrets.token_hex(32)
         if self._address is not None:
             return replace(self._over_tcp, host=own.address, token=token)
         return Endpoint.on_one_host(self.control / f"{master}.socket", own.address, token)
 
     def wait(self, calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
-        """Wait up to `timeout_s` seconds for the calls of actors in `calls`, and return their results.
-
-        Raises the exceptions of the actors, and MasterGone if an actor is down.
-        """
+        """Return results of actors' calls. Raises their exceptions, and MasterGone if one is down."""
         return wait_for(calls, timeout_s)
 
     def listeners(self) -> list[list[Listener]]:
-        """Return a list of the listening sockets for each master, and for the TaskTrackers of each host."""
+        """Return the listening sockets of each master, and of each host's TaskTrackers."""
         actors = (*self._masters.values(), *self._holders.values())
         return self.wait([actor.listeners.remote() for actor in actors])
 
     def kill_master(self, name: str) -> None:
-        """Kill the process of the master `name`, which is `jobtracker` or `namenode`. Ray restarts the
-        process.
-        """
+        """Kill the process of the master `name`, which is `jobtracker` or `namenode`. Ray restarts the process."""
         ray.kill(self._masters[name], no_restart=False)
 
     def kill_host(self, node: str) -> list[str]:
-        """Kill the process that runs the TaskTrackers of the host that `node` is on. Return the nodes on that
-        host.
-
-        Ray restarts the process.
-        """
+        """Kill the process of a host's TaskTrackers, which Ray restarts. Return its nodes."""
         host = self.places[node].name
         ray.kill(self._holders[host], no_restart=False)
         return self._nodes_on(host)
@@ -246,22 +226,19 @@ class RayCluster:
         return [node.node for node in self._nodes if self.places[node.node].name == host]
 
     def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float) -> None:
-        """Send information about all nodes to every node: the URLs of their agents, their racks, and the
-        run's start.
+        """Tell every node all URLs and racks, and the start (0 before it).
 
-        `peers` and `racks` map nodes to URLs and racks. `epoch_s` is the start as Unix time, or 0 before the
-        start. Before the start, RunFailed is raised if a node is down. Later, such a node is skipped and
-        receives the information after its restart.
+        Before the start, a node that is down raises RunFailed. Later it is skipped, and told after its
+        restart.
         """
         calls = {name: node.introduce(peers, racks, epoch_s) for name, node in self.trackers.items()}
         _ = self._answers(calls, LOOK_S) if epoch_s else self._on_all_hosts(list(calls.values()))
 
     def _answers(self, calls: Mapping[str, Any], timeout_s: float, *, all_: bool = False) -> dict[str, Any]:
-        """Wait up to `timeout_s` seconds for the calls. Return the results of the calls that have ended.
+        """Return results by name of the calls that end in time.
 
-        The keys of `calls` and of the result are names of nodes, hosts or masters. Hosts that did not answer
-        the last call are waited for only with `all_`, since Ray needs up to half a minute to notice that a
-        host is lost.
+        Hosts that did not answer last are awaited only with `all_`: Ray needs half a minute to notice a lost
+        one.
         """
         awaited = [call for name, call in calls.items() if all_ or not self._is_silent(name)]
         if awaited:
@@ -284,11 +261,10 @@ class RayCluster:
         return record is not None and record.lost_s is not None
 
     def announce(self, config: RunConfig | None) -> None:
-        """Send the configuration of a new run to the masters and hosts.
+        """Tell masters and hosts of a new run, or of its end (None). Raises RunFailed if a host is silent at
+        first.
 
-        If `config` is None, tell them that the current run has ended. The method is called a second time for
-        a run when the start time in `config` is known. The second call starts the sampling of the hosts'
-        load. Raises RunFailed if a host does not answer the first call.
+        The second call for a run, when its start is known, starts the sampling of hosts' load.
         """
         self._config = config
         if config is None:
@@ -305,9 +281,7 @@ class RayCluster:
         config.save(self.control)
 
     def _config_on(self, host: str) -> RunConfig:
-        """Return the run's configuration with the scratch folder, the address and the core speed of the given
-        host.
-        """
+        """Return the run's configuration with the scratch folder, the address and the core speed of the given host."""
         assert self._config is not None
         record = self.hosts[host]
         work = self._config.work if record.folder is None else record.folder / self._config.work.name
@@ -315,25 +289,20 @@ class RayCluster:
         return replace(self._config, work=work, **told)
 
     def real_s(self, emulated_s: float) -> float:
-        """Return how many real seconds a duration of emulated seconds takes in the current run."""
+        """Return the real seconds of emulated ones in this run."""
         return emulated_s if self._config is None else self._config.clock().real_s(emulated_s)
 
     def begin_name_node(self) -> None:
-        """Start the NameNode's service for the current run."""
         self.wait([self._masters["namenode"].begin.remote()])
 
     def serve_web(self, port: int) -> str:
-        """Serve WebHDFS on the port until the run ends. Return the URL.
-
-        Raises OSError if the port is taken.
-        """
+        """Serve WebHDFS on the port until the run ends. Return the URL. Raises OSError if the port is taken."""
         return self.wait([self._masters["namenode"].serve_web.remote(port)])[0]
 
     def begin_nodes(self) -> list[dict[str, Any]]:
-        """Start all nodes of the run. Return a dictionary for each node with its name, its agent's URL and
-        its limits.
+        """Start all nodes. Return each one's name, URL and limits. Raises RunFailed for a lost host.
 
-        Raises RunFailed if a host is lost, since all policies must run on the same nodes.
+        All policies must run on the same nodes.
         """
         return self._on_all_hosts([self._begin(name) for name in self.trackers])
 
@@ -351,9 +320,7 @@ class RayCluster:
         return self.trackers[node].begin(self._config_on(self.places[node].name))
 
     def addresses(self) -> dict[str, str]:
-        """Restart the nodes whose TaskTracker has died. Return a dictionary from node to the current URL of
-        its agent.
-        """
+        """Restart nodes with a dead TaskTracker. Return {node: its agent's URL}."""
         told = self._answers({name: actor.where.remote() for name, actor in self._holders.items()}, LOOK_S)
         found = {node: url for urls in told.values() for node, url in urls.items()}
         if self._config is not None:
@@ -363,10 +330,7 @@ class RayCluster:
         return {name: url for name, url in found.items() if url is not None}
 
     def look_at_hosts(self, patience_s: float = LOOK_S) -> None:
-        """Fetch new load samples and clock measurements from the other hosts.
-
-        Hosts that do not answer within `patience_s` seconds are marked as lost.
-        """
+        """Fetch load samples and clock readings of other hosts; silent ones are marked as lost."""
         if self._config is None:
             return
         calls = {name: k.samples.remote(len(self.hosts[name].samples)) for name, k in self._keepers.items()}
@@ -394,12 +358,10 @@ Wait = Callable[[list[Any]], Sequence[Any]]
 
 
 def send_image(machines: str, keepers: Mapping[str, Any], wait: Wait) -> list[str]:
-    """Send the image for the kind of machines `machines`, such as `docker`, to the hosts that do not have it.
+    """Send the machines' image to hosts without it, and return their names. Raises BadInput.
 
-    Return the names of these hosts. `keepers` maps host names to `HostKeeper` actors, and `wait` returns the
-    results of calls of actors. The image is sent in pieces. Each piece is sent when all hosts have loaded
-    the previous one, so that no host holds more than a few pieces in memory. Raises BadInput if a container
-    engine refuses the image.
+    Each piece follows when all hosts have loaded the last, so that none holds more than a few in memory.
+    `wait` returns results of actors' calls.
     """
     image = KINDS[machines]().image
     if image is None or not keepers:
@@ -421,11 +383,7 @@ FindMaster = Callable[[str], Awaitable[Endpoint]]
 
 
 class SocketMasters:
-    """Connections of an actor to the JobTracker and the NameNode, for use in one event loop.
-
-    Calls have no time limit. `find` is a function that returns the current endpoint (socket path or address)
-    of a master.
-    """
+    """An actor's connections to the masters, in one event loop, without time limit. `find` returns an endpoint."""
 
     def __init__(self, find: FindMaster) -> None:
         self._find = find
@@ -439,11 +397,7 @@ class SocketMasters:
 
 
 class DriverMasters:
-    """Connections of the driver, the process of the command, to the JobTracker and the NameNode.
-
-    They can be used in any thread and event loop. `find` is a function that returns the current endpoint of a
-    master. A call raises MasterGone if it is not answered within `timeout_s` seconds.
-    """
+    """The driver's connections to the masters, for any thread and loop; MasterGone after `timeout_s`."""
 
     def __init__(self, find: FindMaster, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -482,10 +436,7 @@ PASSES = 4
 
 
 def clock_ahead(ask: Callable[[], float], times: int = ROUND_TRIPS) -> ClockReading:
-    """Return by how many seconds another host's clock is ahead of this host's clock, and the largest error.
-
-    `ask` returns the time of the other clock. It is called `times` times.
-    """
+    """Return by how much another clock, read by `ask`, is ahead, and the largest error."""
     exchanges: list[Exchange] = []
     for _ in range(times):
         asked_s = RunClock.host_time_s()
@@ -496,12 +447,10 @@ def clock_ahead(ask: Callable[[], float], times: int = ROUND_TRIPS) -> ClockRead
 
 
 def core_speeds(own: str | None, others: Mapping[str, Callable[[], float]]) -> dict[str, float]:
-    """Return a dictionary from host name to the speed of the host's cores, relative to the slowest host.
+    """Return core speeds relative to the slowest host. `own` is None if no nodes run here.
 
-    `own` is this host's name, or None if no nodes run here. `others` maps the name of each other host to a
-    function. The function runs a fixed computation on that host and returns the CPU seconds it took. Hosts
-    are measured one after the other, since several of them may be on the same machine. Each host is measured
-    `PASSES` times and the shortest time is used, since a host that is busy for a moment would seem slow.
+    Hosts are measured in turn, since several may be on one machine, `PASSES` times: the shortest time counts,
+    as a host may be busy for a moment.
     """
     asked = dict(others) if own is None else {own: lambda: CoreTrial().least_s(), **others}
     if len(asked) < 2:

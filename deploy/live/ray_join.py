@@ -1,7 +1,4 @@
-"""Functions that join a running Ray cluster and start actors or tasks on its hosts.
-
-This module also sets Ray's environment variables. Only this file and `ray_cluster` import Ray.
-"""
+"""Functions that join a running Ray cluster, with Ray's variables, and start actors or tasks on its hosts."""
 
 from __future__ import annotations
 
@@ -47,10 +44,9 @@ CALL_S = 120.0  # Time limit of the driver for one call.
 
 
 def wait_for(calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
-    """Wait up to `timeout_s` seconds for the calls of actors in `calls`, and return their results.
+    """Return results of actors' calls. Raises their exceptions, or MasterGone.
 
-    Raises the exceptions of the actors, and MasterGone if an actor is down. Raises RunFailed if Ray has ended
-    or an actor cannot import its code.
+    RunFailed means that Ray has ended, or an actor cannot import its code.
     """
     try:
         return results_while_ray_runs(ray, ray_workers, calls, timeout_s)
@@ -64,11 +60,7 @@ def wait_for(calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
 
 @contextmanager
 def actors_on_hosts(address: str, actor: type) -> Iterator[dict[Host, Any]]:
-    """Join the Ray cluster at `address` and start one actor of the class `actor` on each of its hosts.
-
-    Yield a dictionary from host to actor, the driver's host first. After the `with` block, disconnect from
-    the cluster. Raises BadInput if the cluster cannot be joined.
-    """
+    """Join the Ray cluster, and yield {host: actor}, the driver's first. Raises BadInput."""
     join_ray(address, f"schedbed-{secrets.token_hex(4)}")
     try:
         hosts = hosts_of(ray.nodes(), ray.get_runtime_context().get_node_id())
@@ -92,15 +84,12 @@ def tasks_on_hosts(
     at_once: int | None = None,
     needs_bytes: int = 0,
 ) -> Generator[tuple[int, Any]]:
-    """Join the Ray cluster at `address` and call the function once for each argument, on one core of any
-    host.
+    """Join a Ray cluster and call the function for each argument, on one core of any host. Raises BadInput.
 
-    When a call ends, yield the index of its argument with the result or the exception. At most `at_once` calls
-    run at a time, by default as many as the cluster has cores. This number is passed to `arguments`, from
-    whose result each argument is taken when its call can start. If `shared` is given, each host receives this
-    object once, and each call gets it as its last argument. `needs_bytes` is the expected memory of a call.
-    If a host is lost, its calls are repeated on another host. Raises BadInput if the cluster cannot be
-    joined.
+    Yield (index, result or exception) as calls end. At most `at_once` run, by default one per core;
+    `arguments` gets this number, and an argument is taken when its call can start. Each host receives
+    `shared` once, as a call's last argument. `needs_bytes` is a call's expected memory. Calls of a lost host
+    are repeated elsewhere.
     """
     join_ray(address, f"schedbed-{secrets.token_hex(4)}")
     try:
@@ -136,10 +125,7 @@ def _result_of(call: Any) -> Any:
 
 
 def join_ray(address: str, namespace: str) -> None:
-    """Connect to the Ray cluster at `address`, and send schedbed's code to the cluster's hosts.
-
-    `namespace` is Ray's namespace for the actors. Raises BadInput if the cluster cannot be joined.
-    """
+    """Connect to the Ray cluster, and send schedbed's code to its hosts. Raises BadInput."""
     try:
         where = gcs_address(address, ray_services)
         use_the_clusters_token(raylet)

@@ -1,7 +1,4 @@
-"""The import path of Ray's worker processes, and messages about their failed imports.
-
-Workers import only schedbed and installed packages.
-"""
+"""The import path of Ray's workers, only schedbed and installed packages, and messages about failed imports."""
 
 from __future__ import annotations
 
@@ -19,28 +16,20 @@ class _OwnPath(list[str]):
     """A list of import folders that Ray cannot extend."""
 
     def extend(self, more: Iterable[str]) -> None:
-        """Ignore the folders that Ray wants to add.
-
-        Ray would put the working folder and the script's folder before the standard library.
-        """
+        """Ignore the folders that Ray wants before the standard library: the working and the script's one."""
 
 
 def use_own_path(job_config: Any, *, shipped: bool = False) -> Any:
-    """Change Ray's job configuration so that workers import only schedbed and installed packages.
+    """Let workers import only schedbed and installed packages.
 
-    Return the changed configuration. With `shipped`, Ray copies schedbed's code to the hosts, so no folder is
-    added to the import path. Otherwise the folder of schedbed on this host is added.
+    With `shipped`, Ray copies schedbed to the hosts; otherwise this host's folder is added.
     """
     job_config._py_driver_sys_path = _OwnPath([] if shipped else search_path())
     return job_config
 
 
 def import_failure(said: str) -> str | None:
-    """Return a line about the failed import that the text `said` of Ray's exception describes, with file and
-    line.
-
-    Return None if the exception is not about an import.
-    """
+    """Return a line about a failed import in Ray's text, with file and line, or None."""
     if not _FAILED.search(said):
         return None
     lines = [line.strip() for line in said.splitlines() if line.strip()]

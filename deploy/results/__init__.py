@@ -1,3 +1,1 @@
-"""Results computed from a run's tables: metrics, statistics, comparison tables, the report and the
-timeline.
-"""
+"""Results computed from a run's tables: metrics, statistics, comparison tables, the report and the timeline."""

@@ -1,9 +1,8 @@
-"""The comparison of policies by paired tests of their metrics.
+"""The comparison of policies by paired tests of all pairs and metrics, with p-values adjusted by Holm's
+method.
 
-Every pair of policies is tested for every tested metric, and Holm's method adjusts all p-values together. A
-pair with equal values in all repeats is not tested, since no test could find a difference. A policy is never
-called different from another one if its runs are not trusted (the host did not provide the declared
-resources).
+A pair with equal values in all repeats is not tested. A policy is never called different if its runs are not
+trusted (the host did not provide the declared resources).
 """
 
 from __future__ import annotations
@@ -32,10 +31,7 @@ LEVEL = round(1 - stats.LEVEL, 9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyPair:
-    """Two policies, `one` and `other`, compared by one metric (a row of the table).
-
-    `differences` contains the metric of `one` minus that of `other` for each repeat that both policies have.
-    """
+    """Two policies by one metric. `differences` are `one` minus `other` in common repeats."""
 
     figure: Figure
     one: str
@@ -44,19 +40,12 @@ class PolicyPair:
 
     @property
     def key(self) -> tuple[str, frozenset[str]]:
-        """Return a key for the pair: the metric's label and the set of the two policies. Their order does not
-        matter.
-        """
+        """Return the metric's label and the set of both policies."""
         return (self.figure.label, frozenset((self.one, self.other)))
 
 
 def compare(policies: dict[str, Any], repeats_of: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-    """Compare the policies by paired tests. Return the entry `comparison` of summary.json.
-
-    `policies` is the entry `policies` of summary.json. Below the entry `paired` of each policy, each tested
-    metric receives its p-value `p` and its adjusted p-value `p_holm`. `repeats_of` maps each policy to the
-    numbers of its repeats.
-    """
+    """Return summary.json's `comparison`, and add `p` and `p_holm` below each policy's `paired`."""
     pairs = [pair for figure in FIGURES if figure.tested for pair in _pairs(figure, policies, repeats_of)]
     p_values = [stats.paired_p(pair.differences, len(pairs)) or 0.0 for pair in pairs]
     adjusted = {
@@ -78,11 +67,7 @@ def compare(policies: dict[str, Any], repeats_of: Mapping[str, Sequence[int]]) -
 
 
 def _pairs(figure: Figure, policies: Policies, repeats_of: Mapping[str, Sequence[int]]) -> list[PolicyPair]:
-    """Return the pairs of policies that can be tested by the metric `figure`.
-
-    A pair must have enough repeats in common, and a difference in at least one of them. `repeats_of` maps
-    each policy to the numbers of its repeats.
-    """
+    """Return the pairs with enough common repeats, and a difference in one of them."""
     numbers: dict[str, dict[int, float]] = {}
     for name, policy in policies.items():
         leaf = leaf_of(policy, figure.path)
@@ -109,11 +94,9 @@ def _row(
     pairs: Mapping[tuple[str, frozenset[str]], PolicyPair],
     adjusted: Mapping[tuple[str, frozenset[str]], tuple[float, float]],
 ) -> dict[str, Any] | None:
-    """Compare the leader (the policy with the best mean) with all other policies by the metric `figure`.
+    """Compare the leader by a metric with all others: whether it is better, or the repeats to confirm that.
 
-    Return the leader, whether tests confirm that it is better than all others, and how many repeats would
-    probably be enough to confirm that. Return None if the leader could not be tested against every other
-    policy. `adjusted` maps the keys of `pairs` to (p-value, adjusted p-value).
+    Return None if it could not be tested against every other. `adjusted` has (p, adjusted p) by pair's key.
     """
     means = {
         name: leaf["mean"] for name, policy in policies.items() if (leaf := leaf_of(policy, figure.path))
@@ -139,31 +122,21 @@ def _row(
 
 
 def _gains(pair: PolicyPair, leader: str) -> float:
-    """Return the sum of the leader's advantages over the other policy, in the repeats that both policies
-    have.
+    """Return the sum of the leader's advantages in common repeats.
 
-    `leader` is one of the two policies in `pair`. A positive result means that the leader is better. The
-    result can be negative, since the leader was chosen by the mean of all its repeats.
+    It can be negative, since the leader has the best mean of all its repeats.
     """
     return (1 if leader == pair.one else -1) * pair.figure.better * sum(pair.differences)
 
 
 def best(summary: Mapping[str, Any], figure: Figure) -> str | None:
-    """Return the policy that is significantly better than every other policy by the metric `figure`, or None.
-
-    The result is None if runs of a policy are not trusted (the host did not provide the declared resources).
-    """
+    """Return the policy significantly better than all others, or None, also if runs are not trusted."""
     rows = summary.get("comparison", {}).get("rows", ())
     return next((row["best"] for row in rows if row["figure"] == figure.label), None)
 
 
 def differs_from_first(policies: Policies, name: str, figure: Figure) -> bool:
-    """Return whether the policy `name` differs significantly from the run's first policy by the metric
-    `figure`.
-
-    The result is False if runs of one of the two are not trusted (the host did not provide the declared
-    resources).
-    """
+    """Return whether a policy differs significantly from the first, if both are trusted."""
     paired = leaf_of(policies[name].get("paired", {}), figure.path)
     both = (policies[name], next(iter(policies.values())))
     sure = paired is not None and paired.get("p_holm") is not None and paired["p_holm"] <= LEVEL
@@ -171,11 +144,7 @@ def differs_from_first(policies: Policies, name: str, figure: Figure) -> bool:
 
 
 def verdicts(summary: Mapping[str, Any]) -> list[str]:
-    """Return sentences about the comparison of the policies in `summary`.
-
-    They state the best policy by each metric. If tests confirm no policy as the best by a metric, the
-    sentence states how many repeats would probably be enough to confirm one.
-    """
+    """Return sentences on the best policy by each metric, or the repeats that would confirm one."""
     found = summary.get("comparison")
     if not found or len(summary["policies"]) < 2:
         return []
@@ -183,10 +152,7 @@ def verdicts(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _idle(policies: Policies) -> list[str]:
-    """Return a list with a sentence which says that policies can hardly differ in a nearly idle cluster.
-
-    The list is empty if the cluster is not nearly idle.
-    """
+    """Return a sentence that policies can hardly differ in a nearly idle cluster, if it is."""
     leaves = [leaf_of(policy, ("slots_busy",)) for policy in policies.values()]
     busy = [leaf["mean"] for leaf in leaves if leaf is not None and leaf["mean"] is not None]
     if not busy or max(busy) > IDLE:
@@ -221,11 +187,7 @@ def _told_apart(summary: Mapping[str, Any], found: Mapping[str, Any]) -> list[st
 
 
 def _takes(needed: int | None, repeats: int) -> str:
-    """Return a text with the number of repeats that may be enough for a test, such as `about 12`.
-
-    The number is `needed`, but at least `repeats` + 1, since `repeats` repeats were not enough. If `needed`
-    is None, the text says that more than the largest number that was tried are needed.
-    """
+    """Return the repeats for a test, `about 12`: more than now; None is more than were tried."""
     if needed is None:
         return f"over {stats.REPEATS_MOST}"
     return f"about {max(needed, repeats + 1)}"
@@ -236,12 +198,10 @@ def _takes(needed: int | None, repeats: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A metric that is a row of the comparison table.
+    """A row of the comparison table. `path` leads to its `mean`, `ci95` and `repeats` in summary.json.
 
-    `path` leads from a policy's entry in summary.json to the metric, a dictionary with `mean`, `ci95` and
-    `repeats`. `better` is -1 if smaller values are better, 1 if larger values are better, and 0 if neither
-    is. `show` formats a value. `tested` is False for rows that are only parts of another row, since each
-    further test would weaken the tests of the other rows.
+    `better` is -1 for smaller, 1 for larger, 0 for neither. Parts of another row are not `tested`, since each
+    test weakens the others.
     """
 
     label: str
@@ -253,7 +213,7 @@ class Figure:
 
 
 def unsigned(text: str) -> str:
-    """Remove the minus sign from a formatted number if all its digits are zero."""
+    """Remove the minus sign from a formatted zero."""
     return text if text.strip("-0.") else text.removeprefix("-")
 
 
@@ -265,17 +225,15 @@ def seconds(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Return a share (0 to 1) as the text of a percentage with one decimal, without the percent sign."""
     return unsigned(f"{100 * value:.1f}")
 
 
 def count(value: float) -> str:
-    """Return a count as text. A mean of counts that is not a whole number has one decimal."""
+    """Return a count, with a decimal if it is not whole."""
     return unsigned(f"{value:.0f}" if value == int(value) else f"{value:.1f}")
 
 
 def ratio(value: float) -> str:
-    """Return a ratio as text with three decimals."""
     return f"{value:.3f}"
 
 
@@ -319,10 +277,7 @@ FIGURES: tuple[Figure, ...] = (
 
 
 def leaf_of(policy: Mapping[str, Any], path: Sequence[str]) -> Mapping[str, Any] | None:
-    """Return the metric at `path` in a policy's entry of summary.json, or None if there is none.
-
-    The metric is a dictionary with `mean`, `ci95` and `repeats`.
-    """
+    """Return a policy's metric at `path` in summary.json, or None."""
     if path[0] == "findings":
         values = [_below(each, path[1:]) for each in policy.get("findings", {}).get("repeats", ())]
         return stats.leaf(values) if any(value is not None for value in values) else None

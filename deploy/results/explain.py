@@ -28,9 +28,7 @@ SKIPS_LISTED = 8  # More skips are counted by node and reason.
 
 
 def explain(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: int | None = None) -> None:
-    """Print the explanation that `story` returns for a task. On a terminal, long lines are wrapped between
-    words.
-    """
+    """Print the explanation that `story` returns for a task. On a terminal, long lines are wrapped between words."""
     text = story(out_dir, task_id, policy, repeat)
     print(_folded(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
 
@@ -43,11 +41,9 @@ def _folded(text: str, width: int) -> str:
 
 
 def story(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: int | None = None) -> str:
-    """Return an explanation of where and when a task ran, as text. `out_dir` is the folder of the run's
-    results.
+    """Explain where and when a task, or an attempt's task, ran. Raises BadInput.
 
-    `task_id` is the id of the task or of one of its attempts. Without `policy` and `repeat`, the text covers
-    all policies and repeats. Raises BadInput if there is no such task, policy or repeat.
+    Without `policy` and `repeat`, all are covered.
     """
     run, tables = open_record(out_dir), read_tables(out_dir)
     wanted = _wanted(run, policy, repeat)
@@ -61,11 +57,7 @@ def story(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: 
 
 
 def _wanted(run: RunFile, policy: str | None, repeat: int | None) -> list[tuple[str, int]]:
-    """Return the (policy, repeat) pairs of the runs that match `policy` and `repeat`.
-
-    `policy` is a policy as given to the command, or its name without parameters. An argument that is None
-    matches every run. Raises BadInput if no run matches.
-    """
+    """Return matching (policy, repeat). The policy may lack parameters; None is any. Raises BadInput."""
     keys = [(record.policy, record.repeat) for record in run.runs]
     mine = [key for key in keys if policy in (None, key[0], key[0].partition(":")[0])]
     if policy is not None and not mine:
@@ -89,10 +81,7 @@ def _unknown(task_id: str, known: list[RunTables]) -> str:
 
 
 def _story(mine: RunTables, task: str) -> Iterator[str]:
-    """Yield lines about the task's job and about each attempt of the task, in the run `mine`.
-
-    Lines about an attempt include the offers of slots that led to the attempt.
-    """
+    """Yield lines about the task's job and attempts, with the offers that led to them."""
     attempts = mine.attempts[mine.attempts["task"] == task].sort_values("assigned", kind="stable")
     yield f"{task} under {mine.policy}" + (f", repeat {mine.repeat}" if mine.repeat else "")
     job_id = "_".join(task.split("_", 2)[:2])
@@ -113,11 +102,7 @@ def _story(mine: RunTables, task: str) -> Iterator[str]:
 def _meanwhile(
     mine: RunTables, task: str, job: Mapping[str, Any] | None, kind: str, after: float, until: float
 ) -> Iterator[str]:
-    """Yield a line about other tasks of the kind `kind` that were launched while the task waited.
-
-    The line contains the number of these tasks for each job. `job` is the row of the task's job in the table
-    of jobs, or None if it is missing. `after` and `until` are the start and the end of the wait in seconds.
-    """
+    """Yield a line with the tasks of each job that were launched while this one waited."""
     after = max(after, float(job["submit"]) if job is not None else after)
     data = mine.tables["decisions"]
     launched = data["answer"].isin(["launch", "split"])
@@ -132,11 +117,7 @@ def _meanwhile(
 def _offers(
     mine: RunTables, task: str, job: str, kind: str, after: float, until: float, *, only_own: bool = False
 ) -> Iterator[str]:
-    """Yield a line for each answer of the policy about this task between the times `after` and `until`.
-
-    `mine` contains the run's tables. `job` is the id of the task's job, and `kind` is `map` or `reduce`.
-    Answers about the whole job are included unless `only_own` is set.
-    """
+    """Yield answers about this task between two times, with those about its whole job unless `only_own`."""
     data = mine.tables["decisions"]
     data = data[
         (data["t"] > after) & (data["t"] <= until) & ((data["kind"] == kind) | (data["task"] == task))
@@ -153,10 +134,7 @@ def _offers(
 
 
 def _skips(skips: pd.DataFrame) -> Iterator[str]:
-    """Yield a line for each skip.
-
-    If there are many skips, yield a line for each node and reason instead, with the number of skips.
-    """
+    """Yield a line for each skip, or for each node and reason if there are many."""
     if len(skips) <= SKIPS_LISTED:
         for row in _records(skips):
             yield f"  {row['t']:9.2f} s  {row['node']}: skipped{_because(row['reason'])}"

@@ -1,9 +1,4 @@
-"""The fidelity of a run: whether its results can be trusted, because the host provided the declared
-resources.
-
-The functions judge the host's CPU load and the nodes' use of resources. They are pure: callers pass the
-samples.
-"""
+"""The fidelity of a run: whether its results can be trusted, because the host provided the declared resources."""
 
 from __future__ import annotations
 
@@ -43,15 +38,12 @@ def assess(
     counted: Mapping[str, str] | None = None,
     stretch: float = 1.0,
 ) -> dict[str, Any]:
-    """Return the fidelity of one run: whether its results can be trusted, and the measurements behind that.
+    """Return a run's `machines`, `host_cpu_saturated` (of the time), `limits`, `trusted` and `why`
+    (sentences).
 
-    The result contains `machines`, `host_cpu_saturated` (share of the time), `limits` for each resource,
-    `trusted`, and `why` (the reasons as sentences). `host_samples` are pairs (t, share of the host's CPU in
-    use). `enforced` maps each resource to the way in which its limit is enforced. `counted` maps each
-    resource to `kernel` or to the agent, whichever measures its use. `stretch` is the number of real seconds
-    per emulated second. A simulated run has no host. It is trusted unless a node exceeded a limit, and `why`
-    says that it is simulated. Memory that an agent measures never makes a run untrusted, since shared pages
-    are counted several times.
+    `enforced` is what limits each resource, `counted` what measures it: `kernel` or the agent. A simulated
+    run is trusted unless a node exceeded a limit, and `why` says that it is simulated. Memory by an agent
+    never makes a run untrusted, since shared pages count several times.
     """
     enforced, counted = enforced or {}, counted or {}
     saturated = _saturated(host_samples)
@@ -80,10 +72,9 @@ def assess(
 def doubt_unfinished(
     judged: dict[str, Any], planned: Sequence[str], ended: Collection[str], *, interrupted: bool = False
 ) -> dict[str, Any]:
-    """Return the fidelity `judged`, marked as not trusted if some of the `planned` jobs are not in `ended`, or
-    if the run was `interrupted`.
+    """Mark a run as not trusted if planned jobs did not end or it was interrupted.
 
-    A run that lacks its last jobs cannot be compared with a run of all jobs.
+    It cannot be compared with a run of all jobs.
     """
     missing = sum(job not in ended for job in planned)
     if missing:
@@ -96,16 +87,12 @@ def doubt_unfinished(
 
 
 def doubts(judged: Mapping[str, Any]) -> list[str]:
-    """Return the sentences that say why a run is not trusted. The list is empty for a trusted run."""
+    """Return why a run is not trusted, nothing for a trusted one."""
     return [] if judged["trusted"] else [sentence for sentence in judged["why"] if sentence != SIMULATED]
 
 
 def combine(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the fidelity of several runs into one.
-
-    The result is trusted only if each run is trusted. It contains the highest value of each measurement, and
-    each reason once.
-    """
+    """Merge runs' fidelity: trusted if all are, with highest values and each reason once."""
     why = list(dict.fromkeys(sentence for part in parts for sentence in part["why"]))
     saturated = [p["host_cpu_saturated"] for p in parts if p["host_cpu_saturated"] is not None]
     limits: dict[str, Any] = {}
@@ -122,11 +109,7 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _higher(one: Mapping[str, Any] | None, other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the limit of a resource in the run that used more of it. `one` and `other` are the limits of two
-    runs.
-
-    For each single node, the result contains the higher use of the two runs.
-    """
+    """Return the limit of the run that used more, with each node's higher use."""
     if one is None:
         return dict(other)
     higher = dict(max(one, other, key=lambda limit: limit["achieved_max"] or 0.0))
@@ -139,10 +122,7 @@ def _higher(one: Mapping[str, Any] | None, other: Mapping[str, Any]) -> dict[str
 
 
 def _saturated(samples: Sequence[Sequence[float]]) -> float | None:
-    """Return the share of the time in which the host's CPU was saturated, or None without samples.
-
-    A sample (t, share of the CPU in use) applies to the time since the previous sample.
-    """
+    """Return the share of the time with a saturated CPU. A sample is for the time since the last one."""
     if not samples:
         return None
     t = np.array([float(sample[0]) for sample in samples])
@@ -182,11 +162,7 @@ def _host_doubts(
 
 
 def _used_cores(nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> float:
-    """Return how many host cores the attempts of all nodes would use together, averaged over the run.
-
-    The number is for an emulation at full speed, which is a stretch of 1: each emulated second takes one real
-    second.
-    """
+    """Return the host cores that all attempts would use on average at full speed (a stretch of 1)."""
     shares = window_shares(heartbeats, ["cpu"])["cpu"]
     return sum(
         _rate("cpu", node) * float(shares[str(node["node"])].mean())
@@ -198,11 +174,9 @@ def _used_cores(nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) ->
 def _limit(
     resource: str, nodes: Sequence[Mapping[str, Any]], shares: Mapping[str, np.ndarray]
 ) -> dict[str, Any]:
-    """Return the declared and the measured rate of a resource at the node that used the largest share of its
-    rate. `shares` is the result of `_shares`.
+    """Return declared and measured rate of the node that used most of its rate.
 
-    In clusters of at most `NODES_TOLD` nodes, the entry `nodes` contains the rates of every node. A node that
-    was alive too briefly has no measured rate.
+    Up to `NODES_TOLD` nodes, `nodes` has every one's. One that lived too briefly has no measured rate.
     """
     rates = {str(node["node"]): _rate(resource, node) for node in nodes}
     made = {"unit": UNITS[resource], "configured_total": sum(rates.values())}
@@ -222,11 +196,7 @@ def _limit(
 
 
 def _achieved(rate: float, p95: float | None = None, most: float | None = None) -> dict[str, float | None]:
-    """Return a dictionary with the declared rate and the measured rates of a node.
-
-    `p95` and `most` are the 95th percentile and the maximum of the node's use, as shares of `rate`. If they
-    are None, the measured rates are also None.
-    """
+    """Return declared and measured rates, None if unknown; `p95` and `most` are shares of the rate."""
     return {
         "configured": rate,
         "achieved_p95": None if p95 is None else p95 * rate,
@@ -235,29 +205,19 @@ def _achieved(rate: float, p95: float | None = None, most: float | None = None) 
 
 
 def _shares(nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> dict[str, dict[str, np.ndarray]]:
-    """Return, for each resource and node, how much of its declared rate the node used in each time window.
-
-    The values are arrays with one share per window.
-    """
+    """Return, by resource and node, the used share of the declared rate in each time window."""
     sizes = {str(node["node"]): _rate("memory", node) for node in nodes}
     return {**window_shares(heartbeats, RESOURCES), "memory": _memory_shares(sizes, heartbeats)}
 
 
 def _memory_shares(sizes: Mapping[str, float], heartbeats: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return a dictionary from node to the share of its memory that attempts used at each heartbeat.
-
-    `sizes` maps nodes to memory in bytes. If the agent measures the memory, pages that several attempts share
-    are counted several times.
-    """
+    """Return each node's used share of memory by heartbeat; agents count shared pages several times."""
     held = heartbeats["memory_bytes"].fillna(0.0).groupby(heartbeats["node"], sort=True)
     return {str(node): rows.to_numpy(float) / sizes[str(node)] for node, rows in held if sizes.get(str(node))}
 
 
 def window_shares(heartbeats: pd.DataFrame, resources: Sequence[str]) -> dict[str, dict[str, np.ndarray]]:
-    """Return, for each resource and node, the mean use in each window of WINDOW_S seconds, as shares (0 to 1).
-
-    Windows are left out if heartbeats cover less than half of them.
-    """
+    """Return mean shares by resource and node in windows of WINDOW_S, at least half covered by heartbeats."""
     spans = HeartbeatSpans.of(heartbeats)
     areas = [
         heartbeats[UTIL_COLUMN[each]].fillna(0.0).to_numpy(float)[spans.order] * spans.covered
@@ -271,11 +231,7 @@ def window_shares(heartbeats: pd.DataFrame, resources: Sequence[str]) -> dict[st
 
 
 def _limit_doubts(resource: str, shares: Mapping[str, np.ndarray], counted: str | None) -> list[str]:
-    """Return a list with a sentence about nodes that exceeded their limit often or by far, or an empty list.
-
-    `shares` maps each node to its use in time windows, as shares of the limit. `counted` names what measured
-    the use, the kernel or the agent, or is None if that is unknown.
-    """
+    """Return a sentence about nodes above their limit often or by far, if any."""
     over: dict[str, float] = {}
     for node, windows in shares.items():
         often, most = (
@@ -319,12 +275,10 @@ def assess_hosts(
     counted: Mapping[str, str] | None = None,
     stretch: float = 1.0,
 ) -> dict[str, Any]:
-    """Return the fidelity of one run on several hosts, with an entry for each host.
+    """Return the fidelity of a run on several hosts, each with an entry unless it had neither nodes nor
+    samples.
 
-    Fidelity is whether the results can be trusted, because the hosts provided the declared resources.
-    `hosts` maps host names to their descriptions in run.json, and `loads` to the load measured during the
-    run. `nodes` are the declared nodes of all hosts. The other arguments are passed to `fidelity.assess`.
-    Hosts that have neither nodes nor load samples are left out.
+    `hosts` is as in run.json, and `loads` was measured. For the rest see `fidelity.assess`.
     """
     parts: dict[str, dict[str, Any]] = {}
     for name, host in hosts.items():
@@ -350,10 +304,7 @@ def assess_hosts(
 
 
 def combine_hosts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the fidelity of several runs into one, with the worst values of each host.
-
-    Calls `fidelity.combine` for everything except the hosts.
-    """
+    """Merge runs' fidelity, with the worst values of each host."""
     made = combine(parts)
     entries: dict[str, dict[str, Any]] = {}
     for part in parts:
@@ -381,10 +332,7 @@ def _entry(
 
 
 def _clock(host: Mapping[str, Any], load: Mapping[str, Any]) -> dict[str, float]:
-    """Return the last measured offset of the host's clock, and the largest error bound, both in seconds.
-
-    Without measurements during the run, the values from before the run are returned.
-    """
+    """Return the clock's last offset and largest bound, by default those before the run."""
     readings = load.get("clock") or [[0.0, host["clock_offset_s"], host.get("clock_bound_s", 0.0)]]
     return {
         "clock_offset_s": readings[-1][1],
@@ -393,11 +341,7 @@ def _clock(host: Mapping[str, Any], load: Mapping[str, Any]) -> dict[str, float]
 
 
 def _clock_doubts(load: Mapping[str, Any]) -> list[str]:
-    """Return a list with a sentence if the host's clock was measured too imprecisely or not at all.
-
-    Otherwise the list is empty. The clock matters because times from another host are corrected by the
-    measured difference of the clocks.
-    """
+    """Return a sentence if the clock, which corrects the host's times, was measured badly or not at all."""
     if "clock" not in load:
         return []
     if not load["clock"]:

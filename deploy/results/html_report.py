@@ -34,12 +34,10 @@ def rebuild(
     with_report: bool = True,
     with_plots: bool = True,
 ) -> RunFile:
-    """Make summary.json, timeline.json, report.html and the plots in the folder of a run.
+    """Make summary.json, timeline.json, report.html and the plots of a run, also one that was cut short.
 
-    This also works for a run that was cut short. report.html is made only if `with_report` is true, and the
-    plots only if `with_plots` is true as well. `run` is the run's record if the caller has just saved it, or
-    None to read it. Return the record, which names the damaged part files that were left out. Raises BadInput
-    if the folder contains no run, or if its tables have changed.
+    `with_plots` needs `with_report`. Return the record, which names damaged part files left out. Raises
+    BadInput without a run, or for changed tables.
     """
     out = Path(out_dir)
     run = RunFile.load(out) if run is None else run
@@ -201,11 +199,10 @@ Step = Callable[[], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunParts:
-    """The parts of the result files of all runs.
+    """The parts of all runs' result files. `data` and `facts` are empty without a report.
 
-    `measures` are those of each record, in the order of `summary.in_order`. `data` is the result of
-    `report_data.build`, and `facts` are those of each policy's first repeat, if there are several policies.
-    Both are empty without a report.
+    `measures` are in the order of `summary.in_order`; `facts` are of each policy's first repeat, if there are
+    several.
     """
 
     measures: list[summary.Measures]
@@ -214,10 +211,7 @@ class RunParts:
 
 
 def make_parts(out: Path, run: RunFile, recorded: Recorded, *, with_report: bool) -> RunParts:
-    """Write timeline.json into the folder `out` of a run, and return the parts of the other result files.
-
-    `recorded` reads the tables of the run. Raises BadInput if they are damaged.
-    """
+    """Write timeline.json, and return the parts of the other result files. Raises BadInput."""
     frame = report_data.frame(run, recorded) if with_report else None
     shown = report_data.first_runs(run) if with_report else []
     pieces = timeline.pieces(out, run, recorded)
@@ -251,11 +245,10 @@ def make_parts(out: Path, run: RunFile, recorded: Recorded, *, with_report: bool
 def _do_all(
     recorded: Recorded, steps: Mapping[Key, Mapping[str, Step]], cores: int
 ) -> dict[Key, dict[str, Any]]:
-    """Do the steps of each run, on several cores if `cores` is more than 1. Return the results of each run.
+    """Do each run's steps on several cores, a run at a time on each.
 
-    Each core does all steps of a run at a time. If this would leave the other cores without work for a last
-    run, its steps are done singly, by whichever core is free, unless it has very many decisions: each step would
-    need much memory.
+    If the others would wait for a last run, its steps are done singly, unless it has very many decisions, for
+    which each step needs much memory.
     """
     largest_first = sorted(steps, key=lambda key: -sum(recorded.count(table, *key) for table in VIEWED))
     is_alone = len(steps) % cores == 1 and not recorded.has_many_decisions(*largest_first[-1])
@@ -283,6 +276,6 @@ def _fidelity(run: RunFile, recorded: Recorded, key: Key) -> dict[str, Any]:
 
 
 def _drawn(frame: report_data.Frame, run: RunFile, recorded: Recorded, key: Key) -> tuple[Any, Any]:
-    """Return the data of a policy's plots, and the facts about its run that explain differences, if any."""
+    """Return a policy's plots, and facts that explain differences, if any."""
     data = report_data.of_policy(frame, run, recorded, *key)
     return data, asdict(RunFacts.of(recorded.tables(*key))) if frame.policies > 1 else {}

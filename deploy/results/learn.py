@@ -1,10 +1,9 @@
 """The scenario setting `profiles: {learn: true}`, which stores measurements of a run's jobs for later runs.
 
-Three policies use them: ARIA uses durations of phases, FGCS uses CPU demand, and RAS uses resource use. The
-measurements come from the attempts alone, so the policy of the run does not matter. Failed runs are ignored.
-New phase durations are averaged with earlier ones (paper verma2011, section 2.2). CPU demand and resources of
-a workload are stored once and stay until they are cleared (liu2015, section 2.2.1). In contrast, the command
-`schedbed profile` measures a job that runs alone.
+ARIA uses durations of phases, FGCS CPU demand, RAS resource use. They are measured in attempts alone, so the
+policy of the run does not matter. Phase durations are averaged with earlier ones (verma2011, section 2.2).
+The others are stored once and stay until cleared (liu2015, section 2.2.1). `schedbed profile`, in contrast,
+measures a job that runs alone.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ if TYPE_CHECKING:
 
 
 def learn(folder: Path, record: RunFile, scenario: ResolvedScenario) -> list[str]:
-    """Measure the jobs of a run's successful repeats, and add the values to the scenario's profile store.
-
-    `folder` contains the run's tables. Return the names of the workloads that received new values.
-    """
+    """Add measurements of a run's successful repeats to the profile store. Return the workloads with new values."""
     store = ProfileStore(named_store(scenario.profiles.store))
     done = [run for run in record.runs if run.state == "succeeded"]
     if not done:
@@ -71,10 +67,7 @@ def _jobs(scenario: ResolvedScenario, run: RunTables) -> Iterator[tuple[PlannedJ
 
 
 def _keep(store: ProfileStore, scenario: ResolvedScenario, job: PlannedJob, run: RunTables) -> Iterator[str]:
-    """Store the phase durations, CPU demand and resource use of one job.
-
-    Yield the name of the job's workload once for each kind of value that was stored.
-    """
+    """Store one job's phases, CPU demand and resource use. Yield its workload for each kind stored."""
     scale, workload = scenario.scale, workload_of(job)
     nodes = {node.node: node for node in scenario.cluster.nodes}
     whole = not run.attempts["split_of"].astype(bool).any()
@@ -112,13 +105,11 @@ def resource_profile(
     scale: float,
     alone: bool = True,
 ) -> ResourceProfile:
-    """Return the CPU, disk and memory that the job's tasks used, in percent of what the first node of `nodes`
-    has.
+    """Return the CPU, disk and memory that the job's tasks used, in percent of what the first of `nodes` has.
 
-    `nodes` are the cluster's nodes. `replication` is the number of replicas of output blocks, and `scale` is
-    the scenario's factor on durations. `alone` is whether no other job ran at the same time. If it is false,
-    the declared memory is used, since nodes report the memory of all jobs together. Raises BadInput if the
-    job's maps took no time.
+    `replication` is that of output blocks, and `scale` the scenario's factor on durations. If the job did not
+    run `alone`, its declared memory is used, since nodes report the memory of all jobs together. Raises
+    BadInput if its maps took no time.
     """
     first = next(iter(nodes.values()))
     reference = rates_of(first)
@@ -156,19 +147,15 @@ SHORTEST_S = 5.0
 
 
 def _share(used: pd.Series, took_s: pd.Series, rate: float) -> float:
-    """Return the mean rate of use while the tasks ran, in percent of `rate`.
-
-    `used` and `took_s` contain the amount and the duration of each task.
-    """
+    """Return the mean rate of use while the tasks ran, in percent of `rate`."""
     total_s = float(took_s.sum())
     return round(min(FULL, FULL * float(used.sum()) / total_s / rate), 2) if total_s > 0 else 0.0
 
 
 def _disk_bytes(attempts: pd.DataFrame, writes_file: bool, replication: int) -> pd.Series:
-    """Return how many bytes each attempt read from and wrote to the disks of all nodes.
+    """Return the bytes that each attempt read from and wrote to the disks of all nodes.
 
-    Input read from other nodes is included. `writes_file` is whether the attempts write their output to the
-    block store. If so, each output byte counts `replication` times, once for each replica.
+    If it writes a file to the block store, each output byte counts once for each replica.
     """
     read = attempts["read_local_bytes"] + attempts["read_remote_bytes"]
     written = attempts["output_bytes"] * replication if writes_file else 0
@@ -176,10 +163,10 @@ def _disk_bytes(attempts: pd.DataFrame, writes_file: bool, replication: int) -> 
 
 
 def _memory(run: RunTables, job: PlannedJob, reference: Amounts, *, alone: bool) -> tuple[float, float]:
-    """Return the memory of a map and that of a reduce, in percent of the memory in `reference`.
+    """Return the memory of a map and of a reduce, in percent of that in `reference`.
 
-    The values are fitted by least squares to the memory use in the nodes' heartbeats. If the fit fails or
-    other jobs ran too (`alone` is false), the job's declared memory is used.
+    They are fitted by least squares to heartbeats. If that fails or other jobs ran too, the declared memory
+    is used.
     """
     from scipy.optimize import nnls
 
@@ -202,10 +189,9 @@ def _succeeded(run: RunTables) -> pd.DataFrame:
 
 
 def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shortest_s: float) -> Demands:
-    """Return the CPU demand of the job's maps and reduces, as defined by the paper of the policy FGCS.
+    """Return the CPU demand of the job's maps and reduces (liu2015, equations 2 and 3).
 
-    The computation (liu2015, equations 2 and 3) uses the declared disk rates and core speeds of `nodes`, a
-    dictionary from node name to node. Tasks shorter than `shortest_s` seconds are ignored.
+    Disk rates and core speeds are those declared. Tasks shorter than `shortest_s` are ignored.
     """
     means = {"map": DemandMean(), "reduce": DemandMean()}
     for row in _succeeded(run).itertuples():
@@ -220,11 +206,7 @@ def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shor
 
 
 def phase_profile(run: RunTables, scale: float) -> JobProfile:
-    """Return the durations of the job's phases (map, shuffle, reduce) and the bytes that its tasks processed.
-
-    The paper verma2011, section 2.2, defines these values. They are divided by `scale`, the scenario's
-    factor on durations and data, so that they describe the job in full size.
-    """
+    """Return the durations of the job's phases and the bytes processed (verma2011, section 2.2), in full size."""
     profiler = Profiler()
     for row in _succeeded(run).itertuples():
         attempt: Any = row
@@ -241,11 +223,7 @@ def phase_profile(run: RunTables, scale: float) -> JobProfile:
 
 
 def measured_rates(run: RunTables, nodes: Mapping[str, NodeSpec]) -> dict[str, float]:
-    """Return the mean rate at which maps read and wrote data on each kind of disk, in bytes/s.
-
-    The result is a dictionary from the name of a kind of disk to the rate. The name contains the rate that
-    the nodes declare for the disk.
-    """
+    """Return the mean rate, in bytes/s, at which maps moved data on each kind of disk, named by declared rate."""
     moved: dict[str, float] = {}
     took_s: dict[str, float] = {}
     for row in _succeeded(run).itertuples():

@@ -1,7 +1,7 @@
 """The metrics of one run (one policy in one repeat), computed from its tables by pure functions.
 
-Times are seconds since the run's start, sizes are bytes, and CPU times are core-seconds of the host. A metric
-that cannot be computed is NaN, for example the mean completion time if no job has finished.
+Times are seconds since the run's start, sizes bytes, CPU times core-seconds of the host. A metric that cannot
+be computed, such as the completion time of no job, is NaN.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ USED = ["task", "kind", "locality", "assigned", "start", "end", "state", "length
 class RunTables:
     """The tables of one run, and the facts needed to compute its metrics.
 
-    `nodes` are the declared nodes. `isolated_s` maps each job to the seconds that the job takes alone on the
-    cluster. `window` is the measured part of the run, or None if all of the run is measured.
+    `isolated_s` maps each job to the seconds it takes alone on the cluster. `window` is None if all is
+    measured.
     """
 
     policy: str
@@ -50,51 +50,41 @@ class RunTables:
 
     @property
     def jobs(self) -> pd.DataFrame:
-        """Return this run's rows of jobs.parquet."""
         return self.tables["jobs"]
 
     @property
     def attempts(self) -> pd.DataFrame:
-        """Return this run's rows of attempts.parquet."""
         return self.tables["attempts"]
 
     @property
     def heartbeats(self) -> pd.DataFrame:
-        """Return this run's rows of heartbeats.parquet."""
         return self.tables["heartbeats"]
 
     @property
     def counted(self) -> RunTables:
-        """Return the tables with only the jobs that were submitted within the measured window, and their
-        attempts.
-        """
+        """Return the tables with only the jobs that were submitted within the measured window, and their attempts."""
         return self if self.window is None else replace(self, tables=self.window.counted(self.tables))
 
     @property
     def during(self) -> RunTables:
-        """Return the tables with only the rows that overlap with the measured window, their times cut to the
-        window.
-        """
+        """Return the tables with only the rows that overlap with the measured window, their times cut to the window."""
         if self.window is None:
             return self
         return replace(self, tables=self.window.during(self.tables, self.end_s))
 
     @property
     def slots(self) -> int:
-        """Return the total number of map and reduce slots of the cluster."""
+        """Return the cluster's number of map and reduce slots."""
         return sum(int(node["map_slots"]) + int(node["reduce_slots"]) for node in self.nodes)
 
     @property
     def end_s(self) -> float:
-        """Return the latest time in the tables of jobs, attempts and heartbeats."""
+        """Return the run's `latest_s`."""
         return latest_s(lambda table, column: self.tables[table][column])
 
 
 def latest_s(column_of: Callable[[str, str], pd.Series]) -> float:
-    """Return the latest time in the tables of jobs, attempts and heartbeats of a run, or 0 without a time.
-
-    `column_of` returns a column of a table, given their names.
-    """
+    """Return the latest time in the columns of `ENDS`, or 0 without a time."""
     ends = [column_of(*place).max() for place in ENDS]
     return float(max((end for end in ends if end == end), default=0.0))
 
@@ -107,11 +97,7 @@ def select(
     isolated_s: Mapping[str, float] | None = None,
     window: Window | None = None,
 ) -> RunTables:
-    """Return the rows of the tables that belong to one policy and repeat, as `RunTables`.
-
-    `nodes`, `isolated_s` and `window` become the attributes of that name in the result. In columns of
-    integers, a missing value becomes 0.
-    """
+    """Return the rows of one policy and repeat. In columns of integers, a missing value becomes 0."""
     mine: dict[str, pd.DataFrame] = {}
     for name, data in tables.items():
         own = (data["policy"] == policy) & (data["repeat"] == repeat)
@@ -122,15 +108,12 @@ def select(
 
 
 def measure(run: RunTables) -> dict[str, Any]:
-    """Return all metrics of a run as nested dictionaries with the keys of summary.json.
-
-    `measures.window` describes which jobs and times each metric covers.
-    """
+    """Return all metrics as nested dictionaries with the keys of summary.json, for what `measures.window` says."""
     return joined(measure_waits(run), measure_others(run))
 
 
 def joined(waits_of: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of `measure` for a run, from those of `measure_waits` and `measure_others`."""
+    """Return the result of `measure` from those of `measure_waits` and `measure_others`."""
     first = {name: others[name] for name in ("makespan_s", "completion_s")}
     return {**first, **waits_of, **others}  # A key keeps its first place.
 
@@ -165,38 +148,24 @@ def measure_others(run: RunTables) -> dict[str, Any]:
 
 
 def makespan(jobs: pd.DataFrame) -> dict[str, Any]:
-    """Return the seconds from the first submission to the last finish.
-
-    The key `all` contains the value over all jobs, and `per_user` the values over each user's jobs.
-    """
+    """Return the seconds from the first submission to the last finish, of all jobs and of each user's."""
     by_user = {str(user): _span(rows) for user, rows in jobs.groupby("user", sort=True)}
     return {"all": _span(jobs), "per_user": by_user}
 
 
 def completion(jobs: pd.DataFrame) -> dict[str, Any]:
-    """Return the mean, median and 95th percentile of the completion times of successful jobs.
-
-    A completion time is the time from submission to finish. The keys `per_user` and `per_size` contain the
-    same for each user and each size class.
-    """
+    """Return the `waits.grouped` times from submission to finish of successful jobs."""
     done = jobs[jobs["state"] == "succeeded"]
     return waits.grouped(done, (done["finish"] - done["submit"]).to_numpy(float))
 
 
 def slowdown(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> dict[str, Any]:
-    """Return the mean, median and 95th percentile of the slowdowns of successful jobs.
-
-    A slowdown is the job's completion time divided by the seconds that the job takes alone, and at least 1.
-    `isolated_s` maps each job to the seconds that the job takes alone.
-    """
+    """Return the `waits.grouped` `slowdowns` of successful jobs."""
     return waits.grouped(jobs[jobs["state"] == "succeeded"], slowdowns(jobs, isolated_s))
 
 
 def slowdowns(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> np.ndarray:
-    """Return the slowdown of each successful job, or NaN if the time that the job takes alone is unknown.
-
-    `isolated_s` maps each job to the seconds that the job takes alone.
-    """
+    """Return completion time / time alone, at least 1, of each successful job, or NaN if that is unknown."""
     done = jobs[jobs["state"] == "succeeded"]
     alone_s = done["job"].map(isolated_s).to_numpy(float) if len(done) else np.zeros(0)
     return np.maximum(1.0, (done["finish"] - done["submit"]).to_numpy(float) / alone_s)
@@ -204,12 +173,7 @@ def slowdowns(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class TaskTimes:
-    """The launched tasks of a run, with their waits in seconds.
-
-    `first` is the table of the launched tasks, from `waits.first_assignments`. `waited` contains the total
-    wait of each task. `causes` maps each cause of waiting to an array: for each task, the seconds that it
-    waited for this cause.
-    """
+    """The launched tasks of a run (`waits.first_assignments`), and their waits in seconds: in all, and by cause."""
 
     first: pd.DataFrame
     waited: np.ndarray
@@ -217,10 +181,7 @@ class TaskTimes:
 
 
 def _task_times(run: RunTables) -> TaskTimes:
-    """Return the launched tasks of all jobs with their waits.
-
-    Jobs outside the measured window are included, since they occupied slots that others waited for.
-    """
+    """Return the launched tasks with their waits, also of unmeasured jobs, which occupied slots others waited for."""
     slots = {kind: sum(int(node[f"{kind}_slots"]) for node in run.nodes) for kind in ("map", "reduce")}
     jobs, attempts = run.jobs, run.attempts
     first = waits.first_assignments(jobs, attempts)
@@ -229,10 +190,9 @@ def _task_times(run: RunTables) -> TaskTimes:
 
 
 def _waiting(counted: pd.DataFrame, tasks: TaskTimes) -> dict[str, Any]:
-    """Return the mean, median and 95th percentile of the waits of the jobs in `counted` and of their tasks.
+    """Return the `spread` of the waits of the jobs in `counted`, and of their tasks, with the means by cause.
 
-    A job waits from submission to its first launch. A task waits from the time when it is runnable to its
-    assignment. The waits of tasks are also divided by cause. The means of the causes add up to the mean wait.
+    A job waits from submission to first launch, a task from runnable to assigned.
     """
     place = places_of(counted["job"], tasks.first["job"])
 
@@ -261,16 +221,14 @@ def completion_times(jobs: pd.DataFrame) -> np.ndarray:
 
 
 def job_states(jobs: pd.DataFrame) -> dict[str, float]:
-    """Return the number of all jobs (`submitted`) and of the successful jobs (`succeeded`)."""
+    """Return the number of all and of the successful jobs."""
     return {"submitted": float(len(jobs)), "succeeded": float((jobs["state"] == "succeeded").sum())}
 
 
 def locality(attempts: pd.DataFrame, used: pd.DataFrame | None = None) -> dict[str, dict[str, float]]:
-    """Return the shares of node-local, rack-local and off-rack maps.
+    """Return the shares of node-local, rack-local and off-rack maps, by size of input splits and by number.
 
-    There are two sets of shares: of the size of the input splits (`bytes`), and of the number of maps
-    (`tasks`). Only maps with an input are included, each with its last successful attempt. `used` contains
-    the attempts whose result was used. If it is None, they are computed by `useful`.
+    Only maps with an input count, each with its last successful attempt: `used`, or the result of `useful`.
     """
     used = useful(attempts) if used is None else used
     maps = used[(used["kind"] == "map") & used["locality"].isin(LOCALITIES) & (used["length"] > 0)]
@@ -285,11 +243,9 @@ def locality(attempts: pd.DataFrame, used: pd.DataFrame | None = None) -> dict[s
 def fairness(run: RunTables) -> dict[str, Any]:
     """Return each user's fair-share ratio, and Jain's fairness index over all users.
 
-    The ratio is the number of running slots divided by the fair share (all slots / active users), averaged
-    over the user's active time. A user is active while at least one of the user's jobs is submitted and
-    unfinished (paper xu2015, section 5). Jain's index of the active users' running slots is averaged over
-    the time in which at least two users are active and at least one task runs. Without such a time, the
-    index is 1.
+    The ratio is running slots / (all slots / active users), averaged over the time in which the user has an
+    unfinished job (paper xu2015, section 5). Jain's index of active users' running slots is averaged over the
+    time with two or more of them and a running task, and is 1 without such a time.
     """
     tasks = user_intervals(run)
     ratios = share_ratios(tasks, run.jobs, run.end_s, run.slots)
@@ -297,17 +253,16 @@ def fairness(run: RunTables) -> dict[str, Any]:
 
 
 def user_intervals(run: RunTables) -> Intervals:
-    """Return the time intervals in which attempts ran, grouped by user."""
     users = dict(zip(texts_of(run.jobs["job"]), texts_of(run.jobs["user"]), strict=True))
     return Intervals.of(run.attempts, Coded.mapped(run.attempts["job"], users), run.end_s)
 
 
 def deadlines(jobs: pd.DataFrame, end_s: float) -> dict[str, float]:
-    """Return the number of jobs with a deadline, the number of late jobs, and by how much they were late.
+    """Return the number of jobs with a deadline, the number late, and the sum of (T - D) / D over the late
+    ones.
 
-    The lateness is the sum of (T - D) / D over the late jobs that finished, where T is the completion time
-    and D the deadline, both counted from the submission. A failed job is late. An unfinished job is late if
-    its deadline is before `end_s`.
+    T is the completion time and D the deadline, from submission; only finished jobs are summed. A failed job
+    is late, and so is an unfinished one whose deadline is before `end_s`.
     """
     due = jobs[jobs["deadline"].notna()]
     finished = (due["state"] == "succeeded") & due["finish"].notna()
@@ -319,10 +274,7 @@ def deadlines(jobs: pd.DataFrame, end_s: float) -> dict[str, float]:
 
 
 def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
-    """Return the mean use of CPU, disk and network, as shares (0 to 1) of the declared rates.
-
-    Each heartbeat is weighted by the time since the node's previous heartbeat.
-    """
+    """Return the mean use as a share of declared rates; a heartbeat weighs the time since the previous one."""
     covered = heartbeat_intervals(heartbeats)
     if not covered.sum():
         return dict.fromkeys(RESOURCES, NAN)
@@ -333,17 +285,12 @@ def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
 
 
 def heartbeat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
-    """Return, for each heartbeat, the seconds since the node's previous heartbeat, or 0 for the node's first
-    one.
-    """
+    """Return, for each heartbeat, the seconds since the node's previous heartbeat, or 0 for the node's first one."""
     return HeartbeatSpans.of(heartbeats).in_rows()
 
 
 def concurrency(run: RunTables) -> float:
-    """Return the mean number of running attempts per node, from the first submission to the last finish.
-
-    The result is NaN if this time is zero.
-    """
+    """Return the mean number of running attempts per node, over the makespan; NaN if that is zero."""
     span = _span(run.jobs)
     if not span > 0 or not run.nodes:
         return NAN
@@ -353,32 +300,26 @@ def concurrency(run: RunTables) -> float:
 
 
 def slots_busy(run: RunTables) -> float:
-    """Return the mean share of all slots in which attempts ran, between the first submission and the last
-    finish.
-    """
+    """Return the mean share of all slots in which attempts ran, between the first submission and the last finish."""
     return concurrency(run) * len(run.nodes) / run.slots if run.slots else NAN
 
 
 def waste_cpu(attempts: pd.DataFrame, used: pd.DataFrame | None = None) -> float:
-    """Return the CPU seconds of attempts whose result was not used.
+    """Return the CPU seconds of attempts whose result was not used (not in `used`, by default `useful`).
 
-    Such attempts were killed, failed, were lost or superseded, or their tasks ran again later. `used`
-    contains the attempts whose result was used. If it is None, they are computed by `useful`.
+    They were killed, failed, lost or superseded, or their tasks ran again later.
     """
     used = useful(attempts) if used is None else used
     return max(0.0, float(attempts["cpu_s"].sum() - used["cpu_s"].sum()))  # Rounding may give -0.0.
 
 
 def useful(attempts: pd.DataFrame) -> pd.DataFrame:
-    """Return the last successful attempt of every task."""
     done = attempts[attempts["state"] == "succeeded"].sort_values("end", kind="stable")
     return done if done["task"].is_unique else done.drop_duplicates("task", keep="last")
 
 
 def heartbeat_service(heartbeats: pd.DataFrame) -> dict[str, float]:
-    """Return the median and the 99th percentile of the seconds that the JobTracker took to answer a
-    heartbeat.
-    """
+    """Return the median and the 99th percentile of the seconds that the JobTracker took to answer a heartbeat."""
     times = heartbeats["service_s"].dropna().to_numpy(float)
     if not len(times):
         return {"p50": NAN, "p99": NAN}

@@ -33,10 +33,7 @@ Data = Mapping[str, Any]
 
 
 def write(folder: Path, run: RunFile, data: Data) -> list[Path]:
-    """Write overview.png and one SVG file per plot into `folder`. Return their paths.
-
-    `data` is the data of the report. Nothing is written if it contains no policy.
-    """
+    """Write overview.png and an SVG file per plot of the report's data. Return their paths, none without a policy."""
     if not data["policies"]:
         return []
     import matplotlib
@@ -56,10 +53,7 @@ def write(folder: Path, run: RunFile, data: Data) -> list[Path]:
 
 
 def completion(ax: Axes, data: Data) -> None:
-    """Draw, as one curve per policy, the share of jobs that were completed within a given time.
-
-    `data` is the data of the report, with an entry for each policy.
-    """
+    """Draw, per policy, the share of jobs that were completed within a given time."""
     for i, policy in enumerate(data["policies"]):
         times = [0.0, *policy["spread"]["completion"]]
         share = np.linspace(0, 100, len(times))
@@ -96,11 +90,10 @@ def places(ax: Axes, data: Data) -> None:
 
 
 def slots(ax: Axes, data: Data, policy: Data) -> None:
-    """Draw one row per slot with one box per attempt, in the color of the job.
+    """Draw a row per slot with a box per attempt, in the color of the job.
 
-    `data` is the data of the report, and `policy` the entry in it of the policy to draw. Shuffles are paler,
-    and failed attempts are hatched. For a large cluster, draw one band per rack instead, which is filled by
-    the share of its slots in use.
+    Shuffles are paler, failed attempts hatched. A large cluster has a band per rack, filled by the share of
+    slots in use.
     """
     from matplotlib.colors import to_rgba_array
 
@@ -145,10 +138,7 @@ def _bands(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def _boxes(ax: Axes, start: np.ndarray, lasts: np.ndarray, row: np.ndarray, **style: Any) -> None:
-    """Add a box to the plot for each attempt. The boxes of neighboring rows do not touch.
-
-    One collection of boxes is much faster than separate bars.
-    """
+    """Add a box per attempt, apart from neighbors. One collection is much faster than separate bars."""
     from matplotlib.collections import PolyCollection
 
     left, right, top, foot = start, start + lasts, row - 0.42, row + 0.42
@@ -158,10 +148,6 @@ def _boxes(ax: Axes, start: np.ndarray, lasts: np.ndarray, row: np.ndarray, **st
 
 
 def running(ax: Axes, data: Data, policy: Data) -> None:
-    """Draw the number of running tasks over time, stacked by job.
-
-    `data` is the data of the report, and `policy` the entry in it of the policy to draw.
-    """
     area = policy["areas"]["job"]
     numbers = {job["job"]: i for i, job in enumerate(data["jobs"])}
     shades = [_job_colour(numbers.get(name, -1)) for name in area["names"]]
@@ -184,10 +170,7 @@ def shares(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def cpu(ax: Axes, data: Data, policy: Data) -> None:
-    """Draw the mean CPU use of all nodes, the CPU use of the busiest node, and the limit, over time.
-
-    `data` is the data of the report, and `policy` the entry in it of the policy to draw.
-    """
+    """Draw the CPU use of the mean and the busiest node over time, and the limit."""
     for name, label, shade in (("cpu_most", "busiest node", OKABE[1]), ("cpu_mean", "mean", OKABE[0])):
         line = np.array([np.nan if v is None else v for v in policy["use"][name]], float)
         ax.plot(_times(data), line, color=shade, linewidth=1, label=label)
@@ -198,10 +181,7 @@ def cpu(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def _overview(path: Path, run: RunFile, data: Data) -> Path:
-    """Draw the plot `overview.png`: the slots of up to four policies on the left, one policy above the other.
-
-    Completion times and locality are on the right. Return the path of the file.
-    """
+    """Draw overview.png: slots of up to four policies on the left, completion times and locality on the right."""
     from matplotlib import pyplot as plt
 
     policies = data["policies"][:4]
@@ -224,9 +204,7 @@ def _overview(path: Path, run: RunFile, data: Data) -> Path:
 
 
 def lanes(figure: FigureBase, data: Data, policies: Sequence[Data]) -> None:
-    """Draw the slots of the policies, one policy above the other, with the policy's name and makespan as
-    title.
-    """
+    """Draw the slots of the policies, one policy above the other, with the policy's name and makespan as title."""
     axes = figure.subplots(len(policies), 1, sharex=True, squeeze=False)[:, 0]
     for ax, policy in zip(axes, policies, strict=True):
         slots(ax, data, policy)
@@ -235,7 +213,6 @@ def lanes(figure: FigureBase, data: Data, policies: Sequence[Data]) -> None:
 
 
 def overview_title(policy: Data) -> str:
-    """Return the title of a policy's plot: its name and its makespan in seconds."""
     return policy["name"] + (f": {seconds(policy['makespan'])} s" if policy["makespan"] is not None else "")
 
 
@@ -283,10 +260,7 @@ def _times(data: Data) -> np.ndarray:
 
 
 def _job_colour(index: int) -> str:
-    """Return the color of the job with this index, which is the same as in the report.
-
-    Seven base colors are followed by darker and then by lighter ones. A negative index has the color gray.
-    """
+    """Return the color of this job in the report: seven, then darker, then lighter ones; gray below 0."""
     if index < 0:
         return "#999999"
     base, turn = OKABE[index % len(OKABE)], index // len(OKABE) % 3

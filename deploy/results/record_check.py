@@ -20,9 +20,9 @@ SHOWN = 20
 
 
 def open_record(folder: Path | str) -> RunFile:
-    """Check the tables of a finished run and return the run's record, the content of run.json.
+    """Check a finished run's tables. Return its record. Print a note for each damaged part file.
 
-    Print a note for each damaged part file. Raises BadInput if run.json or a table is missing or has changed.
+    Raises BadInput if run.json or a table is missing or has changed.
     """
     run = RunFile.load(folder)
     check_tables(folder, run)
@@ -32,9 +32,7 @@ def open_record(folder: Path | str) -> RunFile:
 
 
 def check_tables(folder: Path | str, run: RunFile) -> None:
-    """Raise BadInput if a table is missing or has changed since it was written. The message lists such
-    tables.
-    """
+    """Raise BadInput if a table is missing or has changed since it was written. The message lists such tables."""
     if not run.tables:
         wanted = (
             f"`schedbed report {folder}` first"
@@ -48,11 +46,10 @@ def check_tables(folder: Path | str, run: RunFile) -> None:
 
 
 def merge_parts(folder: Path | str, run: RunFile) -> None:
-    """Merge the part files of a run's tables, and store the tables' row counts and checksums in run.json.
+    """Merge part files of tables, and store row counts, checksums and damaged parts, left out, in run.json.
 
-    The names of damaged part files, which are left out, are stored there as well. If there are no part files,
-    only check the tables. The tables of a large simulation are shared between all cores. Raises BadInput if a
-    table is missing or has changed.
+    Without part files, only check the tables. All cores share the tables of a large simulation. Raises
+    BadInput if a table is missing or has changed.
     """
     if not (Path(folder) / PARTS).is_dir() and (run.tables or run.runs):
         check_tables(folder, run)
@@ -73,9 +70,7 @@ def merge_parts(folder: Path | str, run: RunFile) -> None:
 
 
 def failures(folder: Path | str, run: RunFile) -> list[str]:
-    """Return a line for each run that failed, for each job that did not succeed, and for each damaged part
-    file.
-    """
+    """Return a line for each run that failed, for each job that did not succeed, and for each damaged part file."""
     jobs = read_table(folder, "jobs")
     found: list[str] = []
     for record in run.runs:
@@ -99,16 +94,13 @@ def _unlike_plan(run: RunFile, record: RunRecord, states: dict[str, str]) -> Ite
 
 
 def shortened(lines: list[str], between: str = "; ") -> str:
-    """Join the first `SHOWN` lines into one line, separated by `between`.
-
-    If there are more lines, their number is added at the end.
-    """
+    """Join the first `SHOWN` lines, with the number of the others at the end."""
     more = f"{between}and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
     return between.join(lines[:SHOWN]) + more
 
 
 def _measured(path: Path) -> tuple[int, str]:
-    """Return the number of rows and the checksum of a table's file."""
+    """Return a table file's number of rows and checksum."""
     import fastparquet
 
     with path.open("rb") as file:

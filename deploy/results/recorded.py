@@ -54,7 +54,7 @@ MEASURED = {
 
 
 class Recorded:
-    """A reader for the tables in a run's folder. It keeps recently read tables, up to about HELD_ROWS rows.
+    """Reads tables in a run's folder, and keeps recent ones, up to about HELD_ROWS rows.
 
     The methods raise BadInput if a table is missing or damaged.
     """
@@ -82,11 +82,7 @@ class Recorded:
         return self._held[key]
 
     def measured(self, policy: str, repeat: int) -> RunTables:
-        """Return the tables of one policy and repeat that metrics need.
-
-        These are the same as those of `tables`. But if there are very many decisions, only those that are
-        needed are in them, and only the columns `MEASURED` of attempts and heartbeats.
-        """
+        """Return the tables for metrics: of very many decisions only those needed, and then few columns."""
         key = (policy, repeat)
         if not self.has_many_decisions(policy, repeat) or key in self._held:
             return self.tables(policy, repeat)
@@ -102,13 +98,13 @@ class Recorded:
         return self._few[1]
 
     def has_many_decisions(self, policy: str, repeat: int) -> bool:
-        """Return whether a run has very many decisions. Not all of them are read then, to save memory."""
+        """Return whether not all of the run's decisions are read, to save memory."""
         return len(self._groups_of("decisions", (policy, repeat))) >= MANY_GROUPS
 
     def of_nodes(self, policy: str, repeat: int, nodes: Sequence[str]) -> RunTables:
-        """Return the tables of `tables` with only the attempts, decisions and heartbeats of some nodes.
+        """Return only some nodes' attempts, decisions and heartbeats.
 
-        If there are very many decisions, `nodes` must be those that are drawn.
+        With very many decisions, `nodes` must be those that are drawn.
         """
         key, mine = (policy, repeat), self.measured(policy, repeat)
         tables = dict(mine.tables)
@@ -132,10 +128,7 @@ class Recorded:
         *,
         keep: Callable[[pd.DataFrame], Any] | None = None,
     ) -> pd.DataFrame:
-        """Return the rows of a table for one policy and repeat, with categorical columns if it is large.
-
-        The table of jobs has none. `columns` and `keep` are as in `read_table`.
-        """
+        """Return a table's rows of one run, with categorical columns if it is large (but not jobs)."""
         rows = self._all_rows(table)
         if rows is None:
             groups = list(self._groups_of(table, key))
@@ -160,11 +153,10 @@ class Recorded:
         return self._groups[table].get(key, {})
 
     def count(self, table: str, policy: str, repeat: int) -> int:
-        """Return the number of rows of one policy and repeat in a table."""
+        """Return a table's number of rows of one run."""
         return sum(self._groups_of(table, (policy, repeat)).values())
 
     def jobs(self, policy: str, repeat: int) -> RunTables:
-        """Return only the table of jobs for one policy and repeat."""
         return self._select({"jobs": self._whole["jobs"]}, (policy, repeat))
 
     def end_s(self, policy: str, repeat: int) -> float:
@@ -196,10 +188,7 @@ TOUCH_S = 0.002  # The most overlap of the recorded times of two attempts in one
 
 
 def drawn_nodes(names: Sequence[str], attempts: int) -> list[str]:
-    """Return the names of the nodes to draw.
-
-    If there are too many nodes or attempts, a part of the nodes is selected at equal distances.
-    """
+    """Return the nodes to draw: if they or attempts are too many, some at equal distances."""
     few = min(NODES_DRAWN, ATTEMPTS_DRAWN * len(names) // max(1, attempts))
     count = min(len(names), max(1, few))
     return [names[place * len(names) // count] for place in range(count)]
@@ -208,9 +197,8 @@ def drawn_nodes(names: Sequence[str], attempts: int) -> list[str]:
 def assign_lanes(attempts: pd.DataFrame, end_s: float) -> pd.DataFrame:
     """Return the attempts in order of time, with the additional columns `from_s`, `to_s` and `lane`.
 
-    `lane` is the number of the slot in which the attempt is drawn. Map slots and reduce slots of a node are
-    numbered separately, and each attempt receives the lowest number that is free. An attempt without a start
-    is drawn from its assignment. An attempt without an end is drawn until `end_s`.
+    `lane` is the slot in which the attempt is drawn: the lowest free number, separate for the map and reduce
+    slots of a node. An attempt is drawn from its start or else its assignment, to its end or else `end_s`.
     """
     data = attempts.copy()
     data["from_s"] = data["start"].fillna(data["assigned"]).fillna(data["end"]).fillna(0.0)

@@ -23,10 +23,7 @@ _SEAL = b',\n"seal": "'
 
 @dataclass(slots=True, kw_only=True)
 class RunRecord:
-    """The record of one policy in one repeat.
-
-    `state` is running, succeeded, failed or interrupted. `note` contains the reason if the run failed.
-    """
+    """The record of one policy in one repeat: running, succeeded, failed (with a `note`) or interrupted."""
 
     policy: str
     repeat: int
@@ -60,9 +57,8 @@ class TableRecord:
 class RunFile:
     """The content of `run.json`: everything about a run except the measured rows.
 
-    `scenario` is resolved: scaled, and in seconds and bytes. `jobs` are the ids of the planned jobs. `tables`
-    describes the merged tables and is empty before the merge. `left_out` are the names of damaged part files,
-    whose rows are missing in the tables.
+    `scenario` is resolved: scaled, and in seconds and bytes. `jobs` are ids. `tables` describes the merged
+    tables and is empty before the merge. `left_out` are damaged part files, whose rows the tables lack.
     """
 
     scenario: dict[str, Any]
@@ -86,7 +82,7 @@ class RunFile:
     _begin: _Begin | None = field(default=None, init=False, repr=False, compare=False)
 
     def keep_text(self, text: str) -> None:
-        """Let `save` write `text` for the scenario as it is now, which is its form as JSON in one line."""
+        """Let `save` write `text` for the scenario as it is now: its JSON in one line."""
         self._begin = _Begin.of(self.scenario, text)
 
     def save(self, out_dir: Path | str) -> None:
@@ -106,14 +102,14 @@ class RunFile:
         tmp.replace(path)
 
     def _rest(self) -> str:
-        """Return the text of run.json after the scenario and before the checksum."""
+        """Return run.json after the scenario and before the checksum."""
         plain = {name: getattr(self, name) for name in _KEYS if name != SCENARIO}
         plain["tables"] = {name: asdict(table) for name, table in self.tables.items()}
         plain["runs"] = [asdict(run) for run in self.runs]
         return "".join(f',\n"{key}": {json.dumps(value, default=str)}' for key, value in plain.items())
 
     def as_loaded(self) -> RunFile:
-        """Return the record as `load` would read it after `save`, except that the scenario is this record's.
+        """Return the record as `load` would read it after `save`, but with this scenario.
 
         The scenario, which is large, must be plain JSON values already.
         """
@@ -123,10 +119,7 @@ class RunFile:
 
     @staticmethod
     def load(out_dir: Path | str) -> RunFile:
-        """Read the file `out_dir`/run.json and return its content.
-
-        Raises BadInput if the file is missing, damaged, or not written by schedbed.
-        """
+        """Read run.json. Raises BadInput if it is missing, damaged, or not written by schedbed."""
         path = Path(out_dir) / NAME
         if not path.is_file():
             raise BadInput(
@@ -149,12 +142,12 @@ class RunFile:
         return made
 
     def run(self, policy: str, repeat: int) -> RunRecord | None:
-        """Return the record of one policy and repeat, or None if that run was not started."""
+        """Return the record of one run, or None if it was not started."""
         return next((r for r in self.runs if r.policy == policy and r.repeat == repeat), None)
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
-        """Return the emulated nodes, as listed in the resolved scenario."""
+        """Return the nodes of the resolved scenario."""
         return list(self.scenario.get("cluster", {}).get("nodes", []))
 
     @property
@@ -169,8 +162,8 @@ class RunFile:
 class _Begin:
     """The first part of run.json, up to the end of the scenario, which is large and the same at each save.
 
-    `digest` is the checksum of `content` so far. `scenario` is a shallow copy, since a caller may set another
-    name or seed between two saves. Comparing takes no time: values that are the same objects are not looked into.
+    `digest` is the checksum of `content`. `scenario` is a shallow copy, since a caller may set another name
+    or seed between two saves. Comparing takes no time, since equal objects are not looked into.
     """
 
     scenario: Mapping[str, Any]
@@ -179,16 +172,12 @@ class _Begin:
 
     @staticmethod
     def of(scenario: Mapping[str, Any], text: str) -> _Begin:
-        """Return the part for a scenario and its text as JSON."""
         content = f'{{\n"{SCENARIO}": {text}'.encode()
         return _Begin(dict(scenario), content, hashlib.sha256(content))
 
     @staticmethod
     def read(scenario: Mapping[str, Any], content: bytes) -> _Begin | None:
-        """Return the part for a scenario that was read from `content`, the text of run.json.
-
-        Return None if the text has other lines than those that `RunFile.save` writes.
-        """
+        """Return the part in run.json, or None if it has other lines than `RunFile.save` writes."""
         start, end = f'{{\n"{SCENARIO}": '.encode(), f',\n"{NEXT}": '.encode()
         line = content.find(b"\n", len(start))
         if not content.startswith(start) or not content.startswith(end, line - 1):
@@ -202,10 +191,7 @@ _KEYS = tuple(each.name for each in fields(RunFile) if each.init)
 
 
 def _of_json(raw: Mapping[str, Any]) -> RunFile:
-    """Return the `RunFile` for the parsed JSON value `raw`.
-
-    Unknown keys are ignored, so that files of newer versions can be read.
-    """
+    """Convert JSON to a `RunFile`. Unknown keys are ignored, so that files of newer versions can be read."""
     known = {name: raw[name] for name in _KEYS if name in raw}
     names = {f.name for f in fields(RunRecord)}
     known["runs"] = [

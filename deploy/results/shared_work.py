@@ -17,10 +17,10 @@ LARGE_BYTES = 16 << 20
 
 
 def cores_for(run: RunFile, parts_bytes: int = 0) -> int:
-    """Return how many processes make the results of a finished run at a time: 1, or all cores if it is large.
+    """Return how many processes make a finished run's results: 1, or all cores if it is large.
 
-    `parts_bytes` is the size of its part files, if its tables are not merged yet. A live run's results are made
-    by one process, since the process has threads, with which it must not fork.
+    `parts_bytes` is the size of unmerged part files. A live run always has 1, since a process with threads
+    must not fork.
     """
     rows = sum(table.rows for table in run.tables.values())
     is_large = rows >= LARGE_ROWS or parts_bytes >= LARGE_BYTES
@@ -28,10 +28,9 @@ def cores_for(run: RunFile, parts_bytes: int = 0) -> int:
 
 
 def share(works: Sequence[Callable[[], Any]], at_once: int) -> list[Any]:
-    """Return the results of all pieces of work, in order. `at_once` are done at a time, in forked processes.
+    """Return the results of all work, in order, `at_once` done at a time in forked processes.
 
-    The results must be JSON values. Work whose process fails is done again in this process, which then raises
-    its error.
+    Results must be JSON values. Work whose process fails is done again here, which then raises its error.
     """
     if at_once < 2 or len(works) < 2:
         return [work() for work in works]

@@ -1,7 +1,7 @@
-"""Statistics over the repeats of a run: intervals of means and quantiles, and tests of paired differences.
+"""Statistics over repeats: intervals of means and quantiles, and tests of paired differences.
 
-With fewer than `REPEATS_LEAST` repeats there are no intervals and no p-values. docs/statistics.md states the
-coverage of each method, and tests/deploy/results/test_coverage.py measures it.
+There are none with fewer than `REPEATS_LEAST` repeats. docs/statistics.md states the coverage of each method,
+and tests/deploy/results/test_coverage.py measures it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ SKEWED = 0.94
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return the 95% confidence interval of the mean by Student's t.
-
-    Return None with fewer than `REPEATS_LEAST` values.
-    """
+    """Return the mean's 95% interval (Student's t), None with fewer than `REPEATS_LEAST` values."""
     if len(values) < REPEATS_LEAST:
         return None
     data = np.asarray(values, float)
@@ -42,9 +39,8 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
 def coverage(values: Sequence[float]) -> float:
     """Return the probability with which `mean_interval` of such values contains the true mean.
 
-    It is 0.95 for normal data, and less for skewed data. Positive values are assumed to come from a
-    log-normal distribution, whose spread is estimated from `values`. Normal data is assumed if the values
-    hardly vary, if one of them is not positive, or if they are too few for an interval.
+    It is 0.95 for normal data and less for skewed data. Positive values are assumed to be log-normal, with
+    the spread of `values`; normal, if they hardly vary, are not all positive, or are too few for an interval.
     """
     data = np.asarray(values, float)
     if len(data) < REPEATS_LEAST or data.min() <= 0:
@@ -55,10 +51,9 @@ def coverage(values: Sequence[float]) -> float:
 
 @cache
 def _log_normal_coverage(count: int) -> tuple[float, ...]:
-    """Return the share of Student's t intervals that contain the true mean, for each spread in SPREADS.
+    """Return the share of t intervals of `count` log-normal values that contain the true mean, by spread.
 
-    Each interval is made from a sample of `count` log-normal values. The spread is the standard deviation of
-    the logarithms.
+    The spread, in SPREADS, is the standard deviation of the logarithms.
     """
     drawn = np.random.default_rng(0).standard_normal((DRAWS, count))
     found = [LEVEL]
@@ -72,9 +67,8 @@ def _log_normal_coverage(count: int) -> tuple[float, ...]:
 def quantile_interval(values: Sequence[float], share: float = 0.5) -> tuple[float, float, float] | None:
     """Return two of the values, and the probability that the quantile `share` is between them.
 
-    The probability holds for any distribution. The two values are the closest in rank for which it is at
-    least 95%. If there are too few values for that, return the least and the greatest value (75% for the
-    median of three values). Return None with fewer than `REPEATS_LEAST` values.
+    It holds for any distribution. The two are the closest in rank with at least 95%, or the extremes if there
+    are too few values (75% for the median of three). Return None with fewer than `REPEATS_LEAST` values.
     """
     from scipy.special import bdtr
 
@@ -93,9 +87,8 @@ def quantile_interval(values: Sequence[float], share: float = 0.5) -> tuple[floa
 def uses_sign_flips(count: int, comparisons: int) -> bool:
     """Return whether `paired_p` uses the sign-flip test for `count` pairs.
 
-    The p-values of this test are multiples of 2 / 2**count, so the smallest is 0.25 with 3 pairs, 0.0625 with
-    5, and 0.002 with 10. The test is used only if these steps are fine enough: `STEPS_BELOW` possible
-    p-values must be significant when `comparisons` tests are adjusted together.
+    Its p-values are multiples of 2 / 2**count: at least 0.25 with 3 pairs, 0.0625 with 5, 0.002 with 10.
+    `STEPS_BELOW` of them must be significant when `comparisons` tests are adjusted together.
     """
     return 2.0 ** (1 - count) * STEPS_BELOW <= (1 - LEVEL) / comparisons
 
@@ -103,10 +96,9 @@ def uses_sign_flips(count: int, comparisons: int) -> bool:
 def paired_p(differences: Sequence[float], comparisons: int = 1) -> float | None:
     """Return the two-sided p-value of the hypothesis that the mean of the paired differences is zero.
 
-    `comparisons` is the number of tests whose p-values are adjusted together. The test is an exact sign-flip
-    test if `uses_sign_flips`, or else Student's t test. Differences that are all equal, as those of counts
-    often are, use the sign-flip test, since Student's t test would return zero. Return None with fewer than
-    `REPEATS_LEAST` differences.
+    `comparisons` tests are adjusted together. The test is an exact sign-flip test if `uses_sign_flips`, else
+    Student's t. Equal differences, common for counts, use sign flips, since Student's t would return zero.
+    Return None with fewer than `REPEATS_LEAST`.
     """
     if len(differences) < REPEATS_LEAST:
         return None
@@ -116,10 +108,7 @@ def paired_p(differences: Sequence[float], comparisons: int = 1) -> float | None
 
 
 def paired_t_p(differences: np.ndarray) -> np.ndarray:
-    """Return, for each row of differences, the p-value of the hypothesis that their mean is zero.
-
-    The test is the two-sided Student's t test. The values of a row must not all be equal.
-    """
+    """Return each row's two-sided p-value (Student's t) that its mean is zero. A row must not be constant."""
     from scipy.special import stdtr
 
     count = differences.shape[1]
@@ -128,10 +117,9 @@ def paired_t_p(differences: np.ndarray) -> np.ndarray:
 
 
 def sign_flip_p(differences: np.ndarray) -> np.ndarray:
-    """Return, for each row of differences, the p-value of the hypothesis that their mean is zero.
+    """Return each row's p-value that its mean is zero, by the sign-flip test.
 
-    The test is the sign-flip test. The p-value is the share of sign patterns for which the mean is at least
-    as far from zero as the observed mean.
+    It is the share of sign patterns for which the mean is at least as far from zero.
     """
     sums = abs(differences.sum(axis=1))
     slack = 1e-12 * abs(differences).sum(axis=1)
@@ -146,10 +134,9 @@ def sign_flip_p(differences: np.ndarray) -> np.ndarray:
 
 @cache
 def _signs(count: int) -> np.ndarray:
-    """Return all patterns of `count` signs (1 or -1), but only one of each pattern and its opposite.
+    """Return all patterns of `count` signs, without opposites.
 
-    If `count` is large, return a sample of patterns, drawn with a fixed seed, that includes the pattern of
-    ones.
+    If `count` is large, they are a sample with a fixed seed that includes the pattern of ones.
     """
     if count <= FLIPS_LOG2 + 1:
         bits = np.arange(2 ** (count - 1))[:, None] >> np.arange(count) & 1
@@ -160,11 +147,7 @@ def _signs(count: int) -> np.ndarray:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values of several tests, adjusted by Holm's method.
-
-    If adjusted p-values up to a level count as significant, the probability of any false positive is at most
-    that level.
-    """
+    """Return p-values adjusted by Holm's method: below a level, any false positive is no likelier than that."""
     adjusted = [1.0] * len(p_values)
     largest = 0.0
     for rank, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
@@ -176,9 +159,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def repeats_needed(differences: Sequence[float], comparisons: int = 1) -> int | None:
     """Return how many repeats a test would need to find such differences significant, with a power of 80%.
 
-    `comparisons` is the number of tests whose p-values are adjusted together. Return None with fewer than
-    `REPEATS_LEAST` differences, if their mean is zero, or if more than `REPEATS_MOST` repeats would be
-    needed.
+    `comparisons` tests are adjusted together. Return None with fewer than `REPEATS_LEAST` differences, with
+    zero mean, or above `REPEATS_MOST` repeats.
     """
     data = np.asarray(differences, float)
     if len(data) < REPEATS_LEAST or not data.mean():
@@ -199,12 +181,11 @@ def _t_quantile(share: float, count: int) -> float:
 
 
 def leaf(repeats: Sequence[float | None]) -> dict[str, Any]:
-    """Return the entry of a metric in summary.json, made from the metric's value in each repeat.
+    """Return a metric's entry in summary.json: `mean`, `ci95` (None with few repeats) and `repeats` (the
+    values).
 
-    The entry contains `mean`, `ci95` (the 95% confidence interval, None below `REPEATS_LEAST` repeats) and
-    `repeats` (the values). Missing values and NaN become None and do not affect the mean. If the values are
-    skewed, the interval contains the true mean with less than 95% probability. The entry then also contains
-    this probability as `covers`.
+    Missing values and NaN become None and do not affect the mean. If the values are skewed, the interval
+    contains the true mean with less than 95% probability, which the entry then has as `covers`.
     """
     values = [None if value is None or math.isnan(value) else float(value) for value in repeats]
     known = [value for value in values if value is not None]
@@ -219,11 +200,7 @@ def leaf(repeats: Sequence[float | None]) -> dict[str, Any]:
 
 
 def tree(repeats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the nested metrics of several repeats into one nested dictionary of the same form.
-
-    Each number is replaced by the entry that `leaf` makes from its values in all repeats. The key `all` is
-    left out, and its entry is merged into the dictionary that contained the key.
-    """
+    """Merge repeats' nested metrics, with each number replaced by a `leaf`. The key `all` merges into its parent."""
     made: dict[str, Any] = {}
     for key in dict.fromkeys(key for repeat in repeats for key in repeat):
         values = [repeat.get(key) for repeat in repeats]
@@ -237,10 +214,7 @@ def tree(repeats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def differences(mine: Sequence[Mapping[str, Any]], first: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the differences between the metrics of two policies (`mine` minus `first`), nested as in `tree`.
-
-    Both have one dictionary of metrics per repeat, in the same order. Each entry also has a p-value.
-    """
+    """Return `mine` minus `first`, paired by repeat and nested as in `tree`, with p-values."""
     made = tree([_minus(a, b) for a, b in zip(mine, first, strict=False)])
     _add_p_values(made)
     return made

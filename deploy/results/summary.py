@@ -23,15 +23,12 @@ Measures = tuple[dict[str, Any], dict[str, Any]]
 
 
 def in_order(run: RunFile) -> list[RunRecord]:
-    """Return the records of a run in the order in which `build` takes their measures."""
+    """Return the records in the order in which `build` takes their measures."""
     return sorted(run.runs, key=lambda record: record.repeat)
 
 
 def build(run: RunFile, of_records: Iterable[Measures]) -> dict[str, Any]:
-    """Return the content of summary.json. `of_records` are the measures of each record, `in_order`.
-
-    The entry `paired` of each policy contains the differences to the first policy.
-    """
+    """Return summary.json from each record's measures, `in_order`. `paired` has differences to the first policy."""
     measured: dict[str, dict[int, dict[str, Any]]] = {policy: {} for policy in run.policies}
     parts: dict[str, list[dict[str, Any]]] = {policy: [] for policy in run.policies}
     for record, (metrics_of_run, fidelity_of_run) in zip(in_order(run), of_records, strict=True):
@@ -64,10 +61,7 @@ def build(run: RunFile, of_records: Iterable[Measures]) -> dict[str, Any]:
 
 
 def _measured(run: RunFile) -> dict[str, Any]:
-    """Return a dictionary with the entry `measure`, the measured window and the number of its jobs.
-
-    The dictionary is empty if the whole run is measured.
-    """
+    """Return the entry `measure`, or an empty dictionary if the whole run is measured."""
     window = Window.of(run.scenario.get("measure"))
     return {} if window is None else {"measure": window.told(run.scenario.get("jobs", []))}
 
@@ -94,23 +88,17 @@ def load(out_dir: Path | str) -> dict[str, Any]:
 
 
 def _figures(findings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of `findings`, which a policy reported in a run, except `profiles`.
-
-    The profiles are stored only in run.json.
-    """
+    """Return a policy's findings except `profiles`, which only run.json stores."""
     return {topic: values for topic, values in findings.items() if topic != "profiles"}
 
 
 def run_keys(run: RunFile, policy: str) -> list[int]:
-    """Return the numbers of the repeats in which the policy was started, in ascending order."""
+    """Return the repeats in which the policy was started, in ascending order."""
     return sorted(record.repeat for record in run.runs if record.policy == policy)
 
 
 def fidelity_of(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dict[str, Any]:
-    """Return the fidelity of one policy in one repeat, which `fidelity.assess` defines.
-
-    `record` is the entry of this repeat in run.json, and `mine` contains its tables.
-    """
+    """Return the fidelity (`fidelity.assess`) of one policy in one repeat."""
     judged = _judged(run, record, mine)
     ended = set(texts_of(mine.jobs["job"]))
     return doubt_unfinished(judged, run.jobs, ended, interrupted=record.state == "interrupted")

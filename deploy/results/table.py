@@ -30,11 +30,10 @@ SKEWED = "An interval with a percent sign behind it covers so much, not 95%: its
 
 
 def cell(figure: Figure, policies: Policies, name: str) -> str:
-    """Return the value of the metric `figure` for a policy as text, or `-` if it is not known.
+    """Return a policy's value of the metric as text, or `-` if it is not known.
 
-    The text is like `57.2`, or like `57.2 [55.0, 59.1]` with an interval over repeats. An interval that
-    covers less than 95% is followed by its coverage: `57.2 [12.0, 102] 88%`. A final `*` marks a significant
-    difference from the first policy.
+    It is like `57.2`, or `57.2 [55.0, 59.1]` with an interval over repeats, followed by the coverage if below
+    95%: `57.2 [12.0, 102] 88%`. A final `*` marks a significant difference from the first policy.
     """
     leaf = leaf_of(policies[name], figure.path)
     if leaf is None or leaf["mean"] is None:
@@ -44,10 +43,7 @@ def cell(figure: Figure, policies: Policies, name: str) -> str:
 
 
 def interval(figure: Figure, leaf: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a tuple with a metric's confidence interval as text, and its coverage if that is below 95%.
-
-    The tuple is empty if the metric has no interval. `leaf` is the metric's entry in summary.json.
-    """
+    """Return a metric's interval as text, and its coverage if below 95%; empty without an interval."""
     if leaf["ci95"] is None:
         return ()
     low, high = (figure.show(bound) for bound in leaf["ci95"])
@@ -56,10 +52,7 @@ def interval(figure: Figure, leaf: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def rows(policies: Policies) -> list[list[str]]:
-    """Return the rows of the table, each a label followed by one cell per policy. The last row is `trusted`.
-
-    Metrics that no policy has are left out.
-    """
+    """Return the rows: a label, then a cell per policy, for metrics that any policy has. The last is `trusted`."""
     made: list[list[str]] = []
     for figure in FIGURES:
         cells = [cell(figure, policies, name) for name in policies]
@@ -100,10 +93,7 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
 
 
 def _abreast(policies: Policies, width: int) -> Iterator[list[str]]:
-    """Divide the policies into groups whose columns fit into `width` characters. Yield each group.
-
-    A group has at least one policy, whatever its width.
-    """
+    """Yield groups of policies whose columns fit into `width`, at least one policy each."""
     every, table = list(policies), rows(policies)
     label = max(len(line[0]) for line in table)
     group: list[str] = []
@@ -150,11 +140,7 @@ def _style(label: str, text: str, won: bool) -> str:
 
 
 def notes(summary: Mapping[str, Any]) -> list[str]:
-    """Return the sentences to print below the table.
-
-    They are about the stretch, approximate rates, the measured window, significant differences and skewed
-    intervals.
-    """
+    """Return the sentences below the table."""
     policies = summary["policies"]
     leaves = [leaf_of(policy, figure.path) for policy in policies.values() for figure in FIGURES]
     starred = any(differs_from_first(policies, name, figure) for name in policies for figure in FIGURES)

@@ -1,9 +1,8 @@
 """The file `timeline.json`: a run in Chrome's trace event format, for ui.perfetto.dev and chrome://tracing.
 
-The format shows rows grouped into processes and threads. The policies are in the order of the run. The first
-process of each policy stands for the whole cluster, with the number of waiting tasks, their mean wait, and
-the decisions. In addition, each node is shown as a process, and each of its slots as a thread. Utilization
-is a counter, and a fault is an instant event.
+Policies are in the run's order. The first process of each is the whole cluster, with waiting tasks, their
+mean wait and the decisions. Then each node is a process and each of its slots a thread. Utilization is a
+counter, and a fault an instant event.
 """
 
 from __future__ import annotations
@@ -48,10 +47,9 @@ Event = str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """The piece of timeline.json about one policy in one repeat, which is first written to the file `path`.
+    """The piece of timeline.json about one policy in one repeat, first written to the file `path`.
 
-    `number` is the number of the process that represents the cluster. The processes of the nodes in `drawn`
-    follow it.
+    `number` is that of the cluster's process. Those of the nodes in `drawn` follow it.
     """
 
     policy: str
@@ -63,10 +61,7 @@ class Piece:
 
 
 def pieces(out_dir: Path | str, run: RunFile, recorded: Recorded) -> list[Piece]:
-    """Return the pieces of the timeline of a run, in order: one policy after the other.
-
-    In a large cluster, only the nodes that `lanes.drawn_nodes` selects are drawn.
-    """
+    """Return the timeline's pieces, policy after policy, with the nodes that `lanes.drawn_nodes` selects."""
     made: list[Piece] = []
     number, names = 1, [str(node["node"]) for node in run.nodes]
     policies = {policy: place for place, policy in enumerate(run.policies, 1)}
@@ -141,11 +136,7 @@ def _thread(pid: int, tid: int, name: str) -> Event:
 
 
 def _queue(mine: RunTables, pid: int) -> Iterator[Event]:
-    """Yield counter events for the number of waiting tasks and the mean time for which they have waited so
-    far.
-
-    `pid` is the trace's number for the process that represents the cluster.
-    """
+    """Yield counters of waiting tasks and their mean wait so far, for the cluster's process `pid`."""
     first = first_assignments(mine.jobs, mine.attempts)
     first = first[first["runnable"].notna() & (first["assigned"] > first["runnable"])]
     times = np.unique(np.concatenate([[0.0], first["runnable"], first["assigned"]]))
@@ -171,10 +162,9 @@ def _counter(name: str, pid: int, t: float, args: Mapping[str, float]) -> Event:
 
 
 def _decisions(mine: RunTables, pid: int, pids: Mapping[str, int]) -> Iterator[Event]:
-    """Yield an instant event for each answer of the policy in `mine`, which is about the nodes in `pids`.
+    """Yield an event for each answer about the nodes in `pids`, at the cluster's process `pid`.
 
-    `pid` is the trace's number for the process that represents the cluster. If there are very many skips,
-    only every n-th skip is included.
+    If there are very many skips, only every n-th is included.
     """
     data = mine.tables["decisions"]
     skips = np.flatnonzero((data["answer"] == "skip").to_numpy())
@@ -201,11 +191,7 @@ def _unless_empty(text: str) -> str:
 
 
 def _slices(attempts: pd.DataFrame, end_s: float, pids: Mapping[str, int]) -> Iterator[Event]:
-    """Yield an event for each attempt in `attempts`, and one for each phase of a reduce.
-
-    The first attempt of each slot follows an event with the slot's name. `end_s` is the end of the run in
-    seconds.
-    """
+    """Yield an event for each attempt and each phase of a reduce. A slot's first follows one with its name."""
     data = assign_lanes(attempts, end_s)
     args = object_texts({name: value_texts(data[name]) for name in ARGS})
     names, spans = value_texts(data["attempt"]), _spans(data["from_s"], data["to_s"])
@@ -253,12 +239,12 @@ def _faults(mine: RunTables, pids: Mapping[str, int]) -> Iterator[Event]:
 
 
 def _spans(starts: pd.Series, ends: pd.Series) -> list[str]:
-    """Return the members `ts` and `dur` of events from `starts` to `ends`, which are times in seconds."""
+    """Return the members `ts` and `dur` of events between times in seconds."""
     return list(map(_span, _all_micros(starts).tolist(), _all_micros(ends).tolist()))
 
 
 def _span(start: int, end: int) -> str:
-    """Return the members `ts` and `dur` of an event. `start` and `end` are in microseconds."""
+    """Return the members `ts` and `dur`, from microseconds."""
     return f'"ts":{start},"dur":{max(1, end - start)}'
 
 

@@ -27,10 +27,7 @@ class Complaints:
     _found: list[tuple[KeyPath, str]] = field(default_factory=list)
 
     def add(self, path: KeyPath, message: str) -> None:
-        """Add an error message for the value at a key path such as ("workload", "jobs", 0, "maps").
-
-        A message that was added before for the same path is ignored.
-        """
+        """Add an error message for a key path such as ("workload", "jobs", 0, "maps"), once."""
         if (path, message) not in self._found:
             self._found.append((path, message))
 
@@ -47,18 +44,12 @@ class Complaints:
 
 
 def check(document: Document) -> Scenario:
-    """Return the document as a validated `Scenario`.
-
-    Raises BadInput with one line per wrong key, unit or type.
-    """
+    """Return the document as a validated `Scenario`. Raises BadInput with one line per wrong key, unit or type."""
     return check_as(Scenario, document, "workload")
 
 
 def check_as(model: type[Model], document: Document, key: str) -> Model:
-    """Return the document as an instance of `model`. Raises BadInput with one line per error.
-
-    If the document is not a mapping at all, the error message gives `key` as an example of an expected key.
-    """
+    """Return the document as `model`. Raises BadInput with a line per error. `key` is an example of a key."""
     if not isinstance(document.value, Mapping):
         raise BadInput(
             f"{document.name}: expected a mapping with a key {key!r}, got {_short(document.value)}"
@@ -75,20 +66,14 @@ def check_as(model: type[Model], document: Document, key: str) -> Model:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint for an unknown name: `did you mean 'cpu'?` if a known name is similar.
-
-    If no known name is similar, the hint lists all known names.
-    """
+    """Return `did you mean 'cpu'?` if a known name is similar, else a list of all known names."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(names)}"
 
 
 def _path_of(value: Any, loc: tuple[Any, ...]) -> KeyPath:
-    """Convert the location of a pydantic error in the document `value` to a path of keys and list indexes.
-
-    Parts of the location that name a branch of a union type are left out.
-    """
+    """Convert the location of a pydantic error to a key path, without names of branches of a union type."""
     path: list[str | int] = []
     for place, key in enumerate(loc):
         inside = isinstance(value, Mapping) and key in value

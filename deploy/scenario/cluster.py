@@ -31,11 +31,10 @@ RATE_LIKELY_BPS = 1000.0  # a lower rate of a disk or NIC was probably given wit
 
 
 def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> ClusterSpec:
-    """Return the specification of the cluster: the nodes n1 to nN with their racks, and the block settings.
+    """Return the cluster: nodes n1 to nN with racks, and block settings.
 
-    Block sizes and times are multiplied by the scenario's key `scale`. A relative path of a topology file
-    (the list of hosts by rack) starts from the folder `base`. Errors are added to `complaints`, but BadInput
-    is raised at once if the topology file cannot be used.
+    Block sizes and times are scaled. A relative topology file (hosts by rack) starts from `base`. Errors are
+    added to `complaints`, but BadInput is raised at once if that file cannot be used.
     """
     hosts = topology_hosts(scenario.cluster, base, complaints)
     complaints.raise_if_any()
@@ -70,11 +69,7 @@ def tiny_rates(cluster: ClusterSpec) -> Iterator[str]:
 
 
 def topology_hosts(cluster: ClusterModel, base: Path, complaints: Complaints) -> tuple[Host, ...]:
-    """Return the hosts listed in the file `cluster.topology`, in the order of the nodes n1 to nN.
-
-    A relative path starts from the folder `base`. The tuple is empty if the scenario has no topology file, or
-    after an error, which is added to `complaints`.
-    """
+    """Return the hosts in `cluster.topology`, in the order of n1 to nN; empty without it or after an error."""
     if cluster.topology is None:
         return ()
     place, path = ("cluster", "topology"), base / Path(cluster.topology).expanduser()
@@ -99,11 +94,7 @@ def topology_hosts(cluster: ClusterModel, base: Path, complaints: Complaints) ->
 
 
 def _nodes(scenario: Scenario, racks: Sequence[str]) -> Iterator[NodeSpec]:
-    """Yield the specifications of all nodes, named n1 to nN.
-
-    `racks` lists the rack of each node in the topology file. If it is empty, the nodes are those of the
-    scenario's key `cluster.nodes`.
-    """
+    """Yield the nodes n1 to nN, in the topology file's `racks` or, without any, as in `cluster.nodes`."""
     cluster, number = scenario.cluster, 0
     groups = [NodeGroup(count=cluster.nodes)] if isinstance(cluster.nodes, int) else cluster.nodes
     if racks:
@@ -161,11 +152,7 @@ def _check_nodes(scenario: Scenario, nodes: tuple[NodeSpec, ...], complaints: Co
 
 
 def _replicas(blocks: Blocks, scale: float) -> DynamicReplicas | None:
-    """Return the settings of a scheme that changes the number of replicas periodically (Scarlett or CDRM).
-
-    `scale` is the scenario's factor on durations; the scheme's period is multiplied by it. Return None if
-    `blocks.dynamic` selects a scheme without a period, or none.
-    """
+    """Return the settings of a scheme that changes replicas periodically (Scarlett or CDRM), None for others."""
     match blocks.dynamic:
         case "scarlett" | ScarlettChoice():
             given = Scarlett() if isinstance(blocks.dynamic, str) else blocks.dynamic.scarlett

@@ -1,7 +1,6 @@
-"""Models of the faults in a scenario (at fixed times or random) and of a fault that a user injects by hand.
+"""Models of a scenario's faults (at fixed times or random) and of a fault that a user injects by hand.
 
-The fields for fault keys and their parameters are generated from the table of fault kinds in
-`cluster.faults`.
+Their fields are generated from the table of fault kinds in `cluster.faults`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _one_of: Any = Literal  # the values come from a table, which a type checker can
 
 
 def _keys(kinds: Iterable[FaultKind]) -> list[str]:
-    """Return the keys that name these fault kinds in a scenario file, such as `kill`, without duplicates."""
+    """Return the keys that name these kinds in a scenario file, such as `kill`, once each."""
     return list(dict.fromkeys(next(iter(spelling)) for kind in kinds for spelling in kind.spellings))
 
 
@@ -50,10 +49,7 @@ GOES_WITH = {
 
 
 def _value_of(key: str) -> Any:
-    """Return the type of the value that a fault key such as `kill` has in a scenario file.
-
-    The type is a list of node names, the name of a master process, or the text of a single target.
-    """
+    """Return the type of a fault key's value: a list of nodes, a master's name, or the text of one target."""
     kind = KEYS[key][0]
     if kind.hits_master:
         return _one_of[tuple(dict.fromkeys(s[key] for each in KEYS[key] for s in each.spellings if key in s))]
@@ -64,10 +60,7 @@ Model = TypeVar("Model", bound=Section)
 
 
 def _with_kinds(model: type[Model]) -> type[Model]:
-    """Return a subclass of `model` with an optional field for each fault key and each fault parameter.
-
-    A fault key, such as `kill`, names the kind of a fault in a scenario file.
-    """
+    """Return a subclass with an optional field for each fault key (such as `kill`) and parameter."""
     fields: dict[str, Any] = {}
     for key, kinds in KEYS.items():
         about = "; ".join(kind.about for kind in kinds)
@@ -100,16 +93,12 @@ class Fault(Section):
 
     @property
     def key(self) -> str:
-        """Return the fault key of the entry, such as `kill`."""
+        """Return the entry's fault key, such as `kill`."""
         return next(key for key in KEYS if getattr(self, key) is not None)
 
     @property
     def kind(self) -> FaultKind:
-        """Return the fault kind that the fault key of this entry, such as `partition`, selects.
-
-        The key `from: masters` selects a variant of the kind, which separates the nodes from the masters
-        only.
-        """
+        """Return the kind of this fault. `from: masters` selects a variant that separates nodes from masters only."""
         said = {self.key: getattr(self, self.key)} | ({"from": self.from_} if self.from_ else {})
         return next(
             kind
@@ -151,11 +140,7 @@ _UNIT_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 def parse_frequency(value: object) -> float:
-    """Return a frequency in events per second.
-
-    The value is a rate (`3/h`, `0.5/m`) or the mean time between events (`20s`). Raises ValueError, with the
-    expected form, for any other value.
-    """
+    """Return events per second for a rate (`3/h`, `0.5/m`) or a mean time between events (`20s`)."""
     found = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
     try:
         often = float(found[1]) / _UNIT_S[found[2]] if found else 1 / parse_duration(value)
@@ -249,10 +234,7 @@ Given = tuple[tuple[str | int, ...], Any]
 
 
 def entries(faults: Any) -> list[Given]:
-    """Return each `Fault` and `RandomFaults` object in the value of the key `faults`.
-
-    Each object is paired with its path of keys and list indexes below `faults`.
-    """
+    """Return each `Fault` and `RandomFaults` with its key path below `faults`."""
     if isinstance(faults, FaultSources):
         found: list[Given] = [(("at", index), fault) for index, fault in enumerate(faults.at)]
         return [*found, (("random",), faults.random)] if faults.random else found

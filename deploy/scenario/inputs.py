@@ -23,7 +23,7 @@ _RECORD_BYTES = 100
 
 
 def filler_path(job: str) -> str:
-    """Return the block-store path of the input file that is generated for the synthetic job `job`."""
+    """Return the block-store path of the generated input of a synthetic job."""
     return f"/in/{job}.filler"
 
 
@@ -51,11 +51,7 @@ class JobInputs:
 
     @cached_property
     def largest(self) -> dict[str, tuple[int, float] | None]:
-        """Return the most memory in bytes and the most cores that any node has, for each kind of slot.
-
-        The dictionary's keys are `map_slots` and `reduce_slots`. Only nodes with slots of that kind are
-        compared; the value is None if there is no such node.
-        """
+        """Return the most memory in bytes and cores of any node with `map_slots` and with `reduce_slots`, or None."""
         found: dict[str, tuple[int, float] | None] = {}
         for slots in ("map_slots", "reduce_slots"):
             nodes = [*filter(attrgetter(slots), self.cluster.nodes)]
@@ -67,10 +63,9 @@ class JobInputs:
         return found
 
     def of_job(self, job: JobModel, app: App, path: KeyPath) -> str | None:
-        """Return the block-store path of the input of `job`. Jobs with equal inputs share one path.
+        """Return the block-store path of a job's input, shared by equal inputs.
 
-        `path` is the job's place in the scenario file, for error messages. Return None if the job has no
-        input, or after an error, which is added to `complaints`.
+        Return None without an input, or after an error, which is added to `complaints` for `path`.
         """
         if job.input is None:
             if app.input != "none" and app.name != "synthetic":
@@ -88,31 +83,19 @@ class JobInputs:
     def filler(
         self, job: str, blocks: tuple[int, ...], preferred: tuple[tuple[NodeId, ...], ...] | None = None
     ) -> str:
-        """Add a generated input file for the synthetic job `job` (an id), and return its block-store path.
-
-        `blocks` are the sizes of the blocks in bytes, one block per map. `preferred` lists for each block the
-        nodes that should hold it.
-        """
+        """Add a synthetic job's input, with a block per map, and nodes preferred per block. Return its path."""
         path = filler_path(job)
         self.files[path] = InputFile(path=path, source="filler", blocks=blocks, preferred=preferred)
         return path
 
     def shared_filler(self, name: str, blocks: tuple[int, ...]) -> str:
-        """Add a generated input file that several synthetic jobs read, and return its block-store path.
-
-        `name` is the file's path in the trace that lists the jobs, and `blocks` are the sizes of the blocks
-        in bytes.
-        """
+        """Add an input that several synthetic jobs read, named as in the trace. Return its path."""
         path = self._free_path(name.strip("/"))
         self.files[path] = InputFile(path=path, source="filler", blocks=blocks)
         return path
 
     def program(self, file: ProgramFile, real: Path, path: KeyPath) -> None:
-        """Register a code file of a user's application as an input, which attempts read from the block store.
-
-        `real` is the file's path on this host, and `path` the place in the scenario file that error messages
-        show.
-        """
+        """Register a code file of a user's application as an input, which attempts read from the block store."""
         if file.length and self._cuttable(file.length, path):
             blocks = cut(file.length, self.cluster.blocks.size_bytes)
             self.files[file.path] = InputFile(
@@ -142,10 +125,9 @@ class JobInputs:
         return self.known.get(key)
 
     def _scaled(self, size_bytes: int) -> int:
-        """Return the size in bytes of a generated input, multiplied by the scenario's factor `scale`.
+        """Return a generated input's scaled size.
 
-        The scaled file never has more blocks than the original one. Otherwise, a few bytes left over by
-        rounding could become an additional block, whose map would have no work.
+        It never has more blocks than unscaled: by rounding, a map without work could be added.
         """
         count = -(-size_bytes // self.scenario.blocks.size)
         return min(round(size_bytes * self.scenario.scale), count * self.cluster.blocks.size_bytes)
@@ -166,10 +148,9 @@ class JobInputs:
         return self.known.get(key)
 
     def _real_length(self, name: str, path: KeyPath) -> tuple[Path, int | None, int]:
-        """Return the absolute path, the size in bytes and the modification time in ns of the file `name`.
+        """Return a file's absolute path, size in bytes and modification time in ns.
 
-        The size is None if the file is empty or cannot be read. This error is added to `complaints` for
-        `path`, the place in the scenario file.
+        The size is None if it is empty or cannot be read, an error that is added to `complaints`.
         """
         length, changed_ns = None, 0
         try:

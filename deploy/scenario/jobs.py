@@ -164,11 +164,7 @@ def _reduces(app: App, given: JobModel) -> int:
 
 
 def _with_costs(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInputs) -> PlannedJob:
-    """Return the synthetic job `job` with the costs of its tasks, as declared in `given`, its scenario entry.
-
-    If the job's maps read data but the job has no input, a generated file with one block per map becomes its
-    input.
-    """
+    """Return the synthetic job with its tasks' costs, and an input with a block per map if it reads without one."""
     scale, seed = inputs.scenario.scale, inputs.scenario.seed
     reads = _reads(job, given, inputs)
     filler = inputs.filler(job.job, reads) if job.input is None and reads[0] else job.input
@@ -211,11 +207,7 @@ def _reads(job: PlannedJob, given: JobModel, inputs: JobInputs) -> tuple[int, ..
 
 
 def _map_write_bytes(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInputs) -> int:
-    """Return the number of bytes that one map writes, multiplied by the scenario's factor `scale`.
-
-    If `map.write` is missing in the job's entry `given`, the number is computed from `reduce.read`, the
-    bytes that one reduce fetches.
-    """
+    """Return the bytes that one map writes, scaled. Without `map.write`, they follow from `reduce.read`."""
     scale, written, read = inputs.scenario.scale, given.map.write, given.reduce.read
     if read is None:
         return round((written or 0) * scale)

@@ -11,15 +11,12 @@ BOUNDS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "
 
 
 def scenario_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a scenario file: each key's type, unit, bounds, default and description."""
+    """Return the JSON Schema of a scenario file."""
     return {"$schema": DRAFT, **_plain(Scenario.model_json_schema(by_alias=True))}
 
 
 def _plain(value: Any) -> Any:
-    """Return a schema made by pydantic without titles, and with JSON Schema's standard names for bounds.
-
-    For example, pydantic's name `ge` becomes `minimum`. Nested schemas are converted as well.
-    """
+    """Drop pydantic's titles, and give bounds JSON Schema's names, such as `minimum` for `ge`."""
     if isinstance(value, list):
         return [_plain(each) for each in value]
     if not isinstance(value, dict):

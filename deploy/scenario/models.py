@@ -1,6 +1,6 @@
-"""Models of the keys in a scenario file: one pydantic model per mapping; unknown keys are errors.
+"""Models of the keys in a scenario file: one per mapping; unknown keys are errors.
 
-Checks that need several keys, such as whether a task fits on a node, are done in `deploy.scenario.resolve`.
+Checks that need several keys are in `deploy.scenario.resolve`.
 """
 
 from __future__ import annotations

@@ -23,10 +23,9 @@ ANY = "any"
 def resolve_faults(
     scenario: Scenario, cluster: ClusterSpec, complaints: Complaints
 ) -> tuple[PlannedFault, ...]:
-    """Return the faults of the scenario in order of time: those at fixed times and those drawn at random.
+    """Return the scenario's faults in order of time, at fixed times and random, with times scaled.
 
-    Times are multiplied by the scenario's key `scale`. An error for each unknown node name is added to
-    `complaints`.
+    An error for each unknown node is added to `complaints`.
     """
     planned: list[PlannedFault] = []
     given = entries(scenario.faults)
@@ -45,9 +44,9 @@ def resolve_faults(
 def fault_now(given: Mapping[str, Any], cluster: ClusterSpec, *, now_s: float, luck: float) -> PlannedFault:
     """Return the planned form of a fault given by hand, such as {"kill": "n3", "for": "30s"}.
 
-    The fault's times count from `now_s` (seconds of the run's clock) and are not scaled, since a person who
-    watches the run expects 30 s to last 30 s. If several targets match the fault later, `luck`, a random
-    number from 0 to 1, selects one. Raises BadInput with the error in one line.
+    Its times count from `now_s` (of the run's clock) and are not scaled, since a person who watches expects
+    30 s to last 30 s. If several targets match later, `luck` (0 to 1) selects one. Raises BadInput in one
+    line.
     """
     document = from_values(dict(given), "fault")
     fault = check_as(FaultNow, document, "kill")
@@ -124,11 +123,7 @@ class _Unavailable:
     spans: list[tuple[float, float, NodeId]] = field(default_factory=list)
 
     def allows(self, node: NodeId, begin_s: float, end_s: float) -> bool:
-        """Return whether a fault may hit the node between the times `begin_s` and `end_s` of the run.
-
-        The node must have no other fault in this period. Including this node, at most `spared` nodes may have
-        a fault at a time.
-        """
+        """Return whether a fault may hit the node: it has no other in this time, and at most `spared` nodes have."""
         over = [other for begin, end, other in self.spans if begin < end_s and begin_s < end]
         return node not in over and len(set(over)) < self.spared
 
@@ -136,12 +131,10 @@ class _Unavailable:
 def draw_faults(
     asked: RandomFaults, cluster: ClusterSpec, seed: int, scale: float, beside: Sequence[PlannedFault] = ()
 ) -> list[PlannedFault]:
-    """Draw random faults and return them in order of time. Equal arguments give equal faults.
+    """Draw random faults in order of time, equal for equal arguments, with times multiplied by `scale`.
 
-    `asked` is the scenario's key `random` of `faults`. Times are multiplied by `scale`. `beside` are the
-    scenario's faults at fixed times, which also make replicas unavailable. If a drawn fault would make too
-    many replicas unavailable, another node or another kind of fault is drawn. If none is possible, the fault
-    is left out.
+    `beside` are those at fixed times, which make replicas unavailable, too. If a drawn fault would leave too
+    few replicas, another node or kind is drawn; if none is possible, the fault is left out.
     """
     names = list(asked.nodes or [node.node for node in cluster.nodes])
     spared = cluster.blocks.replication - 1 if asked.spare else len(cluster.nodes)
@@ -162,11 +155,7 @@ def draw_faults(
 
 
 def _times(asked: RandomFaults, seed: int, scale: float) -> Iterator[float]:
-    """Yield the start times of random faults in s, multiplied by `scale`.
-
-    They form a Poisson process if the scenario has a rate. Otherwise they are `count` uniformly distributed
-    times.
-    """
+    """Yield start times of faults in s, scaled: a Poisson process if there is a rate, else `count` uniform ones."""
     luck = chance(seed, "random fault times")
     if asked.count is not None:
         yield from sorted(luck.uniform(asked.from_, asked.until) * scale for _ in range(asked.count))
@@ -209,9 +198,8 @@ def _draw(
 
 
 def _back_s(kind: FaultKind, until_s: float | None) -> float:
-    """Return the time in s at which a node's replicas are available again after a fault of this kind.
+    """Return when replicas are available again after a fault of this kind, or infinity.
 
-    The fault ends at `until_s`, or lasts until the end of the run if that is None. Return infinity if the
-    replicas do not become available again.
+    `until_s` is None for a fault that lasts to the end of the run.
     """
     return math.inf if until_s is None or kind.harms_for_good else until_s + SETTLE_S

@@ -1,7 +1,6 @@
-"""The policies of a scenario, checked and named.
+"""The policies of a scenario, each built once as a check.
 
-Each policy is built once as a check. Every output names a policy by its SPEC, a one-line text such as
-`delay:node_wait=5s`.
+Every output names a policy by its SPEC, a one-line text such as `delay:node_wait=5s`.
 """
 
 from __future__ import annotations
@@ -45,12 +44,11 @@ def resolve_policies(
     base: Path | None = None,
     own: Mapping[int, PolicyChoice] | None = None,
 ) -> tuple[PolicyChoice, ...]:
-    """Return the policies to run in the given order. Each policy is built once as a check.
+    """Return the policies to run in the given order, each built once as a check.
 
-    Duplicates and policies that cannot be built are added to `complaints` as errors. `store` is the file of
-    job measurements for policies that select no such file. The file of a user's own policy is searched in the
-    folder `base`, then in the working folder. `own` is a dictionary from index in `given` to policy, for the
-    policies that a program passed as classes or objects.
+    Duplicates and policies that cannot be built are errors in `complaints`. `store` is the default file of
+    job measurements. A user's policy file is searched in `base`, then in the working folder. `own` has the
+    policies, by index in `given`, that a program passed as classes or objects.
     """
     choices: dict[str, PolicyChoice] = {}
     for index, policy in enumerate(given):
@@ -112,10 +110,7 @@ def policies_of(given: Sequence[Any]) -> tuple[PolicyChoice, ...]:
 
 
 def spec_text(given: Any) -> str:
-    """Return the SPEC (the one-line text form) of a policy that is given in YAML.
-
-    For example, `{delay: {node_wait: 5s}}` has the SPEC `delay:node_wait=5s`.
-    """
+    """Return a policy's SPEC: `delay:node_wait=5s` for `{delay: {node_wait: 5s}}`."""
     if isinstance(given, str):
         return given.strip()
     if all(key in AXES for key in given):
@@ -169,7 +164,7 @@ def _found(policy: Any, base: Path | None) -> Any:
 
 
 def _is_there(named: Path) -> bool:
-    """Return whether the file in the policy name `path/to/file.py:ClassName` exists."""
+    """Return whether the file of `path/to/file.py:ClassName` exists."""
     try:
         return Path(str(named).rpartition(":")[0]).is_file()
     except OSError:  # The name may be too long, for example.

@@ -69,11 +69,10 @@ def resolve(
 ) -> ResolvedScenario:
     """Return the resolved scenario, which contains all data that a run needs.
 
-    Times and sizes are multiplied by `scale`, jobs are planned, and inputs are divided into blocks. `sets`
-    are overrides of the form KEY=VALUE; `policies`, `nodes`, `scale`, `repeats` and `seed` replace the
-    scenario's key of the same name. Relative paths start from the folder `base`. Its default is the folder of
-    the scenario file, or the working folder if there is no file. With `idle`, the scenario has no jobs and no
-    faults. Raises BadInput with one line per error in the file.
+    Times and sizes are scaled, jobs planned, inputs divided into blocks. `sets` are overrides of the form
+    KEY=VALUE; `policies`, `nodes`, `scale`, `repeats` and `seed` replace the key of that name. Relative paths
+    start from `base`, by default the scenario file's folder, or the working folder. With `idle`, there are no
+    jobs and faults. Raises BadInput with one line per error.
     """
     own = dict(choices_in(policies or ()))
     if policies is None and isinstance(source, ResolvedScenario):
@@ -177,7 +176,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
 
 
 def _dynamic(blocks: BlockSettings) -> str:
-    """Return the name of the scheme that creates replicas while jobs run, such as `dare`, or else `none`."""
+    """Return the scheme that creates replicas while jobs run, such as `dare`, or `none`."""
     if blocks.replicas is not None:
         return blocks.replicas.scheme
     return "dare" if blocks.keep_share else "none"
@@ -213,8 +212,8 @@ def _suite(name: str, complaints: Complaints) -> Sequence[JobModel]:
 def _simulate(scenario: Scenario, jobs: tuple[PlannedJob, ...], complaints: Complaints) -> SimulateChoice:
     """Return the simulator's settings with defaults filled in.
 
-    By default, jobs with task durations from a trace run with these durations and without contention. Other
-    jobs run with contention: the tasks of a node share its CPU, disk and network.
+    By default, jobs with durations from a trace keep these; in others, a node's tasks share CPU, disk and
+    network.
     """
     asked = scenario.simulate
     timed = any(cost.duration_s is not None for job in jobs for cost in (*job.map_costs, *job.reduce_costs))
@@ -264,10 +263,9 @@ def _stem(name: str) -> str:
 
 
 def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
-    """Return the randomly drawn jobs in order of submission, and sentences about the assumptions made.
+    """Return the drawn jobs (`workload.generate`) by submission, and sentences about assumptions.
 
-    `asked` is the scenario's key `workload.generate`. After an error, which is added to `inputs.complaints`,
-    both results are empty.
+    Both are empty after an error, which is added to `inputs.complaints`.
     """
     workload = inputs.scenario.workload
     assert workload is not None
@@ -292,10 +290,10 @@ def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
 
 
 def _drawn(asked: Generated, seed: int) -> tuple[Trace, Sequence[int]]:
-    """Draw jobs at random. Return a trace of the jobs, and the number of the input file of each job.
+    """Return a trace of jobs drawn at random, and each job's input file by number.
 
-    The trace has the total bytes of each job, not those of single tasks. Submit times that depend on the
-    cluster's load are placeholders, which `_timed` replaces later.
+    It has the bytes of jobs, not of tasks. Submit times that depend on the load are placeholders for
+    `_timed`.
     """
     trace = drawn_trace(
         Drawn(
@@ -320,7 +318,7 @@ def _drawn(asked: Generated, seed: int) -> tuple[Trace, Sequence[int]]:
 
 
 def _gap_s(asked: Generated) -> float:
-    """Return the mean time in s between submissions, or 1 s if `_timed` will replace the submit times."""
+    """Return the mean time in s between submissions, 1 s if `_timed` will replace them."""
     poisson = None if asked.arrivals is None else asked.arrivals.poisson
     return 1.0 if poisson is None else poisson
 
@@ -337,11 +335,7 @@ def _reading(job: TraceJob, size: float, asked: Generated) -> TraceJob:
 def _timed(
     jobs: Sequence[SyntheticJob], asked: Generated, seed: int, inputs: JobInputs
 ) -> Sequence[SyntheticJob]:
-    """Return the jobs with deadlines and with submit times that depend on the cluster's load.
-
-    Deadlines and such submit times are set only if `asked`, the key `workload.generate`, requests them.
-    `seed` is the seed of the random draws.
-    """
+    """Return the jobs with the deadlines and load-dependent submit times that `workload.generate` requests."""
     nodes = inputs.cluster.nodes
     slots = (max(1, sum(n.map_slots for n in nodes)), max(1, sum(n.reduce_slots for n in nodes)))
     io_rate = min(node.disk_bps for node in nodes)
@@ -367,11 +361,7 @@ def _submitted(jobs: Sequence[SyntheticJob], times_s: Sequence[float]) -> Sequen
 
 
 def _gap_of_load(jobs: Sequence[SyntheticJob], load: float, slots: tuple[int, int], io_rate: float) -> float:
-    """Return the mean time in s between submissions at which jobs keep the share `load` of the slots busy.
-
-    Map slots and reduce slots are considered separately, and the larger of the two times is returned.
-    `slots` are the cluster's numbers of both, and `io_rate` is a disk rate in bytes per second.
-    """
+    """Return the mean gap in s with which jobs keep the share `load` of slots busy, the larger of both kinds."""
     seconds = [0.0, 0.0]
     for job in jobs:
         for kind, lasts_s in enumerate(task_seconds(job, io_rate)):
@@ -380,11 +370,10 @@ def _gap_of_load(jobs: Sequence[SyntheticJob], load: float, slots: tuple[int, in
 
 
 def _load(job: SyntheticJob, time_s: float, slots: tuple[int, int], io_rate: float) -> float:
-    """Return the least share of the cluster's slots with which the job completes in `time_s` seconds.
+    """Return the least share of slots with which the job completes in `time_s` seconds.
 
-    The share is computed with the performance model of ARIA, a policy that gives jobs the slots that they
-    need to meet deadlines, as in section 7.2 of the paper verma2011. `slots` are the cluster's numbers of map
-    slots and reduce slots, and `io_rate` is a disk rate in bytes/s.
+    It follows from ARIA's performance model (verma2011, section 7.2). `slots` are the numbers for map and
+    reduce.
     """
     maps, reduces = (
         Times(sum(each) / len(each), max(each)) if each else Times() for each in task_seconds(job, io_rate)

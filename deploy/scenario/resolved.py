@@ -39,14 +39,13 @@ class PolicyChoice:
 
     @property
     def is_own(self) -> bool:
-        """Return whether the policy is a user's code, from a file or from a program."""
+        """Return whether the policy is a user's code, from a file or a program."""
         return self.make is not None or is_policy_file(self.spec)
 
     def build(self, *, scale: float, store: str) -> Policy:
-        """Return a new policy object, with its times multiplied by the scenario's factor `scale`.
+        """Return a new policy with scaled times, unless it is a program's class or object.
 
-        The times of a policy that a program passed as a class or an object are not scaled. `store` is the
-        file of job measurements (profile store) that the policy reads by default.
+        `store` is the file of job measurements that it reads by default.
         """
         return build_policy(self.given, scale=scale, store=store) if self.make is None else self.make()
 
@@ -121,23 +120,19 @@ class ResolvedScenario:
 
     @property
     def task_count(self) -> int:
-        """Return the number of tasks of all jobs."""
         return sum(job.maps + job.reduces for job in self.jobs)
 
     def new_policy(self, choice: PolicyChoice) -> Policy:
-        """Return a new object of the policy `choice`, with the scenario's speculation."""
+        """Return a new object of this policy, with the scenario's speculation."""
         plain = choice.build(scale=self.scale, store=self.profiles.store)
         return with_speculation(plain, self.speculation, self.scale)
 
     def without_learning(self) -> ResolvedScenario:
-        """Return a copy of the scenario in which the run adds no job measurements to the profile store."""
+        """Return a copy whose run adds nothing to the profile store."""
         return replace(self, profiles=replace(self.profiles, learn=False))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the scenario as plain JSON values, as stored in run.json.
-
-        In the lists of task costs, n equal consecutive values become one item [n, value].
-        """
+        """Return the JSON for run.json, in which n equal consecutive task costs become [n, value]."""
         rest = asdict(replace(self, jobs=(), inputs=(), given={}, policies=()))
         # run.json has these keys only if the cluster limits the links, or a node sets a value.
         for link in ("downlink_bps", "core_switch_bps"):
@@ -152,10 +147,7 @@ class ResolvedScenario:
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> ResolvedScenario:
-        """Return the scenario that `to_json` converted to the value `raw`.
-
-        Raises BadInput if the value has another form.
-        """
+        """Undo `to_json`. Raises BadInput for another form."""
         try:
             return _from_json(raw)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -167,10 +159,7 @@ INPUT_FIELDS = tuple(each.name for each in fields(InputFile))
 
 
 def packed(values: Sequence[Any], plain: Callable[[Any], Any]) -> list[Any]:
-    """Return the values as a JSON list in which n equal consecutive values become one item [n, value].
-
-    The function `plain` converts each value to plain JSON.
-    """
+    """Return JSON values in which n equal consecutive ones become [n, value]."""
     groups = ((len(list(group)), plain(value)) for value, group in groupby(values))
     return [[count, value] if count > 1 else value for count, value in groups]
 
@@ -190,7 +179,7 @@ def job_json(job: PlannedJob) -> dict[str, Any]:
 
 
 def _to_dict_of(kind: type) -> Callable[[Any], dict[str, Any]]:
-    """Return a function that makes a dictionary of a dataclass's plain values, faster than `asdict`."""
+    """Return a function that converts a plain dataclass, faster than `asdict`."""
     names = tuple(each.name for each in fields(kind))
     values = attrgetter(*names)
     return lambda item: dict(zip(names, values(item), strict=True))
@@ -200,7 +189,6 @@ _cost_json, _demand_json = _to_dict_of(Cost), _to_dict_of(Demand)
 
 
 def input_json(file: InputFile) -> dict[str, Any]:
-    """Return an input file as plain JSON values."""
     made = dict(zip(INPUT_FIELDS, attrgetter(*INPUT_FIELDS)(file), strict=True))
     return made | {"blocks": packed(file.blocks, int)}
 

@@ -1,7 +1,4 @@
-"""Types of the values in a scenario file, such as durations, whose texts with units are parsed.
-
-`Section` is the base class of the models of all mappings in a scenario file.
-"""
+"""Types of the values in a scenario file, such as durations with units, and `Section`, the base of all models."""
 
 from __future__ import annotations
 
@@ -18,10 +15,7 @@ AUTO = "auto"
 
 
 def _in_units(unit: str, *examples: str) -> WithJsonSchema:
-    """Return the JSON Schema of a quantity: a text with a unit, or a plain number in the unit `unit`.
-
-    `examples` are valid strings, such as `30s`.
-    """
+    """Return the JSON Schema of a text with a unit, or a number in `unit`, with valid examples."""
     return WithJsonSchema({"type": ["string", "number"], "unit": unit, "examples": list(examples)})
 
 
@@ -76,13 +70,10 @@ class Section(BaseModel):
 
 
 def says(text: str, unit: str = "") -> FieldInfo:
-    """Return a pydantic field with the description `text` for the JSON Schema.
-
-    `unit` is the unit of values that are plain numbers.
-    """
+    """Return a field with this description, and the unit of plain numbers, for the JSON Schema."""
     return Field(description=text, json_schema_extra={"unit": unit} if unit else None)
 
 
 def as_list(value: object) -> object:
-    """Return a single text or mapping as a list with one item; other values are returned unchanged."""
+    """Return a text or mapping as a list with one item, and others unchanged."""
     return [value] if isinstance(value, str | dict) else value

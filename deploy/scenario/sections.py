@@ -110,22 +110,19 @@ Foreground = Annotated[
 
 
 def foreground_of(value: float | list[ForegroundStep], scale: float) -> tuple[tuple[float, float], ...]:
-    """Return the load that other work puts on a node: pairs of a start time in s and a CPU share.
-
-    Start times are multiplied by `scale`, the scenario's factor on durations.
-    """
+    """Return other work's load on a node: start times in s, scaled, with CPU shares."""
     if not isinstance(value, list):
         return ((0.0, value),) if value else ()
     return tuple((step.at * scale, step.cpu) for step in value)
 
 
 def disk_of(value: float | DiskModel) -> DiskModel:
-    """Return the disk as a `DiskModel`; a plain rate becomes a disk without seeks."""
+    """Return the disk; a plain rate becomes one without seeks."""
     return value if isinstance(value, DiskModel) else DiskModel(rate=value)
 
 
 def memory_of(value: int | MemoryModel) -> MemoryModel:
-    """Return the memory as a `MemoryModel`; a plain size becomes memory without paging."""
+    """Return the memory; a plain size becomes one without paging."""
     return value if isinstance(value, MemoryModel) else MemoryModel(size=value)
 
 

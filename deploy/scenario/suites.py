@@ -34,5 +34,5 @@ def suites() -> dict[str, Suite]:
 
 
 def suite_text(name: str) -> str:
-    """Return the YAML text of a suite's file; its `jobs` can be copied into a scenario."""
+    """Return a suite's YAML; its `jobs` can be copied into a scenario."""
     return resources.files("schedbed.deploy").joinpath(FOLDER, f"{name}.yaml").read_text(encoding="utf-8")

@@ -27,10 +27,9 @@ Planned = tuple[tuple[PlannedJob, ...], tuple[str, ...]]
 
 
 def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
-    """Return the selected jobs of the trace, and sentences about data that was missing, assumed or cut.
+    """Return the trace's selected jobs, and sentences about data that was missing, assumed or cut.
 
-    `workload` has the name of the trace file, and selects jobs of the trace. After an error, which is added
-    to `inputs.complaints`, both results are empty.
+    Both are empty after an error, which is added to `inputs.complaints`.
     """
     trace = _read(workload, inputs)
     if trace is None:
@@ -64,17 +63,14 @@ def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
 
 
 def _dealt(count: int, assume: Assume) -> Sequence[int]:
-    """Return the random numbers of the users of `count` jobs, or none if these are not drawn together."""
+    """Return random numbers of `count` jobs' users, none if they are drawn one at a time."""
     if count < MANY_JOBS:
         return ()
     return ready_engine().numbers_below(assume.user_count, assume.seed, DEALT, count)
 
 
 def assumptions(workload: Workload, inputs: JobInputs) -> Assume:
-    """Return the values, such as bytes per map, to use where the trace of a scenario lacks data.
-
-    Raises BadInput if a value is 0.
-    """
+    """Return the values to use where the trace lacks data. Raises BadInput if one is 0."""
     nodes = len(inputs.cluster.nodes)
     for key in ("block", "cpu_rate", "io_rate", "reduce_bytes", "limit_bytes"):
         if getattr(workload, key) == 0:
@@ -113,10 +109,7 @@ def _read(workload: Workload, inputs: JobInputs) -> Trace | None:
 
 
 def _mapped(trace: Trace, inputs: JobInputs) -> dict[Host, NodeId]:
-    """Return a dictionary from each host in the trace to the node of the cluster that stands for the host.
-
-    Several hosts may share a node, unless the cluster is built from the trace's own topology file.
-    """
+    """Return the node for each host in the trace. Hosts share nodes, unless the topology file is the trace's own."""
     nodes = {node.node: node.rack for node in inputs.cluster.nodes}
     mapped = map_hosts(trace.hosts, nodes)
     own = topology_hosts(inputs.scenario.cluster, inputs.base, inputs.complaints)
@@ -142,10 +135,10 @@ class SyntheticPlanner:
         preferred: tuple[tuple[NodeId, ...], ...] | None = None,
         shared: str | None = None,
     ) -> PlannedJob:
-        """Return the synthetic job `made` as a planned job with the id `job` and with scaled costs.
+        """Return the synthetic job as a planned one, with scaled costs.
 
-        Its maps read the input file `shared` or, if that is None, a new file. `preferred` lists, for each
-        map, the nodes that should hold its block of the new file.
+        Its maps read the input file `shared` or, without it, a new one, whose blocks are at `preferred`
+        nodes.
         """
         maps, scale = self._scaled_all(made.maps), self._scale
         filler = shared
@@ -171,10 +164,7 @@ class SyntheticPlanner:
         )
 
     def _scaled_all(self, costs: tuple[Cost, ...]) -> _Scaled:
-        """Return the costs of tasks multiplied by the scenario's factor `scale`.
-
-        To save memory, tasks that share one cost object also share the scaled object.
-        """
+        """Return scaled costs. To save memory, tasks that share a cost also share the scaled one."""
         found = self._scaled.get(id(costs))
         if found is None:
             scaled = made_once(lambda cost: _scaled(cost, self._scale), costs)
@@ -199,12 +189,10 @@ def _reads(job: SyntheticJob) -> bool:
 
 
 def share_inputs(jobs: Sequence[SyntheticJob], inputs: JobInputs, block_bytes: int) -> dict[str | None, str]:
-    """Add an input file for each path in the trace that several jobs read.
+    """Add an input for each path that several jobs read. Return block-store paths by path in the trace.
 
-    Return a dictionary from path in the trace to block-store path. If the maps of all these jobs read the
-    same numbers of bytes, the file has one block per map. Otherwise, the file is as long as the largest of
-    these jobs needs, and each job divides it into splits. Its blocks then have `block_bytes`, multiplied by
-    the scenario's factor `scale`.
+    If the jobs' maps read equal bytes, the file has a block per map. Otherwise, it is as long as the largest
+    job needs, in scaled blocks of `block_bytes`, and each job divides it into splits.
     """
     readers: dict[str, list[tuple[int, ...]]] = {}
     for job in jobs:
@@ -236,11 +224,7 @@ def _scaled(cost: Cost, scale: float) -> Cost:
 def _preferred(
     made: SyntheticJob, mapped: Mapping[Host, NodeId], inputs: JobInputs
 ) -> tuple[tuple[NodeId, ...], ...] | None:
-    """Return, for each map of the job `made`, the nodes that should hold the map's input.
-
-    These nodes stand for the hosts that had the input in the trace, according to the dictionary `mapped`.
-    Return None if the trace does not list such hosts.
-    """
+    """Return each map's preferred nodes, which stand for its hosts in the trace; None if there are no hosts."""
     if not any(made.hosts):
         return None
     nodes = [node.node for node in inputs.cluster.nodes]

@@ -36,10 +36,7 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}
 
     def fetch_flow_collection_start(self, TokenClass: Any) -> None:
-        """Refuse a list or mapping that is nested too deeply; otherwise continue as PyYAML does.
-
-        The refusal comes early, since PyYAML's run time grows with the square of the depth.
-        """
+        """Refuse deep nesting early, since PyYAML's run time grows with the square of the depth."""
         if self.flow_level >= _DEPTH_MAX:
             raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=self.get_mark())
         super().fetch_flow_collection_start(TokenClass)
@@ -59,19 +56,13 @@ class Document:
     sets: dict[KeyPath, str] = field(default_factory=dict)  # the command option that set a value
 
     def line(self, path: KeyPath) -> int:
-        """Return the line number of the key at `path`, or of the nearest key above it that is in the file.
-
-        Return 0 if the file has no such key.
-        """
+        """Return the line of `path` or of the nearest key above it in the file, else 0."""
         return next(
             (self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines), 0
         )
 
     def where(self, path: KeyPath) -> str:
-        """Return the origin of the value at `path`, as `FILE:LINE` or `--set KEY=VALUE`.
-
-        If the value has no recorded origin, the origin of the nearest key above it is returned.
-        """
+        """Return the origin, `FILE:LINE` or `--set KEY=VALUE`, of the value or the nearest key above."""
         for end in range(len(path), -1, -1):
             if path[:end] in self.sets:
                 return self.sets[path[:end]]
@@ -87,10 +78,7 @@ class Document:
 
 
 def load_file(path: Path) -> Document:
-    """Read a scenario file and return its document.
-
-    Raises BadInput if the file is missing, too large or not YAML.
-    """
+    """Read a scenario file and return its document. Raises BadInput if the file is missing, too large or not YAML."""
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise BadInput(f"{path}: cannot read this scenario: not a regular file")
@@ -107,10 +95,7 @@ def load_file(path: Path) -> Document:
 
 
 def load_text(text: str, name: str) -> Document:
-    """Parse a YAML text and return its document. `name` stands for the file name in error messages.
-
-    Raises BadInput, with the line, for invalid YAML and for duplicate keys.
-    """
+    """Parse YAML; `name` is for messages. Raises BadInput, with the line, for invalid YAML and duplicate keys."""
     document = Document(value=None, name=name)
     try:
         node = yaml.compose(text, Loader=_Loader)
@@ -123,17 +108,14 @@ def load_text(text: str, name: str) -> Document:
 
 
 def from_values(value: Mapping[str, Any], name: str = "scenario") -> Document:
-    """Return a document, without line numbers, for the values of a scenario that a Python program made.
-
-    `name` stands for the file name in error messages.
-    """
+    """Return a document, without line numbers, for a program's values."""
     return Document(value=deepcopy(dict(value)), name=name)
 
 
 def apply_set(document: Document, setting: str) -> None:
-    """Apply one `--set KEY=VALUE` override to the document. Raises BadInput if the key cannot be set.
+    """Apply a `--set KEY=VALUE`. Raises BadInput if the key cannot be set.
 
-    KEY is a dotted path that may contain list indexes, such as `workload.jobs[0].maps`. VALUE is YAML.
+    KEY is a dotted path with list indexes, such as `workload.jobs[0].maps`. VALUE is YAML.
     """
     key, equals, text = setting.partition("=")
     if not equals or not key.strip():
@@ -148,7 +130,7 @@ def apply_set(document: Document, setting: str) -> None:
 
 
 def show_path(path: KeyPath) -> str:
-    """Return a key path as text, such as `workload.jobs[1].map.cpu`."""
+    """Return text such as `workload.jobs[1].map.cpu`."""
     text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
     return text.removeprefix(".")
 

@@ -1,7 +1,4 @@
-"""`schedbed doctor --security`: tests whether the listening sockets of a run refuse strangers.
-
-A stranger is a client without a token.
-"""
+"""`schedbed doctor --security`: tests whether a run's listeners refuse clients without a token."""
 
 from __future__ import annotations
 
@@ -48,10 +45,10 @@ _OURS = {"HTTP": "WebHDFS", "frames": "calls to it"}
 
 @dataclass(frozen=True, slots=True)
 class TriedListener:
-    """A listening socket, and its answers to clients without a token.
+    """A listening socket, and its answers to clients without a token: of this user, and of another (if
+    tried).
 
-    `own` is the answer to a process of this user, and `other` the answer to a process of another user (None
-    if not tried). `modes` are the file modes of a unix socket and of the folder that protects it.
+    `modes` are the file modes of a unix socket and of the folder that protects it.
     """
 
     listener: Listener
@@ -61,7 +58,6 @@ class TriedListener:
 
     @property
     def is_right(self) -> bool:
-        """Return whether the listener refused all clients without a token."""
         return self.own.is_right and (self.other is None or self.other.is_right)
 
     @property
@@ -100,10 +96,7 @@ class TriedListener:
 
 
 def _modes(path: Path) -> str:
-    """Return the file modes of a unix socket and of the closest parent folder that keeps other users out.
-
-    The result is a text for the table.
-    """
+    """Return the modes of a unix socket and of the closest folder that keeps other users out, as text."""
     closed = [each for each in path.parents if not each.stat().st_mode & stat.S_IXOTH]
     own = stat.S_IMODE(path.stat().st_mode)
     folder = f", folder {stat.S_IMODE(closed[0].stat().st_mode):04o}" if closed else ""
@@ -116,11 +109,10 @@ class _TriedRuns(LiveRuns):
     tried: Sequence[TriedListener] = ()
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
-        """Serve the HTTP API that a cluster that stays up has, and test all listeners. No workload is run.
+        """Serve the HTTP API of a cluster that stays up, and test all listeners. No workload is run.
 
-        The API has no users, and no service performs its requests. A request that passes the token check
-        therefore causes an error, which shows that the check failed to refuse it. `session` has the addresses
-        of the nodes' agents; the other arguments are not used.
+        No service performs requests, so one that passes the token check causes an error, which shows that it
+        was not refused.
         """
         nothing = SimpleNamespace(book=UserBook())
         with Api(cast(Any, nothing), secrets.token_hex(32), self._options.ports):
@@ -128,9 +120,7 @@ class _TriedRuns(LiveRuns):
 
 
 def try_listeners(agents: Mapping[str, str]) -> list[TriedListener]:
-    """Probe all listeners of this process, its child processes and the nodes' agents without a token.
-
-    `agents` is a dictionary from node name to the URL of the node's agent. A root process also probes as
+    """Probe all listeners of this process, its children and the agents without a token, as root also as
     another user.
     """
     found = listeners_of(os.getpid(), ports_of(agents))
@@ -147,10 +137,9 @@ def try_listeners(agents: Mapping[str, str]) -> list[TriedListener]:
 
 
 def examine_security(console: Console, machines: str = "process") -> None:
-    """Start a live cluster on this host, test its listeners without a token, and print the answers.
+    """Test a live cluster's listeners without a token, print the answers and remove it.
 
-    `machines` is the kind of machines that hold the nodes. The cluster is removed after the test. Raises
-    RunFailed if a client without a token gets an answer, and BadInput if the cluster cannot be started.
+    Raises RunFailed if one gets an answer, and BadInput if the cluster cannot be started.
     """
     tried = _try_a_cluster(machines)
     columns = ("listener", "process", "what", "protected by", "without token", "another user")

@@ -18,10 +18,7 @@ UNIX_LISTENS = 0x10000  # __SO_ACCEPTCON
 
 @dataclass(frozen=True, slots=True, order=True)
 class Listener:
-    """A listening socket. A unix socket has its path as `address` and 0 as `port`.
-
-    `process` and `pid` are the name and the id of the process that owns the socket.
-    """
+    """A listening socket, with its owner. A unix socket has its path as `address` and 0 as `port`."""
 
     address: str
     port: int
@@ -30,12 +27,11 @@ class Listener:
 
     @property
     def is_unix(self) -> bool:
-        """Return whether the listener is a unix socket."""
         return not self.port
 
     @property
     def is_loopback(self) -> bool:
-        """Return whether only processes on this host can reach the listener."""
+        """Return whether only this host can reach the listener."""
         return self.is_unix or ip_address(self.address).is_loopback
 
     @property
@@ -50,10 +46,9 @@ class Listener:
 
 
 def listeners_of(root: int, known: Mapping[int, str] | None = None) -> list[Listener]:
-    """Return the listening sockets of the process with the id `root` and of all its descendants.
+    """Return the listening sockets of a process and all its descendants.
 
-    The agents of nodes hide their file descriptors from other processes, so their sockets are recognized by
-    the TCP port. `known` is a dictionary from TCP port to the name of the agent that uses it.
+    Agents hide their file descriptors, so `known` names them by TCP port.
     """
     listening = dict(_listening())
     found: set[Listener] = set()
@@ -86,10 +81,7 @@ def _sockets_of(pid: int) -> set[str]:
 
 
 def _listening() -> Iterator[tuple[str, tuple[str, int]]]:
-    """Yield the inode number, the address and the port of each listening socket on this host.
-
-    The port of a unix socket is 0.
-    """
+    """Yield inode, address and port (0 for a unix socket) of each listening socket on this host."""
     for name in ("tcp", "tcp6"):
         for fields in _rows(name):
             if fields[3] == TCP_LISTENS:
@@ -106,10 +98,7 @@ def _rows(name: str) -> Iterator[list[str]]:
 
 
 def _tcp_address(written: str) -> tuple[str, int]:
-    """Return the address and the port in an entry of /proc/net/tcp, such as `0100007F:1F90`.
-
-    The entry has hexadecimal numbers in the host's byte order.
-    """
+    """Parse an entry of /proc/net/tcp, such as `0100007F:1F90`, hexadecimal in the host's byte order."""
     words, _, port = written.partition(":")
     packed = b"".join(struct.pack("=I", int(words[at : at + 8], 16)) for at in range(0, len(words), 8))
     address = ip_address(packed)

@@ -42,10 +42,9 @@ RAY_METHODS = (
 
 
 def grpc_status(listener: Listener, method: str) -> int | None:
-    """Send a gRPC call without a token to a Ray server, and return the gRPC status code of the answer.
+    """Call a Ray server by gRPC without a token. Return the status, None if it does not speak gRPC.
 
-    Return None if the server does not speak gRPC. The call is sent as three frames of plain HTTP/2, so no
-    gRPC library is needed. Raises OSError if the connection fails.
+    Three frames of plain HTTP/2 need no gRPC library. Raises OSError if the connection fails.
     """
     named = ((":method", "POST"), (":scheme", "http"), (":path", f"/ray.rpc.{method}"), (":authority", "ray"))
     fields = (*named, ("content-type", "application/grpc"), ("te", "trailers"))
@@ -57,10 +56,7 @@ def grpc_status(listener: Listener, method: str) -> int | None:
 
 
 def ray_refuses(listener: Listener) -> str:
-    """Return whether a Ray server refuses calls without a token: `REFUSES` or `OPEN`.
-
-    Return `UNKNOWN` if the answers are unclear. Raises OSError if the connection fails.
-    """
+    """Return `REFUSES` or `OPEN` for a Ray server, `UNKNOWN` if unclear. Raises OSError without a connection."""
     answers = set[int | None]()
     for method in RAY_METHODS:
         answers.add(grpc_status(listener, method))
@@ -72,11 +68,7 @@ def ray_refuses(listener: Listener) -> str:
 
 
 def http_refuses(listener: Listener) -> str:
-    """Return whether an HTTP server refuses a request with a wrong token: `REFUSES` or `OPEN`.
-
-    The statuses 401 and 403 are refusals. Return `UNKNOWN` if the answer is not HTTP. Raises OSError if the
-    connection fails.
-    """
+    """Return `REFUSES` (401 or 403) or `OPEN`, or `UNKNOWN` if not HTTP. Raises OSError without a connection."""
     heard, _ = _heard(listener, HTTP_CALL, re.compile(rb"\r\n"))
     if HTTP_REFUSAL.match(heard):
         return REFUSES
@@ -84,10 +76,9 @@ def http_refuses(listener: Listener) -> str:
 
 
 def frames_refuse(listener: Listener) -> str:
-    """Return whether a server of length-prefixed frames refuses a wrong token: `REFUSES` or `OPEN`.
+    """Return whether a server of length-prefixed frames refuses a wrong token, by closing without an answer.
 
-    A server refuses by closing the connection without an answer. Return `UNKNOWN` if it neither answers nor
-    closes the connection. Raises OSError if the connection fails.
+    Return `UNKNOWN` if it does neither. Raises OSError if the connection fails.
     """
     heard, ended = _heard(listener, FRAMED_CALL, re.compile(rb".", re.DOTALL))
     if heard:
@@ -96,11 +87,10 @@ def frames_refuse(listener: Listener) -> str:
 
 
 def tls_refuses(listener: Listener) -> str:
-    """Return whether a TLS server refuses a wrong token: `REFUSES` or `OPEN`.
+    """Return whether a TLS server refuses a wrong token in an HTTP request and in a length-prefixed frame.
 
-    The token is sent in an HTTP request and then in a length-prefixed frame. The certificate is not checked,
-    since a client without a token does not know the run's certificate authority. Return `UNKNOWN` if the
-    answer is unclear. Raises OSError if the connection fails.
+    The certificate is not checked, since a client without a token does not know the run's certificate
+    authority. Raises OSError if the connection fails.
     """
     heard, _ = _heard_in_tls(listener, HTTP_CALL, re.compile(rb"\r\n"))
     if heard:
@@ -110,10 +100,7 @@ def tls_refuses(listener: Listener) -> str:
 
 
 def connect(listener: Listener) -> socket.socket:
-    """Return an open connection to a listener.
-
-    Raises OSError if the connection fails, and PermissionError if file modes forbid the use of a unix socket.
-    """
+    """Connect. Raises OSError if it fails, PermissionError if file modes forbid the use of a unix socket."""
     if listener.is_unix:
         line = socket.socket(socket.AF_UNIX)
         try:
@@ -131,11 +118,7 @@ def connect(listener: Listener) -> socket.socket:
 
 
 def _heard(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[bytes, bool]:
-    """Send the bytes `said` to the listener. Return the bytes of the answer, and whether the server closed.
-
-    Reading ends when the answer matches the pattern `enough`, when the server closes the connection, or
-    after a timeout.
-    """
+    """Send `said`. Return the answer, and whether the server closed. Reading ends with `enough` or a timeout."""
     with connect(listener) as line:
         with suppress(ConnectionError):  # The server may have answered and closed already.
             line.sendall(said)
@@ -143,11 +126,7 @@ def _heard(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[
 
 
 def _heard_in_tls(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[bytes, bool]:
-    """Send the bytes `said` over TLS. Return the answer's bytes, and whether the peer closed the connection.
-
-    Reading ends when the answer matches the pattern `enough`, or after a timeout. If the peer does not speak
-    TLS, return no bytes and False.
-    """
+    """Do the same over TLS. Return no bytes and False if the peer does not speak it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with connect(listener) as line:
@@ -176,12 +155,12 @@ def _heard_on(line: socket.socket, enough: re.Pattern[bytes]) -> tuple[bytes, bo
 
 
 def _literal(name: str, value: str) -> bytes:
-    """Return the header field `name: value` in HPACK, the encoding of headers in HTTP/2."""
+    """Return a header field in HPACK, HTTP/2's encoding."""
     return b"\0" + b"".join(bytes([len(part)]) + part.encode() for part in (name, value))
 
 
 def _frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
-    """Return the bytes of an HTTP/2 frame with the given type, flags, stream id and body."""
+    """Return an HTTP/2 frame."""
     return struct.pack("!I", len(body))[1:] + bytes((kind, flags)) + struct.pack("!I", stream) + body
 
 
@@ -191,10 +170,7 @@ def _frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
 
 
 def check_listeners(found: Iterable[Listener], asked_for: Collection[str] = ()) -> None:
-    """Raise RunFailed if a listener has an address that is neither loopback nor requested by the user.
-
-    `asked_for` are the requested host names or addresses.
-    """
+    """Raise RunFailed if an address is neither loopback nor that of a host the user asked for."""
     addresses = {address for name in asked_for for address in addresses_of(name)}
     for listener in found:
         if not listener.is_loopback and listener.address not in addresses:
@@ -203,10 +179,9 @@ def check_listeners(found: Iterable[Listener], asked_for: Collection[str] = ()) 
 
 
 def without_guarded_ray(found: Iterable[Listener]) -> list[Listener]:
-    """Return the listeners without those that belong to Ray and refuse calls without a token.
+    """Leave out Ray's listeners that refuse calls without a token, unless they are on loopback.
 
-    Ray chooses its addresses itself. On a cluster of several hosts its workers listen on all interfaces.
-    Listeners on loopback are always returned.
+    Ray chooses its addresses itself. On several hosts its workers listen on all interfaces.
     """
     return [listener for listener in found if listener.is_loopback or not _is_guarded_ray(listener)]
 
@@ -226,10 +201,7 @@ def check_ray(gcs: str) -> None:
 
 
 def ports_of(agents: Mapping[str, str]) -> dict[int, str]:
-    """Return a dictionary from TCP port to the name of the node's agent that uses the port.
-
-    `agents` is a dictionary from node name to the URL of the node's agent.
-    """
+    """Return each agent's name by TCP port."""
     return {urlsplit(url).port or 0: f"agent {node}" for node, url in agents.items()}
 
 

@@ -1,7 +1,7 @@
-"""A process that calls listening sockets without a token, as this user or as the user with the id UID.
+"""A process that calls listeners without a token, as this user or as the user with the id UID.
 
-`python -m schedbed.deploy.security.stranger [UID]` reads a JSON list of listeners from standard input and
-prints a JSON list of their answers.
+`python -m schedbed.deploy.security.stranger [UID]` reads listeners from standard input as a JSON list and
+prints one of their answers.
 """
 
 from __future__ import annotations
@@ -51,15 +51,13 @@ class ClientAnswer:
 
     @property
     def is_right(self) -> bool:
-        """Return whether the listener refused the client."""
         return self.answer in (REFUSES, UNREACHABLE, SAME_USER)
 
 
 def try_all(listeners: Sequence[Listener], uid: int | None = None) -> list[ClientAnswer]:
-    """Start a process without a token that calls all listeners, and return their answers.
+    """Return all listeners' answers to a process without a token. Raises RunFailed if it fails.
 
-    With `uid`, the process runs as the user with this id, which needs root. Raises RunFailed if the process
-    fails.
+    With `uid`, it runs as this user, which needs root.
     """
     environment = {name: value for name, value in module_environment().items() if "RAY_" not in name}
     told = subprocess.run(
@@ -77,10 +75,7 @@ def try_all(listeners: Sequence[Listener], uid: int | None = None) -> list[Clien
 
 
 def answer_of(listener: Listener, *, is_owner: bool) -> ClientAnswer:
-    """Return the answer of one listener to this process, which has no token.
-
-    `is_owner` tells whether this process runs as the user that owns the listener.
-    """
+    """Return a listener's answer to this process, which has no token."""
     try:
         if not listener.is_unix:
             return _answer(listener)

@@ -26,10 +26,10 @@ THREADS = 32  # A submission blocks a thread until its input is uploaded.
 
 
 class Service(Protocol):
-    """The protocol of a running cluster's operations, which the API calls.
+    """The operations of a running cluster that the API calls.
 
-    `user` is the user with a token who makes the request, or None for the cluster's owner. The operations
-    raise BadInput, RunFailed or MasterGone. All but `status`, `job`, `users` and `down` may block.
+    `user` is the user with a token who makes the request, or None for the cluster's owner. They raise
+    BadInput, RunFailed or MasterGone. All but `status`, `job`, `users` and `down` may block.
     """
 
     @property
@@ -46,10 +46,9 @@ class Service(Protocol):
 
 
 class Api(HttpThread):
-    """A context manager that serves the API of `service` in a separate thread.
+    """A context manager that serves the API of `service` at `url` in another thread.
 
-    The server listens at `port`, or at any free port of `ports` if `port` is 0. Its address is in the
-    attribute `url`. `token` is the token of the cluster's owner.
+    The server listens at `port`, or at any free port of `ports` if that is 0. `token` is the owner's.
     """
 
     def __init__(
@@ -61,10 +60,7 @@ class Api(HttpThread):
 
 
 def make_app(service: Service, gate: HttpGate) -> web.Application:
-    """Return the aiohttp application that serves the API's routes by calling `service`.
-
-    `gate` checks the token of each request. Exceptions become error answers (`json_answers.errors_as_json`).
-    """
+    """Return the application that serves the API's routes. `gate` checks tokens."""
     app = web.Application(client_max_size=BODY_BYTES, middlewares=[gate.middleware(), errors_as_json])
     callers = Callers(service.book, gate)
     handlers = _Handlers(service, callers)
@@ -84,19 +80,13 @@ def make_app(service: Service, gate: HttpGate) -> web.Application:
 
 
 class Callers:
-    """Finds out which user sent a request, from the request's token.
-
-    `gate` is the object that checks the token of each request before a handler is called.
-    """
+    """Finds out which user sent a request, from its token, which `gate` has checked before."""
 
     def __init__(self, book: UserBook, gate: HttpGate) -> None:
         self._book, self._gate = book, gate
 
     def user_of(self, request: web.Request) -> TokenUser | None:
-        """Return the user who sent the request, or None if the cluster's owner sent it.
-
-        Raises HTTPUnauthorized (status 401) if the user was removed in the meantime.
-        """
+        """Return a request's user, None for the owner. Raises HTTPUnauthorized if removed in the meantime."""
         token = request.headers.get("Authorization", "").partition(" ")[2].strip()
         if self._gate.unauthenticated.is_token(token):
             return None
@@ -170,10 +160,7 @@ class _Handlers:
             return {}
 
     def _own_job(self, request: web.Request) -> str:
-        """Return the id of the job in the request's path.
-
-        Raises Denied if another user submitted that job.
-        """
+        """Return the id of the job in the request's path. Raises Denied if another user submitted that job."""
         job, user = self._service.job(request.match_info["job"]), self._user_of(request)
         if user is not None and job["user"] != user.name:
             raise Denied(f"{job['job']} is a job of {job['user']}, this token is {user.name}'s")

@@ -26,10 +26,7 @@ RECORD, LOCK, LOG = "cluster.json", "lock", "log.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecord:
-    """The data about a running cluster that a client needs, stored in the file cluster.json.
-
-    Only the cluster's owner can read the file, since it contains the token.
-    """
+    """The data of a running cluster for clients, in cluster.json, readable only to its owner for the token in it."""
 
     name: str
     pid: int
@@ -46,10 +43,7 @@ class ClusterRecord:
 
 
 def home() -> Path:
-    """Return the folder that contains the folders of this user's clusters. Create it if it is missing.
-
-    Raises BadInput if other users can access the folder.
-    """
+    """Return the folder of this user's clusters. Raises BadInput if other users can access it."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and Path(runtime).is_dir():
         folder = Path(runtime) / "schedbed"
@@ -72,10 +66,9 @@ def check_name(name: str) -> str:
 
 @contextmanager
 def claimed(name: str) -> Iterator[Path]:
-    """Create and lock the folder of a new cluster, and yield it.
+    """Create and lock a new cluster's folder. Raises BadInput if a cluster with this name is up.
 
-    At the end the folder is removed, unless it contains a record that says why the cluster failed. Raises
-    BadInput if a cluster with this name is up.
+    At the end the folder is removed, unless a record in it says why the cluster failed.
     """
     folder = home() / check_name(name)
     handle, give_up_s = _lock(folder), time.monotonic() + LOOK_S
@@ -97,10 +90,7 @@ def claimed(name: str) -> Iterator[Path]:
 
 
 def _lock(folder: Path) -> IO[str] | None:
-    """Create a folder if it is missing, and lock it until the returned file is closed.
-
-    Return None if another process holds the lock.
-    """
+    """Create and lock a folder until the file is closed. Return None if another process holds the lock."""
     while True:
         folder.mkdir(mode=0o700, exist_ok=True)
         path = folder / LOCK
@@ -120,10 +110,7 @@ def _lock(folder: Path) -> IO[str] | None:
 
 
 def _remove(folder: Path, record: ClusterRecord | None) -> None:
-    """Remove the folder of a cluster that has ended, and its parent folder if that is then empty.
-
-    If there is a record, first copy the cluster's log to the folder of its results.
-    """
+    """Remove the folder of an ended cluster, but keep its log with its results, if there is a record."""
     if record is not None:
         with suppress(OSError):
             shutil.copyfile(folder / LOG, Path(record.out) / LOG)
@@ -142,10 +129,7 @@ def write_record(folder: Path, record: ClusterRecord) -> None:
 
 
 def read_record(folder: Path) -> ClusterRecord | None:
-    """Return the content of the file cluster.json in `folder`, or None if it is missing or unreadable.
-
-    The file is missing while the cluster starts, and after a failed start.
-    """
+    """Return cluster.json, or None if unreadable or missing: while the cluster starts, and if that failed."""
     try:
         raw = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         return ClusterRecord(**{field.name: raw[field.name] for field in fields(ClusterRecord)})
@@ -161,10 +145,7 @@ def mark_failed(folder: Path, why: str) -> None:
 
 
 def clusters() -> tuple[dict[str, ClusterRecord], dict[str, str]]:
-    """Return the clusters that are up, and messages about the other clusters. Both are keyed by cluster name.
-
-    A message says why the cluster failed or was killed. The files of such a cluster are removed.
-    """
+    """Return the clusters that are up, and why others failed or were killed, by name; remove the latter's files."""
     up: dict[str, ClusterRecord] = {}
     gone: dict[str, str] = {}
     for folder in sorted(each for each in home().iterdir() if each.is_dir()):
@@ -189,10 +170,7 @@ def _obituary(record: ClusterRecord) -> str:
 
 
 def find(name: str | None) -> ClusterRecord:
-    """Return the record of the cluster with a name, or of the only cluster that is up if `name` is None.
-
-    Raises BadInput if there is no such cluster, RunFailed if that cluster has failed or was killed.
-    """
+    """Return this cluster's record, or that of the only one. Raises BadInput if missing, RunFailed if it failed."""
     up, gone = clusters()
     if name is None and len(up) == 1:
         return next(iter(up.values()))

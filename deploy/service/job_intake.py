@@ -47,9 +47,8 @@ class RunningCluster(Protocol):
 class Desk:
     """Accepts jobs for the running cluster `session`. Several threads may call the methods at the same time.
 
-    If `queues` is not empty, jobs may use only these queues. `scenario` has all jobs submitted so far at
-    their actual submit times, so that a run of this scenario repeats them. The event `changed` is set after
-    each submission.
+    Jobs may use only `queues`, if there are any. `scenario` has all jobs at their actual submit times, so
+    that a run of it repeats them. The event `changed` is set after each submission.
     """
 
     def __init__(
@@ -74,32 +73,29 @@ class Desk:
 
     @property
     def busy(self) -> bool:
-        """Return whether jobs are being submitted at the moment."""
+        """Return whether jobs are being submitted."""
         return self._busy > 0
 
     def close(self) -> None:
-        """Refuse all jobs from now on."""
         with self._lock:
             self._closed = True
 
     def take(self, request: Mapping[str, Any]) -> tuple[PlannedJob, ...]:
         """Submit the jobs of a client's request, and return them with their submit times.
 
-        The request has the key `jobs` with a list of jobs, or `text` with YAML and `file` with the name of
-        the YAML file. Its key `base` is the folder of relative file names, and its key `user` the user of
-        jobs that have no such key. Raises BadInput if a job is wrong, RunFailed if the cluster cannot accept
-        jobs.
+        The request has `jobs` (a list), or `text` (YAML) and `file` (its name), and `base`, the folder of
+        relative file names, and `user`, for jobs without one. Raises BadInput if a job is wrong, RunFailed if
+        none can be accepted.
         """
         return self.take_document(jobs_document(request), Path(str(request.get("base") or ".")))
 
     def take_document(
         self, document: Document, base: Path, admit: Admit | None = None
     ) -> tuple[PlannedJob, ...]:
-        """Submit the jobs of a document, and return them with their submit times.
+        """Submit a document's jobs, with input files relative to `base`. Return them with submit times.
 
-        Input files are relative to the folder `base`. Before any upload, `admit` is called with the planned
-        jobs and their new input files, and may refuse them by an exception. Raises BadInput if a job is
-        wrong, RunFailed if the cluster cannot accept jobs.
+        Before any upload, `admit` gets the planned jobs and their new input files, and may refuse them by an
+        exception. Raises BadInput if a job is wrong, RunFailed if none can be accepted.
         """
         with self._counted():
             with self._lock:
@@ -149,9 +145,9 @@ class Desk:
         return planned
 
     def _upload(self, path: str) -> None:
-        """Upload an input file to the block store, or wait until another thread has uploaded it.
+        """Upload a file, or wait for the thread that does.
 
-        If the upload fails, all waiting threads raise the error, and the next call tries again.
+        If it fails, all waiting threads raise the error, and the next call tries again.
         """
         with self._lock:
             upload = self._uploads.get(path)
@@ -173,11 +169,7 @@ class Desk:
     def _note(
         self, document: Document, base: Path, planned: Sequence[PlannedJob], times: Mapping[str, float]
     ) -> tuple[PlannedJob, ...]:
-        """Add submitted jobs to `scenario`, and return them with their actual submit times.
-
-        `planned` are the jobs that the entries of `document` describe, and `times` is a dictionary from job
-        id to submit time in seconds. Relative paths in the entries start from the folder `base`.
-        """
+        """Add submitted jobs, planned from the document's entries, to `scenario`. Return them with actual times."""
         came_s = min(times[job.job] - job.submit_s for job in planned)
         timed = tuple(
             replace(
@@ -207,10 +199,7 @@ class Desk:
 
 
 def jobs_document(request: Mapping[str, Any]) -> Document:
-    """Return the jobs of a request as a document. Jobs without a user get the request's user, if it has one.
-
-    If the jobs are YAML text, the document records the line of each entry, for error messages.
-    """
+    """Return a request's jobs, with its user for those without one, and lines if they are YAML text."""
     if "text" in request:
         document = load_text(str(request["text"]), str(request.get("file") or "jobs"))
     else:
@@ -223,11 +212,7 @@ def jobs_document(request: Mapping[str, Any]) -> Document:
 
 
 def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any]:
-    """Convert a submitted job to an entry of a scenario file that submits the same job at the same time.
-
-    `came_s` is the time of the request, in seconds since the run's start. Relative paths in the entry are
-    replaced by absolute ones below the folder `base`.
-    """
+    """Return an entry of a scenario file that submits the same job at the same time, with absolute paths."""
     again = dict(entry)
     again["submit"] = round(JobModel.model_validate(entry).submit + came_s, 3)
     if isinstance(entry.get("input"), str):
@@ -238,5 +223,5 @@ def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any
 
 
 def closed_queues(policy: Any) -> tuple[str, ...]:
-    """Return the queues to which a policy restricts jobs, or () if the policy accepts jobs for any queue."""
+    """Return the queues to which a policy restricts jobs, () if any queue is accepted."""
     return getattr(getattr(policy, "order", None), "closed_queues", ())

@@ -1,8 +1,8 @@
-"""The process that runs a cluster that stays up: one live run without a planned end, and the API to it.
+"""The process of a cluster that stays up: a live run without a planned end, and the API to it.
 
-`deploy.service.start` starts the process as `python -m schedbed.deploy.service.service`, with one JSON line
-on standard input. The process answers with one line on standard output, {"ready": ...} or {"error": ...,
-"code": ...}, and from then on writes to a log file.
+`deploy.service.start` starts it as `python -m schedbed.deploy.service.service`, with a JSON line on standard
+input. It answers with a line on standard output, {"ready": ...} or {"error": ..., "code": ...}, and then
+writes to a log.
 """
 
 from __future__ import annotations
@@ -66,11 +66,7 @@ Ready = Callable[[ClusterRecord], None]
 
 
 class ClusterService:
-    """The operations of a running cluster. The API calls them from several threads.
-
-    `session` is the live run, which is in the main thread. `desk` accepts jobs, `faults` injects faults, and
-    `about` describes the cluster.
-    """
+    """The operations of a running cluster, called by the API from several threads; the run is in the main one."""
 
     def __init__(
         self,
@@ -95,10 +91,9 @@ class ClusterService:
     # For the API
 
     def status(self, user: TokenUser | None = None) -> Json:
-        """Return the status of the cluster, its nodes, users and jobs, as JSON values.
+        """Return the status of the cluster, its nodes, users and jobs.
 
-        If `user` is not None, the status has no paths of the owner's host, but the user's quota and its used
-        part.
+        For a `user`, it has the quota and its used part, but no paths of the owner's host.
         """
         about = {**self._about, "state": "up" if self._down is None else "going down"}
         if user is not None:
@@ -115,61 +110,49 @@ class ClusterService:
         return self._states.of(planned)
 
     def users(self) -> list[Json]:
-        """Return all users who have a token, each with the quota and its used part."""
+        """Return users with a token, their quotas and the used parts."""
         return [self._with_use(user) for user in self.book]
 
     def _with_use(self, user: TokenUser) -> Json:
         return user.shown() | {"use": self._ledger.use(user.name)}
 
     def change_user(self, name: str, request: Json, *, is_new: bool) -> Json:
-        """Add a user if `is_new` is True, else change the settings of a user, as the request says.
-
-        Return the user's settings. They include the token if it is new.
-        """
+        """Add a user or change settings. Return the settings, with the token if it is new."""
         change = change_of(request)
         token = self.book.add(name, change) if is_new else self.book.set(name, change)
         return self._with_use(self.book.find(name)) | ({} if token is None else {"token": token})
 
     def submit(self, request: Json, user: TokenUser | None = None) -> list[str]:
-        """Submit the jobs of a request, and return the ids of the jobs.
+        """Submit a request's jobs (of the owner without `user`). Return their ids.
 
-        `user` is the user with a token who sent the request, or None for the cluster's owner. Raises
-        BadInput, Denied or RunFailed if the jobs are refused.
+        Raises BadInput, Denied or RunFailed if they are refused.
         """
         jobs = self._desk.take(request) if user is None else self._user_desk.take(request, user)
         return [job.job for job in jobs]
 
     def kill(self, job: str) -> None:
-        """Kill the job with the id `job`."""
         self._session.kill([job], "killed by its user")
 
     def fault(self, fault: Any) -> Json:
-        """Inject a fault now or, if `fault` has the key `at`, at that time.
-
-        `fault` has the keys of a fault in a scenario file. Return the planned fault as JSON values.
-        """
+        """Inject a fault, with the keys of a scenario file, now or at `at`. Return the planned fault."""
         return inject_by_hand(fault, self._desk.scenario, self._session.duration_s, self._faults)
 
     def down(self, wait: bool) -> None:
-        """Refuse further jobs, and begin to shut the cluster down.
-
-        If `wait` is True, the cluster shuts down after all jobs have ended, else at once.
-        """
+        """Refuse further jobs, and shut down at once, or after all jobs if `wait`."""
         self._desk.close()
         if self._down != "now":
             self._down = "wait" if wait else "now"
 
     def outputs(self) -> Outputs:
-        """Return an object that reads the outputs of the cluster's jobs from the block store."""
+        """Return a reader of job outputs in the block store."""
         return self._session.outputs()
 
     # For the session
 
     def seen(self, on_status: OnStatus) -> OnStatus:
-        """Return a function that passes each status of the cluster on to `on_status`.
+        """Pass statuses on to `on_status`, except those of an idle cluster, which would fill the log.
 
-        Further statuses of an idle cluster are not passed on, since they would fill the log. When a synthetic
-        job ends, the function deletes the input that was made for the job, to save disk space.
+        When a synthetic job ends, its generated input is deleted, to save disk space.
         """
         was_idle = False
 
@@ -186,10 +169,7 @@ class ClusterService:
         return see
 
     def over(self, ended: bool) -> bool:
-        """Return whether the live run must end now. `ended` is whether all jobs have ended.
-
-        If the cluster shuts down without waiting for jobs, running jobs are killed here.
-        """
+        """Return whether the run must end now; `ended` tells that all jobs have. Jobs not waited for are killed."""
         if self._down is None:
             return False
         was_quiet, self._quiet = self._quiet, not self._desk.busy
@@ -212,15 +192,12 @@ class PageDesk:
         self.submit, self.fault = service.submit, service.fault
 
     def kill(self, job: str) -> None:
-        """Kill the job with the id `job`. Raises BadInput if there is no such job."""
+        """Kill a job. Raises BadInput if there is no such job."""
         self._service.kill(self._service.job(job)["job"])
 
 
 class ClusterRuns(LiveRuns):
-    """The single live run of a cluster that stays up.
-
-    In contrast to other live runs, it serves the API, accepts jobs, and ends only when a client asks for it.
-    """
+    """The single run of a cluster that stays up: it has the API, accepts jobs, and ends on request."""
 
     SUBMITS: ClassVar[bool] = True
     PART_EVERY_S = 30.0  # Fewer part files, for clusters that are up for days.
@@ -290,16 +267,16 @@ class ClusterRuns(LiveRuns):
             (self._folder / SCENARIO).write_text(text, encoding="utf-8")
 
     def _judge(self, record: RunRecord, session: Session) -> None:
-        """Judge the run in `record` as succeeded even if jobs failed, since the cluster ended on request."""
+        """Judge the run as succeeded even if jobs failed, since it ended on request."""
         record.state = "succeeded"
 
 
 def serve(order: StartOrder, ready: Ready, *, live: bool = False, to_log: bool = False) -> Path:
-    """Run a cluster with the settings `order` until a client shuts it down. Return the folder of results.
+    """Run a cluster until a client shuts it down. Return the folder of results.
 
-    `ready` is called when the cluster accepts jobs. With `live`, the run is displayed on the terminal; with
-    `to_log`, all output goes to the cluster's log file. Raises BadInput for wrong settings, RunFailed if the
-    cluster fails, and KeyboardInterrupt if it is interrupted.
+    `ready` is called when it accepts jobs. With `live`, the run is shown on the terminal; with `to_log`,
+    output goes to the cluster's log. Raises BadInput for wrong settings, RunFailed if the cluster fails, and
+    KeyboardInterrupt.
     """
     options = RunOptions(
         out=order.out,
@@ -351,9 +328,9 @@ class _Answer:
 
 
 def main() -> int:
-    """Run a cluster with settings from standard input, and return the exit code.
+    """Run a cluster with settings from standard input. Return the exit code.
 
-    When the cluster accepts jobs or has failed, one line on standard output tells the starting process.
+    One line on standard output tells the starting process that it accepts jobs or has failed.
     """
     terminations_interrupt()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)

@@ -15,20 +15,13 @@ WAITING = "waiting"  # Until the job's submit time.
 
 
 class JobStates:
-    """The latest status of each job of a cluster that stays up.
-
-    The status of a job is kept even when the scheduler core has dropped the job, long after the job's end.
-    """
+    """The latest status of each job, even long after its end, when the scheduler core has dropped it."""
 
     def __init__(self) -> None:
         self._rows: dict[str, Json] = {}
 
     def take(self, status: Mapping[str, Any]) -> list[str]:
-        """Store the newest status of each job that `status`, a status of the scheduler core, contains.
-
-        Return the ids of jobs that have ended since the last call. `scheduler.core.core` describes the
-        format.
-        """
+        """Store the jobs of a scheduler core's status. Return those that have ended since the last call."""
         rows = {row["job"]: row for row in status["jobs"]}
         before = {job for job in rows if job in self._rows and self._rows[job]["state"] in ENDED}
         self._rows |= rows
@@ -58,11 +51,7 @@ class JobStates:
 def picture(
     about: Mapping[str, Any], status: Mapping[str, Any], planned: Sequence[PlannedJob], states: JobStates
 ) -> Json:
-    """Return the status of the whole cluster: its jobs ordered by id, users, nodes and recent decisions.
-
-    `about` describes the cluster, `status` is the latest status of the scheduler core, `planned` are all
-    jobs submitted so far, and `states` has the latest status of each.
-    """
+    """Return the status of the whole cluster: its jobs ordered by id, users, nodes and recent decisions."""
     jobs = [states.of(job) for job in sorted(planned, key=lambda job: id_key(job.job))]
     return {
         **about,
@@ -77,10 +66,9 @@ def picture(
 def with_faults(
     nodes: Iterable[Json], in_force: Iterable[tuple[PlannedFault, float | None]], now_s: float
 ) -> list[Json]:
-    """Return the statuses of nodes, each with a list `faults` of the faults that are in force on the node.
+    """Return the nodes, each with its `faults` in force: `kind`, and `left_s` seconds, None without an end.
 
-    An entry of `faults` has the `kind` and the remaining seconds `left_s`, which is None for a fault without
-    an end. `in_force` contains faults with their end times. Faults of masters are left out.
+    Faults of masters are left out.
     """
     on_nodes = [
         (fault, None if end_s is None else max(0.0, end_s - now_s))
@@ -101,11 +89,7 @@ def with_faults(
 
 
 def users(jobs: Iterable[Mapping[str, Any]]) -> list[Json]:
-    """Return a row for each user who has submitted jobs.
-
-    The row has the number of jobs in each state, the number of running tasks, and their share of all running
-    tasks.
-    """
+    """Return, for each user with jobs, their number by state, the running tasks and their share of all."""
     found: dict[str, Json] = {}
     for job in jobs:
         user = found.setdefault(job["user"], {"user": job["user"], "jobs": {}, "running_tasks": 0})

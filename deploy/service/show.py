@@ -27,10 +27,7 @@ Json = Mapping[str, Any]
 
 
 def show_up(record: ClusterRecord, users: int = 0) -> None:
-    """Print the address of a cluster that has just started, and the most useful commands for it.
-
-    `users` is the number of users who have a token for the cluster.
-    """
+    """Print a new cluster's address, and the most useful commands for it, depending on its number of users."""
     name = record.name
     print(f"cluster {name} is up under {record.policy}: {record.url}, results in {record.out}")
     for door, where in record.doors.items():
@@ -43,11 +40,9 @@ def show_up(record: ClusterRecord, users: int = 0) -> None:
 
 
 def show_status(name: str | None, *, as_json: bool) -> None:
-    """Print the status of the cluster `name`, or of all clusters of this user if it is None.
+    """Print the status of one cluster, or of all of this user's, a line each if there are several.
 
-    Several clusters have one line each, and a single one is shown in full. If `as_json` is True, print JSON.
-    Otherwise, also print a line about each cluster that failed or was killed. Raises RunFailed if the
-    cluster `name` failed or was killed.
+    Also print (unless `as_json`) a line about each that failed or was killed. Raises RunFailed if `name` did.
     """
     name = name or os.environ.get(CLUSTER_VARIABLE) or None
     if name is not None:
@@ -71,10 +66,7 @@ def show_status(name: str | None, *, as_json: bool) -> None:
 
 
 def _status(cluster: Cluster) -> Json:
-    """Return the status of a cluster.
-
-    If it is shutting down and does not answer, use the data in its record.
-    """
+    """Return the status of a cluster. If it is shutting down and does not answer, use the data in its record."""
     record = cluster.record
     try:
         return cluster.status()
@@ -86,10 +78,10 @@ def _status(cluster: Cluster) -> Json:
 
 
 def show_down(name: str | None, *, everything: bool, wait: bool) -> None:
-    """Shut down the cluster `name`, or all clusters if `everything` is True, and print the result folders.
+    """Shut down one cluster or all, and print the result folders. If `wait`, the jobs end first.
 
-    If `wait` is True, the jobs end first. `everything` also removes processes, folders and containers that
-    crashed runs left on this host. Raises RunFailed if a cluster has failed or was killed before.
+    `everything` also removes what crashed runs left on this host. Raises RunFailed if a cluster had failed
+    before.
     """
     console, trouble = Console(), []
     if not everything:
@@ -161,7 +153,7 @@ def _nodes(nodes: Sequence[Json]) -> Table:
 
 
 def _state(node: Json) -> str:
-    """Return a node's state as text, with a further line for each fault in force on the node."""
+    """Return a node's state, with a line per fault in force."""
     lines = [node["state"]]
     for fault in node.get("faults", ()):
         lines.append(_held(fault["kind"], fault["left_s"]))
@@ -169,11 +161,7 @@ def _state(node: Json) -> str:
 
 
 def _held(kind: str, left_s: float | None) -> str:
-    """Return the text about a fault in force on a node, such as `killed by a fault, back in 12 s`.
-
-    `kind` is the kind of the fault. `left_s` is the number of seconds until its end, or None if it has no
-    end.
-    """
+    """Return text such as `killed by a fault, back in 12 s`; a fault without an end has None as `left_s`."""
     about = KINDS[kind]
     end = "back" if about.hides_replicas else "over"
     rest = "for good" if left_s is None else f"{end} in {left_s:.0f} s"
@@ -189,11 +177,7 @@ def _users(users: Sequence[Json]) -> Table:
 
 
 def users_table(users: Sequence[Json]) -> Table:
-    """Return a table of users who have a token, with their quotas.
-
-    Users of a running cluster have a key `use`, the used part of the quota, which is shown as well. Users
-    listed in a file for `schedbed up --users` do not.
-    """
+    """Return users with quotas, and the used parts unless they are of a file for `schedbed up --users`."""
     table = _table("user", "jobs", "tasks", "input", "own code")
     for user in users:
         quota = user["quota"]

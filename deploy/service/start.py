@@ -63,9 +63,9 @@ class StartOrder:
 
 
 def start(order: StartOrder) -> ClusterRecord:
-    """Start a cluster in a new process, wait until it accepts jobs, and return its record.
+    """Start a cluster in a new process, and return its record when it accepts jobs. Ctrl-C ends it.
 
-    Raises BadInput for wrong settings, RunFailed if the cluster fails. Ctrl-C ends the new process.
+    Raises BadInput for wrong settings, RunFailed if the cluster fails.
     """
     process = subprocess.Popen(
         module_command("schedbed.deploy.service.service"),
@@ -98,10 +98,7 @@ def start(order: StartOrder) -> ClusterRecord:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Stop the process of a cluster that has just been started, if possible by an orderly shutdown.
-
-    The signal is sent several times, since Ray may lose a signal while it starts.
-    """
+    """Stop a cluster that has just been started, if possible orderly; Ray may lose signals while it starts."""
     for _ in range(TELLS):
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
@@ -116,10 +113,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def sweep_all() -> list[str]:
-    """Remove what crashed runs of this user left on this host. Return a line of text per removed item.
-
-    Removed are processes, scratch folders, control groups, and containers with their networks and volumes.
-    """
+    """Remove what this user's crashed runs left on this host: processes, folders, control groups, containers."""
     from schedbed.cluster.machines.docker.engine import sweep_containers
 
     told = []

@@ -7,10 +7,9 @@ from schedbed.scheduler.engines import Chosen, Effort, fast_engine
 
 
 def choose_engine(scenario: ResolvedScenario, at_once: int) -> Chosen:
-    """Return the engines that the scenario's simulations, of which `at_once` run at a time, try.
+    """Return the engines that simulations try. `at_once` run at a time.
 
-    If the fast engine is not ready and the simulations would take longer without it than its preparation takes,
-    it is prepared first, and a line on the standard error tells so.
+    If preparing the fast engine saves time, it is prepared first, and standard error tells so.
     """
     fast, tasks = fast_engine(), scenario.task_count
     if scenario.simulate.engine != "auto" or tasks < fast.least_tasks:

@@ -1,7 +1,7 @@
-"""Processes that simulate on a host of a Ray cluster. They answer requests, which are bytes, one at a time.
+"""Processes that simulate on a host of a Ray cluster, and answer requests (bytes), one at a time.
 
-Ray's workers must not fork, as simulations of users' policies do. A worker therefore starts another process,
-which ends together with the worker.
+A Ray worker must not fork, as simulations of users' policies do. It starts such a process, which ends with
+it.
 """
 
 from __future__ import annotations
@@ -45,10 +45,7 @@ class HostProcess:
         self.close()
 
     def ask(self, request: bytes) -> bytes:
-        """Send a request to the process and return its answer.
-
-        Raises RuntimeError, with the last line of the process's error output, if the process has failed.
-        """
+        """Return the answer. Raises RuntimeError, with the last line of errors, if the process has failed."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
             _write(self._process.stdin, request)
@@ -60,7 +57,6 @@ class HostProcess:
         return answer
 
     def close(self) -> None:
-        """End the process after its last answer."""
         self._end()
         self._errors.close()
 
@@ -83,11 +79,10 @@ class HostProcess:
 def serve(answers: Callable[[Iterator[bytes]], Generator[bytes]]) -> NoReturn:
     """Write the answers to the requests from standard input to standard output, and exit.
 
-    The generator function `answers` receives the requests, and yields one answer after each.
-    Other output goes to standard error. A forked process does this, since Ray kills the children of a worker
-    in a way that leaves no time to remove temporary folders, but not their children. The forked process ends
-    when its parent has ended, which ends when the worker has ended. The first argument of the command is the
-    worker's process id. Temporary folders of dead processes are removed first.
+    The generator `answers` yields one for each request. Other output goes to standard error. A forked process
+    does this: Ray kills a worker's children, not theirs, with no time to remove temporary folders. It ends
+    with its parent, which ends with the worker, whose process id is the first argument. Dead processes'
+    temporary folders are removed first.
     """
     _end_with(int(sys.argv[1]))
     parent = os.getpid()
@@ -115,13 +110,13 @@ def _requests() -> Iterator[bytes]:
 
 
 def _end_now(number: int, _: object) -> NoReturn:
-    """Exit, and ignore further signals, which would interrupt the removal of temporary folders."""
+    """Exit, and ignore further signals, so that temporary folders are removed."""
     signal.signal(number, signal.SIG_IGN)
     sys.exit(ENDED)
 
 
 def _end_with(parent: int) -> None:
-    """Let the kernel send SIGTERM to this process when its parent process, whose id is `parent`, ends."""
+    """Let the kernel send SIGTERM to this process when its parent ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         sys.exit(ENDED)

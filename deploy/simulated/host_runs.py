@@ -31,7 +31,7 @@ class _Nothing:
     """A display of runs that shows nothing."""
 
     def begin(self, label: str) -> RunProgress:
-        """Return this object as the display of a run."""
+        """Implement `Progress.begin`."""
         return self
 
     def show(self, now_s: float, tasks: int) -> None:
@@ -42,10 +42,7 @@ class _Nothing:
 
 
 class HostRuns:
-    """The runs of a command on another host, made from `packed_inputs`.
-
-    Policy files, the profile store and the files of a run are written into `folder`.
-    """
+    """The runs of a command on another host, from `packed_inputs`, with files in `folder`."""
 
     def __init__(self, shared: bytes, folder: Path) -> None:
         raw = json.loads(shared)
@@ -55,10 +52,9 @@ class HostRuns:
         self._files = {choice["spec"]: file_of(choice["given"]) for choice in raw["scenario"]["policies"]}
 
     def simulate(self, spec: str, repeat: int, at_once: int) -> bytes:
-        """Simulate the run of a policy, given by its SPEC, in a repeat, and return `packed_end` of the run.
+        """Simulate a run and return its `packed_end`. `at_once` runs are simulated at a time on all hosts.
 
-        `at_once` is the number of runs that are simulated at a time on all hosts. In the run's note, the path
-        of the policy's file on this host is replaced by its original path.
+        In the run's note, a policy file's path here is replaced by its original path.
         """
         [choice] = [each for each in self._scenario.policies if each.spec == spec]
         record = RunFile(scenario={}, policies=[spec], repeats=1, seed=self._scenario.seed, machines="sim")
@@ -72,9 +68,7 @@ class HostRuns:
 
 
 def _scenario(raw: Mapping[str, Any], folder: Path) -> ResolvedScenario:
-    """Return the scenario from the value of `packed_inputs`, and write its policy files and profile store
-    into `folder`.
-    """
+    """Return the scenario in `packed_inputs`, and write its policy files and profile store into `folder`."""
     scenario, rest = ResolvedScenario.from_json(raw["scenario"]), raw["rest"]
     choices: list[PolicyChoice] = []
     for number, choice in enumerate(scenario.policies):

@@ -28,11 +28,9 @@ ALONE = PolicyChoice(spec="fifo", given="fifo")
 def isolated_times(scenario: ResolvedScenario, at_once: int = 1) -> dict[str, float]:
     """Return the duration in s of each job, from submission to end, when it runs alone under FIFO.
 
-    At most `at_once` jobs are simulated at a time, in forked processes.
-
-    The result is a dictionary from job id to duration. Faults are not injected. Jobs are left out if the
-    costs of their applications would have to be measured first. Equal jobs are simulated once. If that would
-    still be more than TASKS_MAX tasks in total, the result is empty.
+    At most `at_once` jobs are simulated at a time, in forked processes, without faults. Jobs whose costs
+    would have to be measured first are left out, and equal jobs simulated once. If that is more than
+    TASKS_MAX tasks, the result is empty.
     """
     shapes: dict[tuple[Any, ...], list[PlannedJob]] = {}
     tasks = 0
@@ -52,16 +50,13 @@ def isolated_times(scenario: ResolvedScenario, at_once: int = 1) -> dict[str, fl
 
 
 def _shape(job: PlannedJob) -> tuple[Any, ...]:
-    """Return the properties of `job` on which its duration alone on the cluster depends.
-
-    Jobs with equal properties are simulated only once.
-    """
+    """Return everything on which the job's duration alone depends."""
     plain = (job.app, job.priority, job.input, job.maps, job.reduces, repr(dict(job.params)))
     return (*plain, job.map_demand, job.reduce_demand, job.map_costs, job.reduce_costs)
 
 
 def _each_alone_s(scenario: ResolvedScenario, jobs: Sequence[PlannedJob]) -> dict[str, float]:
-    """Return the seconds that each of the jobs takes alone. Jobs that cannot end are left out."""
+    """Return each job's seconds alone, without jobs that cannot end."""
     times = {job.job: _alone_s(scenario, job) for job in jobs}
     return {job: seconds for job, seconds in times.items() if seconds is not None}
 
@@ -86,16 +81,12 @@ def _alone_s(scenario: ResolvedScenario, job: PlannedJob) -> float | None:
 
 
 class JobEnds(NoSink):
-    """A receiver of a simulation's rows that keeps only the end time of each successful job.
-
-    `finish_s` is a dictionary from job id to end time in seconds since the run's start.
-    """
+    """Keeps only the end time, by job, of each successful job."""
 
     def __init__(self) -> None:
         self.finish_s: dict[str, float] = {}
 
     def job(self, row: JobRow) -> None:
-        """Implement `Sink.job`: record the end time of a job that succeeded."""
         if row.state == "succeeded":
             self.finish_s[row.job] = row.finish
 

@@ -1,8 +1,8 @@
 """Measurement of an application's costs on this host: its code runs in this process on a sample of data.
 
 The sample is the beginning of the job's input. Disk and network are not slowed down, so only CPU time is
-measured. `python -m schedbed.deploy.simulated.measure_apps SCENARIO` prints the costs of each job in the form
-in which applications declare them.
+measured. `python -m schedbed.deploy.simulated.measure_apps SCENARIO` prints costs as applications declare
+them.
 """
 
 from __future__ import annotations
@@ -40,19 +40,17 @@ MEMORY_BYTES = 2**30
 
 
 def measure(job: PlannedJob, input_file: InputFile | None, seed: int) -> AppCosts:
-    """Measure the application of a job on the first bytes of its input, and return its cost laws.
+    """Return the cost laws (CPU time and output by work) of a job on its input's first bytes.
 
-    The laws are CPU time and output as functions of the amount of work. `seed` is the seed of the
-    application's random choices. Raises BadInput if the application fails on the sample.
+    Raises BadInput if the application fails on the sample.
     """
     return measure_on(job, b"" if input_file is None else sample_of(input_file), seed, {})
 
 
 def measure_on(job: PlannedJob, sample: bytes, seed: int, programs: Mapping[str, bytes]) -> AppCosts:
-    """Measure the application of a job on the given sample of its input, and return its cost laws.
+    """Return the cost laws of a job on this sample, with a user's own files `programs` by path.
 
-    `programs` is a dictionary from path to content of the files of a user's own application. `seed` is the
-    seed of the application's random choices. Raises BadInput if the application fails.
+    Raises BadInput if the application fails.
     """
     with tempfile.TemporaryDirectory(prefix=owned("measure-")) as folder:
         bench = _Bench(job, sample, seed, Path(folder), programs)
@@ -63,10 +61,7 @@ def measure_on(job: PlannedJob, sample: bytes, seed: int, programs: Mapping[str,
 
 
 def sample_of(file: InputFile, most_bytes: int = SAMPLE_BYTES) -> bytes:
-    """Return the start of an input file as a sample: at most `most_bytes`, all from the first block.
-
-    A sample of generated records ends with a whole record.
-    """
+    """Return an input's first bytes, from the first block only, with whole generated records."""
     size = min(file.blocks[0] if file.blocks else 0, most_bytes)
     if file.source == "generate":
         assert file.generate is not None
@@ -82,11 +77,7 @@ def sample_of(file: InputFile, most_bytes: int = SAMPLE_BYTES) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """The measured costs of one attempt.
-
-    `first_s` is the CPU time until a map has read all its input, or until a reduce has merged its input.
-    `then_s` is the CPU time after that.
-    """
+    """An attempt's costs: CPU time until a map has read or a reduce has merged its input (`first_s`), and after."""
 
     work: float  # for a reduce, the bytes fetched
     first_s: float
@@ -111,20 +102,16 @@ class _Bench:
         self._params = params
 
     def map(self, parts: int) -> _Measured:
-        """Run a map on one of `parts` equal parts of the sample, and return its measured costs.
+        """Measure a map on one of `parts` equal parts of the sample, the fastest of several tries.
 
-        The fastest of several tries is returned. For an application without input, the parameter that sets
-        its amount of work (such as a number of samples) is divided by `parts`.
+        Without input, the parameter for the amount of work (such as a number of samples) is divided instead.
         """
         return min(
             (self._map(parts, 0) for _ in range(TRIES)), key=lambda found: found.first_s + found.then_s
         )
 
     def reduce(self, parts: int) -> _Measured:
-        """Run a reduce that fetches the outputs of `parts` maps, and return its measured costs.
-
-        Each of the maps reads one piece of the sample. The fastest of several tries is returned.
-        """
+        """Measure a reduce that fetches outputs of `parts` maps of a piece each, the fastest of several tries."""
         outputs = []
         for index in range(parts):
             self._map(PIECES, index)
@@ -176,10 +163,7 @@ class _Bench:
         }
 
     def _run(self, spec: AttemptSpec, node: _MemoryNode) -> tuple[dict[str, Any], float]:
-        """Run an attempt on an in-memory node, and return the attempt's report and its CPU time in s.
-
-        Raises BadInput if the attempt fails.
-        """
+        """Return an attempt's report and CPU time in s. Raises BadInput if the attempt fails."""
         scratch, output = self._root / "attempts" / spec.attempt, self._root / "mapout" / spec.attempt
         for old in (output / "data", output / "index.json"):
             old.unlink(missing_ok=True)
@@ -204,7 +188,7 @@ class _CpuMeter(Meter):
         self.merged_s: float | None = None
 
     def spent_s(self) -> float:
-        """Return the CPU seconds of this process and its children since the attempt started."""
+        """Return the CPU seconds since the start, with children."""
         return cpu_s() - self._began_s
 
     def mark(self, name: str, at_s: float) -> None:
@@ -226,12 +210,11 @@ class _MemoryNode:
         self._root, self._data, self._outputs = root, data, outputs
 
     def spent_s(self) -> float:
-        """Return the CPU seconds used since the attempt started."""
         return self._cpu.spent_s()
 
     @property
     def merged_s(self) -> float | None:
-        """Return the CPU seconds used until the merge of a reduce ended, or None if it has not ended."""
+        """Return the CPU seconds until a reduce's merge ended, or None."""
         return self._cpu.merged_s
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
@@ -279,11 +262,10 @@ class _CountingSink:
 
 
 def _laws(whole: _Measured, piece: _Measured, few: _Measured | None, all_: _Measured | None) -> AppCosts:
-    """Return the cost laws of an application that fit the given measurements.
+    """Return the cost laws that fit the measurements.
 
-    `whole` is a map that read the whole sample, and `piece` a map that read a quarter of the sample. `few` is
-    a reduce that fetched the output of a map of one quarter, and `all_` a reduce that fetched the outputs of
-    the maps of all four quarters. Both are None for a job without reduces.
+    `whole` is a map of the whole sample, `piece` one of a quarter. `few` is a reduce that fetched one
+    quarter's map output, `all_` one that fetched all four's; both are None without reduces.
     """
     start_s, unit_s = _line(whole.work, whole.first_s, piece.work, piece.first_s)
     output = reduce_start_s = reduce_cpu_s = reduce_sort_s = 0.0

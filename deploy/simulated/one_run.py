@@ -1,6 +1,5 @@
-"""A simulated run: passes the run's rows to the history, and updates the progress display.
-
-The history is the object that writes the run's tables. The simulation itself may run in another process.
+"""A simulated run, perhaps in another process: its rows go to the history, which writes tables, and progress
+is shown.
 """
 
 from __future__ import annotations
@@ -35,17 +34,14 @@ BATCH_ROWS = 2_000
 
 
 class RowTarget(Protocol):
-    """The interface of an object that receives table rows from a simulation.
-
-    The object is either the history, which writes a run's tables, or a connection to the history's process.
-    """
+    """Receives table rows: the history, or a connection to its process."""
 
     def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
-        """Append rows to the table with this name."""
+        """Append rows to this table."""
         ...
 
     def append_frame(self, table: str, data: pd.DataFrame) -> None:
-        """Append all rows of a data frame to the table with this name."""
+        """Append a data frame's rows to this table."""
         ...
 
 
@@ -57,11 +53,9 @@ class SentRows:
         self._last_s = 0.0
 
     def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
-        """Implement `RowTarget.append`: send the rows."""
         self._send_alone("rows", table, rows)
 
     def append_frame(self, table: str, data: pd.DataFrame) -> None:
-        """Implement `RowTarget.append_frame`: send the data frame."""
         self._send_alone("frame", table, pack(data))
 
     def show(self, now_s: float, ends: int) -> None:
@@ -77,10 +71,9 @@ class SentRows:
 
 @dataclass(slots=True)
 class SimulationEnd:
-    """The end of a simulation: final state, error message, and number of ended attempts (`ends`).
+    """The end of a simulation, copied by `OneRun.close` to the `RunRecord` except `ends`, of attempts.
 
-    `findings` are reports of the policy by topic. `OneRun.close` copies all values except `ends` to the
-    `RunRecord`, which is saved with the results.
+    `findings` are reports of the policy by topic.
     """
 
     state: str = "interrupted"
@@ -92,10 +85,10 @@ class SimulationEnd:
 
 
 class HistoryRows:
-    """A receiver of a simulation's rows. It passes them in batches to the history.
+    """Passes a simulation's rows in batches to the history.
 
-    The history is the object that writes the run's tables. If `at_once` is more than 1, it must be that of
-    `run`, and as many processes write the rows of a large table.
+    With `at_once` above 1, for which the history must be that of `run`, that many processes write a large
+    table's rows.
     """
 
     def __init__(self, history: RowTarget, run: OneRun | None = None, at_once: int = 1) -> None:
@@ -114,11 +107,9 @@ class HistoryRows:
         self._waiting[table].clear()
 
     def decision(self, row: DecisionRow) -> None:
-        """Implement `Sink.decision`: queue the row for the decisions table."""
         self._take("decisions", row)
 
     def attempt(self, row: AttemptRow) -> None:
-        """Implement `Sink.attempt`: queue the row for the attempts table."""
         self._take("attempts", row)
 
     def job(self, row: JobRow) -> None:
@@ -128,24 +119,21 @@ class HistoryRows:
         self._take("jobs", row)
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows.heartbeat`: queue the row for the heartbeats table."""
         self._take("heartbeats", row)
 
     def block(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows.block`: queue the row for the blocks table."""
         self._take("blocks", row)
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows.fault`: queue the row for the faults table."""
         self._take("faults", row)
 
     def columns(self, table: str, data: pd.DataFrame) -> None:
-        """Append all rows of a data frame to a table, after the rows that are queued for the table."""
+        """Append a data frame's rows after those queued for the table."""
         self._pass_on(table)
         self._history.append_frame(table, data)
 
     def shares(self, count: int) -> bool:
-        """Return whether `ranges` makes a table of `count` rows in several processes."""
+        """Return whether `ranges` makes such a table in several processes."""
         return self._run is not None and self._at_once > 1 and count > self._at_once * (ROW_GROUP_ROWS - 1)
 
     def ranges(self, table: str, rows: RowRanges) -> None:
@@ -168,17 +156,17 @@ class HistoryRows:
         share([partial(write, place) for place in range(-(-count // each))], self._at_once)
 
     def flush(self) -> None:
-        """Pass all queued rows to the history, which writes the tables."""
+        """Pass all queued rows to the history."""
         for table in self._waiting:
             self._pass_on(table)
 
 
 @dataclass(slots=True, kw_only=True)
 class OneRun:
-    """A run of a policy in a repeat: its record, its table writer (history) and its progress display.
+    """A run of a policy in a repeat, in the process that writes results: record, history and progress
+    display.
 
-    The object is in the process that writes the results; the simulation may run in another process. `place`
-    contains the folder of the results, the record of all runs, and the progress display of all runs.
+    `place` has the folder of the results, and the record and the display of all runs.
     """
 
     choice: PolicyChoice
@@ -192,18 +180,15 @@ class OneRun:
 
     @property
     def is_of_file(self) -> bool:
-        """Return whether the policy is from a user's file, so that it must run in a separate process."""
+        """Return whether the policy is a user's file, so that it must run in a separate process."""
         return self.choice.make is None and is_policy_file(self.choice.spec)
 
     def new_history(self, first: int | None = None) -> History:
-        """Return a new history, which writes the tables of this run. `first` is as in `History`."""
+        """Return a new writer of this run's tables. `first` is as in `History`."""
         return History(self.place[0], self.choice.spec, self.repeat, part_rows=ROW_GROUP_ROWS, first=first)
 
     def begin(self) -> None:
-        """Begin the record and the display of the run.
-
-        If the run was begun before, delete its earlier rows and start over.
-        """
+        """Begin the run's record and display, after deleting the rows of an earlier begin."""
         folder, record, progress = self.place
         self.ended = SimulationEnd()
         if self._record is not None:
@@ -232,7 +217,7 @@ class OneRun:
             raise CutOff(f"the policy's process sent what is no message: {error}") from None
 
     def show(self, now_s: float, ends: int) -> None:
-        """Show the run's progress: the virtual time in s and the number of ended attempts."""
+        """Show the virtual time in s and the number of ended attempts."""
         self.ended.duration_s, self.ended.ends = now_s, ends
         self._shown.show(now_s, ends)
 
@@ -270,10 +255,10 @@ NUMBERS = ("<f8", "<i8", "<i4", "<i2", "|i1", "|b1")
 
 
 def pack(data: pd.DataFrame) -> dict[str, Any]:
-    """Return the columns of a data frame as JSON values.
+    """Return the columns as JSON values.
 
-    A column of numbers becomes [type, text], a categorical column [type, text, texts], and any other column of
-    texts a list of one list.
+    A column of numbers becomes [type, text], a categorical one [type, text, texts], and other texts a list of
+    one list.
     """
     return {name: _pack_column(data[name]) for name in data.columns}
 
@@ -291,10 +276,7 @@ def _pack_numbers(values: Any) -> list[str]:
 
 
 def unpack(table: str, columns: Any) -> pd.DataFrame:
-    """Return the data frame that `pack` has made JSON values of. `table` is the table's name.
-
-    Raises KeyError, TypeError or ValueError for anything that `pack` cannot have returned.
-    """
+    """Undo `pack`. Raises KeyError, TypeError or ValueError for what it cannot have returned."""
     found = {name: _unpack_column(columns[name]) for name in COLUMNS[table]}
     data = as_frame(table, found)
     if len(found) != len(columns):

@@ -1,8 +1,8 @@
 """Costs of a user's own application, measured once on a sample of its input and kept in the profile store.
 
-The code runs in a child process with a time limit (`python -m schedbed.deploy.simulated.own_costs FD`, where
-FD is the file descriptor for the answer). The costs are stored under a digest of everything on which they
-depend, so that the same application has the same costs for the same input in every later simulation.
+The code runs in a child process with a time limit (`python -m schedbed.deploy.simulated.own_costs FD`, with
+FD for the answer). The key is a digest of everything on which costs depend, so that later simulations have
+the same costs.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ _known: dict[str, AppCosts] = {}  # costs by digest, shared by equal jobs
 
 
 def law_of_own(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
-    """Return the cost law of a user's own application: CPU time and output as functions of the work.
+    """Return the cost law (CPU time and output by work), measured unless the profile store has it.
 
-    The application is measured only if the profile store does not have the law yet. Raises BadInput if the
-    application fails on the sample of the job's input or takes too long.
+    Raises BadInput if the application fails on the sample or takes too long.
     """
     file = scenario.input(job.input) if job.input else None
     sample = b"" if file is None else sample_of(file, SAMPLE_BYTES)

@@ -26,11 +26,10 @@ _PROCESSES: dict[bytes, HostProcess] = {}
 def simulate_on_hosts(
     address: str, runs: Sequence[OneRun], inputs: SharedInputs, at_once: int | None, needs_bytes: int
 ) -> None:
-    """Simulate the runs on the hosts of the Ray cluster at `address`, at most `at_once` at a time.
+    """Simulate runs on the hosts of a Ray cluster, at most `at_once` (None: as all cores allow) at a time.
 
-    If `at_once` is None, all cores of the cluster are used. `inputs` are the inputs of the runs, and
-    `needs_bytes` is the expected memory of each. A run whose host is lost is repeated on another host. If
-    the simulation fails on its host, only this run fails. A KeyboardInterrupt ends the runs that have begun,
+    `needs_bytes` is the expected memory of each. A run whose host is lost is repeated on another. If a
+    simulation fails on its host, only this run fails. A KeyboardInterrupt ends the runs that have begun,
     without their rows. Raises BadInput if the cluster cannot be joined.
     """
     from schedbed.deploy.live.ray_join import tasks_on_hosts
@@ -64,10 +63,9 @@ def simulate_on_hosts(
 
 
 def simulate_packed(asked: bytes, shared: bytes) -> bytes:
-    """Simulate one run in another process of this host, and return its end and its part files as bytes.
+    """Simulate one run in another process of this host, and return its end and part files as bytes.
 
-    `asked` says which run, and `shared` are its packed inputs. Later calls in this process use the same other
-    process, which has read the inputs. Raises RuntimeError if the other process fails.
+    Later calls use the same process, which has read the inputs `shared`. Raises RuntimeError if it fails.
     """
     key = hashlib.sha256(shared).digest()
     try:

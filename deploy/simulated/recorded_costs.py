@@ -25,10 +25,9 @@ MEANS = ("cpu", "read", "output_bytes", "spill_bytes", "sort", "shuffle_bytes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedAmounts:
-    """The amounts of work of the tasks in a recorded run, as plain JSON values.
+    """The amounts of work of tasks in a recorded run, as JSON: of each, and means by job and kind.
 
-    `rows` has the amounts of each task, and `means` their means by job and kind. `fetched` has the bytes that
-    each reduce of a job fetched, and `worked_s` is the result of the function `worked_s`.
+    `fetched` has the bytes that each reduce of a job fetched.
     """
 
     rows: Mapping[str, Mapping[str, Any]]
@@ -58,11 +57,10 @@ class RecordedAmounts:
 
 
 class RecordedCosts:
-    """A cost model with the costs that tasks had in a recorded run, from each task's last successful attempt.
+    """A cost model with the costs of a recorded run, from each task's last successful attempt.
 
-    A task that never succeeded has the mean costs of the job's other tasks of its kind. `extra_s` is a
-    dictionary from task id to seconds that are added to the task's CPU time; they may be negative (see
-    `fit`).
+    A task that never succeeded has the mean of its job's others of the kind. `extra_s`, perhaps negative, is
+    added to a task's CPU time (see `fit`).
     """
 
     def __init__(self, amounts: RecordedAmounts, extra_s: Mapping[str, float] | None = None) -> None:
@@ -71,19 +69,15 @@ class RecordedCosts:
         self._shares: dict[tuple[str, int], tuple[int, ...]] = {}
 
     def to_json(self) -> dict[str, Any]:
-        """Return the costs as JSON values, from which `from_json` makes equal costs."""
         return {"amounts": asdict(self._amounts), "extra_s": self.extra_s}
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> RecordedCosts:
-        """Return the costs that `to_json` converted to the JSON values `raw`."""
+        """Undo `to_json`."""
         return RecordedCosts(RecordedAmounts(**raw["amounts"]), raw["extra_s"])
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Implement `CostModel.map_cost`: return the recorded cost of a map.
-
-        The output is divided among the reduces in proportion to the total bytes that each reduce fetched.
-        """
+        """Implement `CostModel.map_cost`, with output divided like the total bytes that reduces fetched."""
         row = self._row(job, TaskKind.MAP, index)
         output = round(row["output_bytes"])
         return TaskCost(
@@ -95,11 +89,10 @@ class RecordedCosts:
         )
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Implement `CostModel.reduce_cost`: return the recorded cost of a reduce.
+        """Implement `CostModel.reduce_cost`.
 
-        The recorded run has only the total CPU time of a reduce. The estimated CPU time of fetching is
-        subtracted. From the rest, the merge receives at most its recorded duration, and the reduce function
-        what then remains.
+        Only the total CPU time was recorded. Fetching, estimated, is subtracted; of the rest, the merge gets
+        at most its recorded duration, and the function what remains.
         """
         row = self._row(job, TaskKind.REDUCE, index)
         core_speed = self._amounts.core_speed
@@ -115,10 +108,10 @@ class RecordedCosts:
         return fetching(cost, core_speed, min(1.0, row["cpu"] / fetching_s) if fetching_s else 0.0)
 
     def fit(self, replayed: pd.DataFrame) -> None:
-        """Change `extra_s` so that tasks take as long in a simulation as they did in the recorded run.
+        """Change `extra_s` so that tasks take as long as in the recorded run.
 
-        `replayed` are the attempts of a first simulation with these costs. In live runs tasks also wait for
-        resources that the simulation does not model, above all on a busy host.
+        `replayed` are attempts simulated with these costs. Live tasks also wait for resources that the
+        simulation does not model, above all on a busy host.
         """
         lasted_s = worked_s(replayed)
         for task, recorded_s in self._amounts.worked_s.items():
@@ -143,10 +136,9 @@ class RecordedCosts:
 
 
 def worked_s(attempts: pd.DataFrame) -> dict[str, float]:
-    """Return a dictionary from task id to the run time in s of the task's last successful attempt.
+    """Return the run time in s of each task's last successful attempt, summed over parts of a cut map.
 
-    For a map that the policy cut into parts, the run times of the parts are added. The run time of a reduce
-    starts at the end of its shuffle.
+    The run time of a reduce starts at the end of its shuffle.
     """
     done = useful(attempts)
     began = done["shuffle_end"].fillna(done["start"])
@@ -155,20 +147,16 @@ def worked_s(attempts: pd.DataFrame) -> dict[str, float]:
 
 
 def launch_s(run: RunTables) -> float:
-    """Return the median time in s from an attempt's assignment to its first line of code.
-
-    Return 0 if no attempt was launched.
-    """
+    """Return the median time in s from assignment to the first line of code, 0 without a launch."""
     waits = _launches_s(run)
     return float(waits.median()) if len(waits) else 0.0
 
 
 def launches_as_in(runs: Iterable[RunTables]) -> Latencies:
-    """Return simulation latencies in which each launch takes as long as a random launch recorded in `runs`.
+    """Return latencies in which each launch takes as long as a random one recorded in `runs`.
 
     Launch times must differ: otherwise two maps that start together on a node would both read, then both
-    compute, and leave the disk idle. All other latencies have their defaults. Raises ValueError if no
-    attempt was launched.
+    compute, and leave the disk idle. Raises ValueError without a launch.
     """
     waits_s = np.sort(np.concatenate([_launches_s(run).to_numpy(float) for run in runs]))
     if not len(waits_s):
@@ -178,25 +166,18 @@ def launches_as_in(runs: Iterable[RunTables]) -> Latencies:
 
 
 def launches_after(wait_s: float) -> Latencies:
-    """Return latencies for a simulation in which each launch of an attempt takes `wait_s` seconds.
-
-    A launch lasts from the attempt's assignment to its first line of code.
-    """
+    """Return latencies with `wait_s` seconds from assignment to the first line of code."""
     timing = Timing()
     return Latencies(launch_s=max(0.0, wait_s - timing.decision_s - timing.reply_s), launch_cpu_s=0.0)
 
 
 def _launches_s(run: RunTables) -> pd.Series:
-    """Return the seconds from assignment to the first line of code, for each attempt that was launched."""
+    """Return launched attempts' seconds from assignment to the first line of code."""
     return (run.attempts["start"] - run.attempts["assigned"]).dropna()
 
 
 def _amounts(attempts: pd.DataFrame, speeds: Mapping[str, float]) -> pd.DataFrame:
-    """Return the attempts with the additional columns `cpu`, `sort` and `read`.
-
-    `cpu` is the CPU time in seconds on one emulated core, `sort` the seconds that a reduce merged its input,
-    and `read` the input bytes read. `speeds` is a dictionary from node name to core speed.
-    """
+    """Add the columns `cpu` (seconds on one emulated core), `sort` (seconds of merging) and `read` (bytes)."""
     usual = fmean(speeds.values())
     speed = attempts["node"].map(speeds).fillna(usual)
     return attempts.assign(
@@ -207,13 +188,13 @@ def _amounts(attempts: pd.DataFrame, speeds: Mapping[str, float]) -> pd.DataFram
 
 
 def _whole(attempts: pd.DataFrame) -> pd.Series[Any]:
-    """Return the task id of each attempt. If a policy cut a map into parts, all parts have the map's id."""
+    """Return each attempt's task; the parts of a map have the map's id."""
     parent = attempts["split_of"].fillna("")
     return parent.where(parent != "", attempts["task"])
 
 
 def _unsplit(attempts: pd.DataFrame) -> pd.DataFrame:
-    """Return one row of costs per task. The costs of the parts of a map that a policy cut are added."""
+    """Return a row of costs per task, with those of a map's parts added."""
     whole = attempts.assign(task=_whole(attempts))
     return whole.groupby(["job", "kind", "task"], as_index=False)[list(MEANS)].sum()
 

@@ -1,7 +1,7 @@
 """A simulated run on another host: its inputs, and its end with its part files, as bytes.
 
-Inputs are JSON, so that no stranger's data is unpickled. Results that are computed from measurements on the
-command's host, such as costs of applications, are part of the inputs.
+Inputs are JSON, so that no stranger's data is unpickled, and contain results of measurements on the command's
+host, such as costs.
 """
 
 from __future__ import annotations
@@ -31,10 +31,7 @@ STORE = "profiles.sqlite"
 
 
 def packed_inputs(inputs: SharedInputs) -> bytes:
-    """Return the inputs that all runs of a command share as bytes, for `HostRuns` on another host.
-
-    They include the users' policy files, and the profile store if a policy reads it.
-    """
+    """Return the inputs shared by a command's runs for `HostRuns`, with policy files and a profile store if read."""
     scenario = inputs.scenario
     _, text = recorded_form(replace(scenario, given={}))
     rest = {
@@ -60,9 +57,7 @@ def packed_end(run: OneRun, folder: Path, printed: str) -> bytes:
 
 
 def take_end(run: OneRun, packed: bytes) -> str:
-    """Write the part files of `packed_end` into the folder of `run`, set how it ended, and return the text
-    that its policy printed.
-    """
+    """Write part files of `packed_end` into the run's folder, set its end, and return what its policy printed."""
     start = packed.index(b"\n")
     head = json.loads(packed[:start])
     data = memoryview(packed)[start + 1 :]
@@ -80,7 +75,7 @@ def take_end(run: OneRun, packed: bytes) -> str:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Yield a temporary folder for simulated runs, and remove it after the `with` block."""
+    """Yield a temporary folder for simulated runs."""
     with tempfile.TemporaryDirectory(prefix=owned("sim-"), dir=base_folder()) as made:
         yield Path(made)
 
@@ -91,10 +86,7 @@ def _files_of(scenario: ResolvedScenario) -> dict[str, Path]:
 
 
 def _store_of(scenario: ResolvedScenario) -> str | None:
-    """Return the profile store of the scenario as text with one character for each byte.
-
-    Return None if no policy reads the store or if there is none.
-    """
+    """Return the profile store, a character for each byte, or None if there is none or no policy reads it."""
     if not any(reads_store(choice.given) for choice in scenario.policies):
         return None
     with temporary_folder() as folder:
@@ -109,16 +101,13 @@ Contents = dict[str, str]
 
 
 def file_of(given: Any) -> Path | None:
-    """Return the path of the user's file in a policy's SPEC or mapping, or None for a shipped policy."""
+    """Return a policy's file, or None for a shipped one."""
     name = parse_spec(given, tuple(AXES)).name
     return Path(name.rpartition(":")[0] if ".py:" in name else name) if is_policy_file(name) else None
 
 
 def contents_of(path: Path) -> Contents:
-    """Return the content of a user's policy file and of the files beside it that it imports.
-
-    Files that these files import in turn are included. Raises OSError if a file cannot be read.
-    """
+    """Return a policy file and the files beside it that it imports, directly or not. Raises OSError."""
     found: Contents = {}
     waiting = [path]
     while waiting:
@@ -132,10 +121,7 @@ def contents_of(path: Path) -> Contents:
 
 
 def moved_to(folder: Path, given: Any, contents: Contents) -> Any:
-    """Write a user's policy file, and those that it imports, into the folder, which is created.
-
-    Return a copy of the policy's SPEC or mapping `given` with the path of the file there.
-    """
+    """Write a policy file and its imports into a new folder. Return `given` with the path there."""
     for name, text in contents.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -164,7 +150,7 @@ def _imports(source: bytes) -> Iterator[str]:
 
 
 def _files(folder: Path, top: str) -> list[Path]:
-    """Return the files of the module or package `top` in the folder, or an empty list."""
+    """Return the files of a module or package in the folder."""
     if (folder / f"{top}.py").is_file():
         return [folder / f"{top}.py"]
     return sorted((folder / top).rglob("*.py")) if (folder / top / "__init__.py").is_file() else []

@@ -57,11 +57,10 @@ def setup_of(
     cpu_factors: CpuFactors | None = None,
     as_live: bool = False,
 ) -> Setup:
-    """Return the setup with which the policy `choice` is simulated in the repeat number `repeat`.
+    """Return the setup with which a policy is simulated in a repeat.
 
-    Repeats differ in block placement and in all other random choices. With `as_live`, they differ only in
-    the times of heartbeats, like repeats of live runs. `cpu_factors` are factors on the CPU times of
-    attempts.
+    Repeats differ in block placement and in all other random choices; with `as_live`, only in the times of
+    heartbeats, like live repeats. `cpu_factors` are factors on CPU times.
     """
     again = repeat > 0 and not as_live
     seed = chance(scenario.seed, "repeat", repeat).getrandbits(62) if again else scenario.seed
@@ -95,10 +94,7 @@ def _where(error: Exception) -> str:
 
 
 def _with_tables(placed: PlacedInputs, setups: Sequence[Setup]) -> PlacedInputs:
-    """Return the placed inputs with the tables of the fast engine, if it may run several of the `setups`.
-
-    The setups differ only in the policy and in the times of heartbeats.
-    """
+    """Add the fast engine's tables if it may run several setups, which differ in policy and heartbeats only."""
     fast = fast_engine()
     if [fast.why_not(setup, setup.policy()) for setup in setups].count(None) < 2:
         return placed
@@ -106,9 +102,9 @@ def _with_tables(placed: PlacedInputs, setups: Sequence[Setup]) -> PlacedInputs:
 
 
 class SimRuns:
-    """All simulated runs of one command. They use one cost model, so that all policies run the same tasks.
+    """All simulated runs of a command. With one cost model, all policies run the same tasks.
 
-    Raises BadInput if the options ask for the hosts of a Ray cluster and a policy cannot be sent to them.
+    Raises BadInput if a policy cannot be sent to the Ray cluster that the options ask for.
     """
 
     SUBMITS: ClassVar[bool] = False
@@ -139,11 +135,10 @@ class SimRuns:
     def run_all(self, folder: Path, record: RunFile, watch: object = None) -> None:
         """Simulate every policy in every repeat. A run that fails does not stop the others.
 
-        `folder` receives the results, and `record` a record of each run. If the options allow several runs at
-        a time, each run is simulated in a separate process. A policy from a user's file always has a separate
-        process. With the option `address`, the runs are simulated on the hosts of that Ray cluster. The files
-        written are the same in all cases. `watch` is ignored, since only live runs are shown on the live
-        page. Raises BadInput if the Ray cluster cannot be joined.
+        If several runs go on at a time, or the policy is a user's file, a run has a separate process; with
+        the option `address`, on the hosts of that Ray cluster. The files written are the same in all cases.
+        `watch` is ignored, since only live runs are on the live page. Raises BadInput if the cluster cannot
+        be joined.
         """
         scenario = self._inputs.scenario
         order = run_order(len(scenario.policies), scenario.repeats)
@@ -170,10 +165,10 @@ class SimRuns:
                 _sort_records(record, runs)
 
     def run_one(self, run: OneRun, at_once: int) -> None:
-        """Simulate one run in a separate process.
+        """Simulate one run in a separate process. `at_once` of the command's runs go on at a time, on all
+        hosts.
 
-        `at_once` is the number of runs of the command that are simulated at a time, on all hosts. If other
-        runs would be slow too, the fast engine is prepared first.
+        If other runs would be slow too, the fast engine is prepared first.
         """
         self._chosen = choose_engine(self._inputs.scenario, at_once)
         self._run_apart([run], 1)
@@ -190,11 +185,7 @@ class SimRuns:
     def _run_at_once(
         self, runs: Sequence[OneRun], efforts: Mapping[str, Effort], at_once: int, needs_bytes: int
     ) -> None:
-        """Simulate the runs, each in a separate process on this host or on a host of the Ray cluster.
-
-        `efforts` are those of the policies. `at_once` is the number of processes of this host at a time.
-        `needs_bytes` is the expected memory of each.
-        """
+        """Simulate the runs, each in a separate process, here (`at_once` at a time) or on the Ray cluster's hosts."""
         options = self._options
         if options.address is not None:
             from schedbed.deploy.simulated.ray_tasks import simulate_on_hosts
@@ -210,10 +201,10 @@ class SimRuns:
         self._chosen.end()
 
     def _place_once(self, runs: Sequence[OneRun], efforts: Mapping[str, Effort]) -> None:
-        """Place the input files before the processes of the runs are forked, if all runs have the same seed.
+        """Place the input files before processes are forked, if all runs have the same seed.
 
-        If several runs may use the fast engine, by the `efforts` of their policies, also make its tables. If
-        either fails, each run does it and reports the error.
+        If several runs may use the fast engine, also make its tables. If either fails, each run does it and
+        reports the error.
         """
         setups = [self._setup_of(run) for run in runs]
         if any(setup.seed != setups[0].seed for setup in setups):
@@ -248,21 +239,17 @@ class SimRuns:
             run.close()
 
     def _run_apart(self, runs: Sequence[OneRun], at_once: int, needs_bytes: int = 0) -> None:
-        """Simulate each of the runs in a separate process, at most `at_once` at a time.
-
-        If the last run would leave all cores but one without work, it writes its rows with all of them.
-        """
+        """Simulate each run in a separate process. If the last has all cores, it uses them to write its rows."""
         works = [self._work(run, needs_bytes) for run in runs]
         if len(runs) % at_once == 1:
             works[-1] = self._work(runs[-1], needs_bytes, all_cores())
         side_by_side(works, at_once)
 
     def _work(self, run: OneRun, needs_bytes: int, at_once: int = 1) -> SideWork:
-        """Return the work that simulates `run` in a separate process, in the form that `side_by_side` starts.
+        """Return the work of simulating a run in a separate process.
 
-        If the policy is from a user's file, rows are sent to this process, which keeps them if the separate
-        process crashes. Otherwise the separate process writes the rows itself. `needs_bytes` is the expected
-        memory of the separate process. `at_once` is as in `HistoryRows`.
+        Rows of a user's policy file are sent to this process, to keep them if the other crashes. Otherwise
+        that process writes them, `at_once` at a time as in `HistoryRows`.
         """
 
         def simulate(send: Send) -> None:
@@ -323,11 +310,7 @@ class SimRuns:
                         ended.rates = solved._asdict()
 
     def _run(self, simulation: Simulation, show_counts: Show) -> None:
-        """Run the simulation with the fast engine if it is large and supported there, else with Python objects.
-
-        Both produce the same rows. `show_counts` is called with the virtual time and the number of ended
-        attempts.
-        """
+        """Run the fast engine if the run is large and supported, else Python objects, with the same rows."""
 
         def show(current: Simulation) -> None:
             show_counts(current.now_s, current.statistics.ends)
@@ -336,13 +319,13 @@ class SimRuns:
 
 
 def _sort_records(record: RunFile, runs: Sequence[OneRun]) -> None:
-    """Sort the records of the runs like `runs`, as if the runs had begun in this order."""
+    """Sort the records as if the runs had begun in this order."""
     place = {(run.choice.spec, run.repeat): place for place, run in enumerate(runs)}
     record.runs.sort(key=lambda each: place[each.policy, each.repeat])
 
 
 def _check_sendable(scenario: ResolvedScenario) -> None:
-    """Raise BadInput if a program passed a policy as a class or an object, which other hosts cannot load."""
+    """Raise BadInput for a class or an object as policy, which other hosts cannot load."""
     for choice in scenario.policies:
         if choice.make is not None:
             why = "a class or object cannot be sent to other hosts, expected path/to/file.py:ClassName"

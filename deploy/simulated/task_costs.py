@@ -22,8 +22,8 @@ from schedbed.tasks.workloads.planned import PlannedJob
 class MovingCosts:
     """The CPU time that live tasks use to move data and to start, in core-seconds of the host.
 
-    The values were measured with synthetic tasks that compute nothing, on emulated cores with 0.1 host cores
-    each. The CPU time that a synthetic task declares already includes these costs.
+    It was measured with synthetic tasks that compute nothing, on emulated cores of 0.1 host cores. What a
+    synthetic task declares includes it.
     """
 
     attempt_s: float = 0.0033  # from the fork to the first line of code
@@ -34,26 +34,16 @@ class MovingCosts:
     fetched_byte_s: float = 1.4e-9
 
     def map_s(self, cost: Cost, *, spills: bool) -> float:
-        """Return the CPU time that a map needs to start and to move its data, in core-seconds of the host.
-
-        `cost` has the numbers of bytes that the map reads and writes. With `spills`, reduces fetch the map's
-        output. Writing such output costs more than writing a file.
-        """
+        """Return a map's host core-seconds to start and move data. Output for reduces costs more than a file."""
         written_byte_s = self.spilled_byte_s if spills else self.written_byte_s
         return self.attempt_s + self.read_byte_s * cost.read_bytes + written_byte_s * cost.write_bytes
 
     def shuffle_s(self, maps: int, fetched_bytes: float) -> float:
-        """Return the CPU time of a reduce until all its input is fetched, in core-seconds of the host.
-
-        The reduce fetches `fetched_bytes` in total from the outputs of `maps` maps.
-        """
+        """Return a reduce's host core-seconds until all is fetched."""
         return self.attempt_s + self.fetching_s(maps, fetched_bytes)
 
     def fetching_s(self, maps: int, fetched_bytes: float) -> float:
-        """Return the CPU time for fetching from the outputs of `maps` maps, in core-seconds of the host.
-
-        `fetched_bytes` is the total of the bytes fetched.
-        """
+        """Return the host core-seconds of fetching from `maps` outputs."""
         return self.fetch_s * maps + self.fetched_byte_s * fetched_bytes
 
 
@@ -61,10 +51,9 @@ HANDLING = MovingCosts()
 
 
 def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:
-    """Return a copy of a reduce's cost to which the CPU time of fetching map outputs is added.
+    """Add the share `share` of fetching's CPU time to a reduce's cost, unless its duration is known.
 
-    `share` is the share of the CPU time of fetching to add. `core_speed` is the speed of the reduce's
-    emulated core as a share of a host core. A cost with a known duration is returned unchanged.
+    `core_speed` is that of the reduce's emulated core, as a share of a host core.
     """
     if cost.duration_s is not None:
         return cost
@@ -78,10 +67,9 @@ def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:
 def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None = None) -> ScenarioCosts:
     """Return the cost model that the scenario's key `simulate.costs` selects.
 
-    `measured` is a dictionary from job id to a cost law that replaces the job's declared costs. Other
-    applications without declared costs are measured on this host, which takes seconds. If the key is
-    `profile`, applications with declared costs are measured as well. Costs of a user's own application are
-    kept in the profile store. Raises BadInput if an application fails on a sample of its input.
+    `measured` has cost laws, by job, that replace declared costs. Applications without declared costs, with
+    `profile` all, are measured on this host, which takes seconds; a user's own are kept in the profile store.
+    Raises BadInput if one fails on a sample.
     """
     apps: dict[str, AppCosts] = {}
     for job in scenario.jobs:
@@ -104,10 +92,7 @@ def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None
 
 
 def measured_law(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
-    """Return the cost law of a job's application, measured on this host with a sample of the job's input.
-
-    Raises BadInput if the application fails on the sample.
-    """
+    """Return a job's cost law, measured on a sample here. Raises BadInput if the application fails on it."""
     if FILES in job.params:
         from schedbed.deploy.simulated.own_costs import law_of_own
 
@@ -118,11 +103,11 @@ def measured_law(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
 
 
 class ScenarioCosts:
-    """The cost model of a scenario. Synthetic jobs have declared costs, and other jobs have cost laws.
+    """The cost model of a scenario: declared costs of synthetic jobs, and cost laws of others (`apps`, by
+    job).
 
-    `apps` is a dictionary from job id to cost law (CPU time and output by amount of work). With `timed`,
-    tasks take the durations in a recorded trace instead; with `shuffles`, reduces also take the trace's
-    shuffle times. The CPU time of a law is converted from the host to an emulated core of speed `core_speed`.
+    With `timed`, tasks take the durations in a recorded trace; with `shuffles`, reduces also its shuffle
+    times. A law's CPU time is converted from the host to an emulated core.
     """
 
     is_as_declared = True  # Tasks of a job whose declared cost is the same have the same cost.
@@ -248,7 +233,7 @@ class ScenarioCosts:
 
 
 def laws_from_json(raw: Mapping[str, Any]) -> dict[str, AppCosts]:
-    """Return a dictionary from job id to cost law, from the value `raw` of `ScenarioCosts.to_json`."""
+    """Return the cost laws by job, from `ScenarioCosts.to_json`."""
     return {job: AppCosts.from_json(law) for law, jobs in raw["laws"] for job in jobs}
 
 

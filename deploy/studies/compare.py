@@ -1,6 +1,6 @@
 """Compares a simulation with live runs of the same scenario, given the tables of both. No I/O.
 
-The error of a metric is (simulated - measured) / measured, computed from the medians of the repeats.
+An error is (simulated - measured) / measured, of the medians of the repeats.
 """
 
 from __future__ import annotations
@@ -37,28 +37,20 @@ class Pair:
 
     @property
     def measured(self) -> float:
-        """Return the median of the values of live repeats."""
         return median(self.live)
 
     @property
     def sim(self) -> float:
-        """Return the median of the values of simulated repeats."""
         return median(self.simulated)
 
     @property
     def measured_interval(self) -> tuple[float, float, float] | None:
-        """Return a confidence interval of the median of live repeats: lower end, upper end, and probability.
-
-        Return None if there are too few repeats.
-        """
+        """Return the measured median's interval with its probability, None with few repeats."""
         return quantile_interval(self.live)
 
     @property
     def sim_interval(self) -> tuple[float, float, float] | None:
-        """Return a confidence interval of the median of simulated repeats: lower end, upper end, probability.
-
-        Return None if there are too few repeats.
-        """
+        """Return the simulated median's interval with its probability, None with few repeats."""
         return quantile_interval(self.simulated)
 
     @property
@@ -70,19 +62,15 @@ class Pair:
 
     @property
     def error_interval(self) -> tuple[float, float] | None:
-        """Return the 95% confidence interval of the relative error, or None if there are too few repeats.
-
-        The interval is computed from geometric means (`ratio_interval`).
-        """
+        """Return the relative error's 95% interval, of geometric means (`ratio_interval`), None with few repeats."""
         found = ratio_interval(self.simulated, self.live)
         return None if found is None else (found[0] - 1, found[1] - 1)
 
 
 def ratio_interval(ones: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
-    """Return the 95% confidence interval of the geometric mean of `ones` divided by that of `others`.
+    """Return the 95% interval of the ratio of geometric means, by Welch's t-test on the logarithms.
 
-    The interval comes from Welch's t-test on the logarithms. Return None if one side has fewer than
-    `REPEATS_LEAST` values, or a value that is not positive.
+    Return None if a side has fewer than `REPEATS_LEAST` values, or one that is not positive.
     """
     from scipy.special import stdtrit
 
@@ -105,9 +93,8 @@ def ratio_interval(ones: Sequence[float], others: Sequence[float]) -> tuple[floa
 class Agreement:
     """The comparison of simulated and live runs under one policy.
 
-    `order` is Kendall's tau between the order of launches in a simulated and in a live run (median over all
-    such pairs). `order_live` is Kendall's tau between two live runs, which differ by noise alone; it is None
-    with one live run.
+    `order` is the median Kendall's tau of the launches of a simulated and a live run; `order_live` that of
+    two live runs, which differ by noise alone, None with one.
     """
 
     policy: str
@@ -123,11 +110,7 @@ class Agreement:
 
     @property
     def outside(self) -> list[str]:
-        """Return a text for each error of the simulator that is too large.
-
-        The errors of makespan, mean completion time and node-local share are compared with MAKESPAN_MAX,
-        COMPLETION_MAX and LOCALITY_MAX.
-        """
+        """Return a text for each error above MAKESPAN_MAX, COMPLETION_MAX or LOCALITY_MAX."""
         found: list[str] = []
         if abs(self.makespan_s.error) > MAKESPAN_MAX:
             found.append(f"makespan {self.makespan_s.error:+.1%} (bound {MAKESPAN_MAX:.0%})")
@@ -152,10 +135,7 @@ class Agreement:
 
 
 def agreement(policy: str, live: Sequence[RunTables], sim: Sequence[RunTables]) -> Agreement:
-    """Compare the live repeats under a policy with the simulated repeats under it, and return the comparison.
-
-    `live` and `sim` are the tables of the repeats.
-    """
+    """Compare live and simulated repeats under a policy."""
 
     def pair(figure: Any) -> Pair:
         return Pair(
@@ -179,10 +159,9 @@ def agreement(policy: str, live: Sequence[RunTables], sim: Sequence[RunTables]) 
 
 
 def order_agreement(one: pd.DataFrame, other: pd.DataFrame) -> float:
-    """Return Kendall's tau-b between the orders in which two runs launched the tasks that both have.
+    """Return Kendall's tau-b between the orders in which two runs first launched their common tasks.
 
-    `one` and `other` are the attempts of the runs, and the first attempt of a task counts as its launch. The
-    result is 1 for the same order, and 0 for unrelated orders. It is 1 if there are fewer than two tasks.
+    It is 1 for the same order or fewer than two tasks, and 0 for unrelated orders.
     """
     from scipy.stats import kendalltau
 
@@ -196,7 +175,7 @@ def order_agreement(one: pd.DataFrame, other: pd.DataFrame) -> float:
 
 
 def _node_local(run: RunTables) -> float:
-    """Return the share of maps with input that ran on a node with their input, or 1 if no map has input."""
+    """Return the share of node-local maps of those with input, 1 if there are none."""
     share = metrics.locality(run.attempts)["tasks"]["node"]
     return 1.0 if np.isnan(share) else share
 
@@ -206,12 +185,7 @@ def _by_job(live: Sequence[RunTables], sim: Sequence[RunTables]) -> dict[str, Pa
 
 
 def _pairs(live: Sequence[Mapping[str, float]], sim: Sequence[Mapping[str, float]]) -> dict[str, Pair]:
-    """Return a dictionary from name to `Pair` of live and simulated values, for each name that all repeats
-    have.
-
-    Names are those of values such as metrics. `live` and `sim` have a dictionary from name to value for each
-    repeat.
-    """
+    """Return the `Pair` of each name that all repeats have."""
     return {
         name: Pair(live=tuple(each[name] for each in live), simulated=tuple(each[name] for each in sim))
         for name in sim[0]
@@ -226,10 +200,7 @@ def _completions(run: RunTables) -> dict[str, float]:
 
 
 def _by_phase(live: Sequence[RunTables], sim: Sequence[RunTables]) -> dict[str, dict[str, Pair]]:
-    """Return the mean seconds of each phase, as a dictionary from group of tasks to (phase to `Pair`).
-
-    The groups are all maps, all reduces, and the maps and the reduces of each job.
-    """
+    """Return mean seconds by phase, for all maps, all reduces, and those of each job."""
     means, simulated = ([_phase_means(run) for run in runs] for runs in (live, sim))
     return {
         group: _pairs([each.get(group, {}) for each in means], [each.get(group, {}) for each in simulated])
@@ -254,11 +225,10 @@ def _phase_means(run: RunTables) -> dict[str, dict[str, float]]:
 def phases(run: RunTables) -> pd.DataFrame:
     """Return the successful attempts of a run, with a column of seconds for each phase in PHASES.
 
-    The phase `launch` lasts from the assignment of the attempt to a node until its code starts, and `run`
-    from then to its end. `beyond CPU` is `run` without the time that the attempt's CPU time takes at the
-    speed of the node's cores. `shuffle`, `sort` and `reduce` are the phases of a reduce. `next launch` lasts
-    from the attempt's end to the node's next assignment of the same kind (map or reduce), if that is less
-    than a second later.
+    `launch` lasts from assignment until the code starts, and `run` from then to the end. `beyond CPU` is
+    `run` without what the CPU time takes at the node's core speed. `shuffle`, `sort` and `reduce` are phases
+    of a reduce. `next launch` lasts from the end to the node's next assignment of the same kind, if within a
+    second.
     """
     done = run.attempts[run.attempts["state"] == "succeeded"]
     speed = done["node"].map({str(node["node"]): float(node["core_speed"]) for node in run.nodes})
@@ -277,11 +247,7 @@ def phases(run: RunTables) -> pd.DataFrame:
 
 
 def _next_launch(done: pd.DataFrame, attempts: pd.DataFrame) -> np.ndarray:
-    """Return the seconds from the end of each attempt in `done` to the next assignment on its node.
-
-    Only assignments of the same kind (map or reduce) count. The result is NaN if none follows within a
-    second.
-    """
+    """Return the seconds to the node's next assignment of the kind, NaN if none follows within a second."""
     gaps = np.full(len(done), np.nan)
     assigned = {key: np.sort(rows["assigned"]) for key, rows in attempts.groupby(["node", "kind"])}
     for place, (node, kind, end) in enumerate(zip(done["node"], done["kind"], done["end"], strict=True)):
@@ -309,10 +275,10 @@ def _plain(pair: Pair) -> dict[str, Any]:
 
 
 def split_repeats(repeats: Iterable[int]) -> tuple[frozenset[int], frozenset[int]]:
-    """Return two sets of live repeats: one to compute task costs from, one to compare the simulation with.
+    """Return the live repeats to compute task costs from, and those to compare with.
 
-    No repeat is in both sets. Costs are computed from every second repeat, so that a slow change of the host
-    affects both sets. A single repeat is used for the comparison.
+    Costs are from every second repeat, so that a slow change of the host affects both sets. A single one is
+    compared.
     """
     ordered = sorted(repeats)
     fitted = frozenset(ordered[1::2])
@@ -320,10 +286,7 @@ def split_repeats(repeats: Iterable[int]) -> tuple[frozenset[int], frozenset[int
 
 
 def job_errors(found: Agreement) -> str:
-    """Return a line of text with the median and the largest absolute error of the jobs' completion times.
-
-    This shows errors of single jobs that cancel each other in the mean completion time.
-    """
+    """Return text on the jobs' errors, which may cancel each other in the mean completion time."""
     errors = {name: abs(pair.error) for name, pair in found.jobs.items()}
     worst = max(errors, key=lambda name: errors[name])
     return f"median absolute error {median(errors.values()):.1%}, worst {errors[worst]:.1%} ({worst})"
@@ -331,10 +294,9 @@ def job_errors(found: Agreement) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """The names of the policies with the least mean completion time, in live runs and in simulated runs.
+    """The policies with the least mean completion time, live and simulated.
 
-    `told_apart` is whether the live runs differ enough to show that their best policy is better than the
-    second.
+    `told_apart` is whether live runs show that their best is better than the second.
     """
 
     live: str
@@ -343,14 +305,10 @@ class Winner:
 
     @property
     def same(self) -> bool | None:
-        """Return whether live and simulated runs have the same best policy.
-
-        Return None if the live runs do not show which policy is best.
-        """
+        """Return whether both have the same best policy, None if live runs do not show it."""
         return self.live == self.simulated if self.told_apart else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of this instance, and the value of `same`, as JSON values."""
         return asdict(self) | {"same": self.same}
 
     def __str__(self) -> str:
@@ -364,12 +322,10 @@ class Winner:
 
 
 def winners(found: Sequence[Agreement], live_s: Mapping[str, Sequence[float]]) -> Winner | None:
-    """Return the policies with the least mean completion time, in live runs and in simulated runs.
+    """Return the policies with the least mean completion time, None with only one policy.
 
-    Return None if there is only one policy. `live_s` is a dictionary from policy to the mean completion time
-    in each live repeat, including the repeats from which task costs were computed. The best live policy is
-    told apart from the second if the 95% confidence interval of the ratio of their completion times excludes
-    1, which needs three repeats.
+    `live_s` has every live repeat, also those for task costs. The best is told apart if the 95% interval of
+    the ratio to the second excludes 1, which needs three repeats.
     """
     if len(found) < 2:
         return None

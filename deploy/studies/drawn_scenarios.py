@@ -39,11 +39,9 @@ Say = Callable[[str], None]
 
 
 def draw(seed: int, number: int, host_cores: float) -> dict[str, Any]:
-    """Return the random scenario with the number `number` of those for a seed, with the keys of a scenario
-    file.
+    """Return the random scenario of this number and seed, with the keys of a scenario file.
 
-    The same arguments give the same scenario. Its cluster, jobs and arrival times are random. The cluster
-    declares half of the `host_cores` cores of the host, or less if its nodes have too few cores for that.
+    The cluster declares half of the host's cores, or less if its nodes have too few for that.
     """
     coin = chance(seed, "drawn", number)
     nodes, map_slots = coin.randint(4, 6), coin.randint(1, 3)
@@ -101,10 +99,7 @@ def _job(coin: Coin, index: int) -> dict[str, Any]:
 
 
 def _fill(jobs: Sequence[dict[str, Any]], slot_s: float) -> None:
-    """Multiply the CPU times of synthetic jobs so that the CPU times of all maps sum up to `slot_s`.
-
-    `slot_s` is in emulated seconds. The jobs, entries of a scenario file, are changed in place.
-    """
+    """Scale synthetic jobs, in place, so that the CPU times of all maps sum up to `slot_s` emulated seconds."""
     synthetic = [job for job in jobs if job["app"] == "synthetic"]
     work_s = sum(job["maps"] * float(job["map"]["cpu"][:-1]) for job in synthetic)
     for job in synthetic:
@@ -115,10 +110,9 @@ def _fill(jobs: Sequence[dict[str, Any]], slot_s: float) -> None:
 class DrawnTotal:
     """The results of all drawn scenarios together.
 
-    `job_error` is the median of the simulator's absolute errors in the completion times of jobs. `told_apart`
-    is the number of scenarios whose live runs show which policy is better. In `same_winner` of these, the
-    simulation finds the same best policy. `left_out` is the number of live runs that were not used, since the
-    host could not provide the declared resources.
+    `job_error` is the median absolute error of jobs' completion times. Live runs show the better policy in
+    `told_apart` scenarios, and the simulation agrees in `same_winner` of these. `left_out` live runs were not
+    used, since the host could not provide the declared resources.
     """
 
     scenarios: int
@@ -131,11 +125,7 @@ class DrawnTotal:
 
     @property
     def outside(self) -> list[str]:
-        """Return a text for each result that is not good enough.
-
-        The median error of a job may be at most JOB_ERROR_MAX, and the simulation must find the best policy
-        in the share WINNER_MIN of the scenarios.
-        """
+        """Return a text for a median error above JOB_ERROR_MAX, and for too few equal winners (WINNER_MIN)."""
         found: list[str] = []
         if self.job_error is None:
             found.append("no scenario has a trusted live run to be judged on")
@@ -178,12 +168,10 @@ def validate_drawn(
 ) -> DrawnTotal:
     """Run `count` random scenarios live and simulated, and print and write their results.
 
-    Each scenario is run live `repeats` times. The output folder gets drawn.json and a subfolder per scenario
-    (its file, `live/`, `sim/`, validate.json, output.txt). If the folder is that of an interrupted command,
-    scenarios that have a validate.json are not run again. A failed run ends the command.
-
-    Raises RunFailed if a run failed or the simulator's errors are too large. Raises BadInput if the folder
-    has results of other scenarios.
+    The folder gets drawn.json and a subfolder per scenario (its file, `live/`, `sim/`, validate.json,
+    output.txt). An interrupted command's scenarios with validate.json are not run again. Raises RunFailed if
+    a run failed, which ends the command, or errors are too large, and BadInput if the folder has results of
+    other scenarios.
     """
     folder = result_folder(options.out, f"drawn-{seed}", datetime.now(UTC))
     reports: list[dict[str, Any]] = []
@@ -207,10 +195,7 @@ def validate_drawn(
 
 
 def _report(values: dict[str, Any], repeats: int, folder: Path, options: RunOptions) -> dict[str, Any]:
-    """Return the content of the scenario's validate.json in `folder`.
-
-    Run the scenario if there is no such file. `values` is the scenario, with the keys of a scenario file.
-    """
+    """Return a scenario's validate.json, made by running it if missing."""
     asked = yaml.safe_dump({**values, "repeats": repeats}, sort_keys=False)
     made = folder / VALIDATED
     if (folder / SCENARIO).exists() and (folder / SCENARIO).read_text() != asked:
@@ -231,10 +216,7 @@ def _errors(policy: Mapping[str, Any]) -> list[float]:
 
 
 def _figures(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a scenario's errors under each policy, and the best policy in live and in simulated runs.
-
-    `report` is the content of the scenario's validate.json.
-    """
+    """Return errors by policy, and the best policies, from validate.json."""
     return {
         "policies": {
             each["policy"]: {

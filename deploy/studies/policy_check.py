@@ -49,11 +49,10 @@ CHILD = "import sys; from schedbed.deploy.studies.policy_check import answer_chi
 
 @dataclass(slots=True)
 class StoryResult:
-    """The result of simulating a policy in one small scenario (story).
+    """The result of simulating a policy in one small scenario (story), filled by the simulator row by row.
 
-    The simulator calls a method for each row that it produces. `failure` is the reason why the simulation
-    ended early, or "". `difference` is a text about an answer of the policy that differed after a restart of
-    the JobTracker, or "".
+    `failure` is why the simulation ended early, and `difference` an answer that differed after a restart of
+    the JobTracker.
     """
 
     decisions: list[DecisionRow] = field(default_factory=list)
@@ -63,11 +62,9 @@ class StoryResult:
     difference: str = ""
 
     def decision(self, row: DecisionRow) -> None:
-        """Append a decision of the policy to `decisions`."""
         self.decisions.append(row)
 
     def job(self, row: JobRow) -> None:
-        """Append the row of an ended job to `jobs`."""
         self.jobs.append(row)
 
     def attempt(self, row: AttemptRow) -> None:
@@ -83,7 +80,7 @@ class StoryResult:
         """Ignore the row of a fault, which the check does not need."""
 
     def lines(self) -> list[str]:
-        """Return each decision as a line of text, so that two simulations can be compared."""
+        """Return each decision as a line, to compare simulations."""
         return [repr(tuple(row)) for row in self.decisions]
 
 
@@ -104,10 +101,10 @@ class PolicyFinding:
 def run_story(
     name: str, choice: PolicyChoice, end_s: float | None = None, *, all_heartbeats: bool = False
 ) -> StoryResult:
-    """Simulate the scenario `name` under a policy, and return the decisions and the ended jobs.
+    """Simulate a story under a policy.
 
-    `end_s` is the virtual time at which the scenario ends under the policy `fifo`; a much longer simulation
-    is stopped as a failure. If `all_heartbeats` is True, no heartbeat is skipped to save time.
+    `end_s` is the virtual time at which it ends under `fifo`; a much longer simulation is stopped as a
+    failure. With `all_heartbeats`, no heartbeat is skipped to save time.
     """
     scenario = resolve(STORIES[name])
     finished = StoryResult()
@@ -155,10 +152,10 @@ class PolicyCheck:
         return ", ".join(shown) or "none"
 
     def _add(self, story: str, text: str, *, method: str = "decide", note: bool = False) -> None:
-        """Add an error (or with `note` a remark) about the policy that occurred in the scenario `story`.
+        """Add an error (or with `note` a remark) that occurred in a story.
 
-        Texts that differ only in numbers become one error of several scenarios. If the text contains no line
-        of the policy's file, the line of the method `method` is appended.
+        Texts that differ only in numbers become one. One without a line of the policy's file gets that of
+        `method`.
         """
         if f"{self._file.name}, line" not in text:
             text = f"{text} ({self._policy.line_of(method)})"
@@ -170,11 +167,7 @@ class PolicyCheck:
     # ------------------------------------------------------------------ stories
 
     def look_at(self, story: str, finished: StoryResult, fifo: StoryResult) -> None:
-        """Add the errors found in one simulation: failures, illegal proposals, failed and starved jobs.
-
-        `story` is the name of the scenario, `finished` the result under the checked policy, and `fifo` the
-        result under the policy `fifo`.
-        """
+        """Add the errors found: failures, illegal proposals, failed and starved jobs, compared with `fifo`."""
         if finished.failure:
             self._add(story, finished.failure)
         if finished.difference:
@@ -194,10 +187,9 @@ class PolicyCheck:
             self._add(story, starved, note=True)
 
     def compare(self, story: str, first: Sequence[str], again: Sequence[str], *, by_process: bool) -> bool:
-        """Return whether two simulations of the scenario `story` have the same decisions.
+        """Return whether two simulations decided the same, and add the first difference as an error.
 
-        `first` and `again` are the decisions as lines of text. If they differ, the first difference is added
-        as an error. `by_process` is whether the simulations ran in different processes.
+        With `by_process`, they ran in different processes.
         """
         if first == again:
             return True
@@ -212,10 +204,9 @@ class PolicyCheck:
         return False
 
     def compare_heartbeats(self, story: str, first: Sequence[str], end_s: float) -> bool:
-        """Simulate a scenario without skipping heartbeats. Return whether the decisions are those in `first`.
+        """Return whether a story decides as in `first` without skipped heartbeats, and add a difference.
 
-        If they differ, add the first difference as an error. `end_s` is the time at which the scenario ends
-        under `fifo`.
+        `end_s` is when it ends under `fifo`.
         """
         all_heartbeats = run_story(story, self.choice, end_s, all_heartbeats=True).lines()
         if first == all_heartbeats:
@@ -229,10 +220,9 @@ class PolicyCheck:
         return False
 
     def run_stories(self, say: Say) -> None:
-        """Simulate each scenario with and without skipped heartbeats, and again in another process.
+        """Simulate each story with and without skipped heartbeats, and again in another process.
 
-        The other process has another hash seed, so that the order of sets differs. `say` is called with
-        progress messages.
+        The other process has another hash seed, so that the order of sets differs.
         """
         fifo = policies_of(["fifo"])[0]
         first: dict[str, list[str]] = {}
@@ -258,7 +248,7 @@ class PolicyCheck:
 
 
 def check_policy(spec: str, say: Say) -> None:
-    """Check the policy that `spec` names, and print each error with `say`.
+    """Check the policy and print each error.
 
     Raises BadInput if `spec` is not a valid policy of a user, RunFailed if an error was found.
     """
@@ -295,10 +285,7 @@ def _told(finished: StoryResult) -> str:
 
 
 def _starved(jobs: Sequence[JobRow]) -> str:
-    """Return a text about a job that started no task until many jobs that were submitted later had ended.
-
-    Return "" if there is no such job.
-    """
+    """Return text on a job that started no task until many later ones had ended, or ""."""
     for job in jobs:
         if job.start is None:
             continue
@@ -310,10 +297,7 @@ def _starved(jobs: Sequence[JobRow]) -> str:
 
 
 def _child(choice: PolicyChoice, stories: Sequence[str], most_s: float) -> dict[str, list[str]]:
-    """Simulate the scenarios `stories` in another process, for at most `most_s` real seconds.
-
-    Return a dictionary from scenario to decisions, which is empty if the process fails or takes too long.
-    """
+    """Return stories' decisions in another process, none if it fails or takes over `most_s` real seconds."""
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     command = [sys.executable, "-c", CHILD, json.dumps([choice.given, *stories])]
     try:
@@ -331,10 +315,7 @@ def _child(choice: PolicyChoice, stories: Sequence[str], most_s: float) -> dict[
 
 
 def answer_child(given: str) -> None:
-    """Simulate scenarios in this process, which `_child` has started, and print the decisions as JSON.
-
-    `given` is JSON: a list with the policy and then the names of the scenarios.
-    """
+    """Simulate the policy and stories in `given` (JSON) for `_child`, and print the decisions."""
     own, *stories = json.loads(given)
     choice = PolicyChoice(spec="own", given=own)
     print("\n" + json.dumps({story: run_story(story, choice).lines() for story in stories}), end="")
@@ -364,9 +345,8 @@ BUILT_IN = {
 def chance_suspects(file: Path, made: type, *, by_process: bool = False) -> list[str]:
     """Return at most 3 messages about code in a policy's file whose result does not depend on the seed alone.
 
-    `made` is the class of the policy. Other policies in `file` are ignored, except its base classes. With
-    `by_process`, only code is reported whose result is the same within a process but differs between
-    processes, such as the order of a set.
+    Other policies in `file` than `made` and its base classes are ignored. With `by_process`, only code is
+    reported whose result differs between processes alone, such as the order of a set.
     """
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -380,7 +360,7 @@ def chance_suspects(file: Path, made: type, *, by_process: bool = False) -> list
 
 
 def _is_other_policy(part: ast.stmt, made: type) -> bool:
-    """Return whether the statement `part` defines a policy that is neither `made` nor its base class."""
+    """Return whether `part` defines a policy that is neither `made` nor its base class."""
     if not isinstance(part, ast.ClassDef) or part.name in {each.__name__ for each in made.__mro__}:
         return False
     names = getattr(getattr(made, "decide", None), "__globals__", {})

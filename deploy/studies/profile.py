@@ -53,8 +53,7 @@ class ProfileOptions:
     """The options of `schedbed profile`.
 
     `most` is the largest number of map slots per node to try (None: twice the cores). `store` is the file for
-    the profiles, and `out` a folder that keeps the results of the runs. With `clear`, nothing is run, and the
-    profiles are deleted.
+    the profiles, `out` keeps the runs' results. With `clear`, profiles are only deleted.
     """
 
     machines: str = "process"
@@ -74,11 +73,10 @@ class Trial:
 
 
 def profile(scenario: ResolvedScenario, app: str, options: ProfileOptions) -> None:
-    """Profile jobs of the application `app`: run each alone, and save its resource use and phase times.
+    """Run each job of an application alone, and save its resource use and phase times.
 
-    `app` may also be the name of jobs, or `io-rates` to measure disks instead. Of several copies of a job,
-    only the first is run, since the others would have the same profile. Raises BadInput if there is no such
-    job, RunFailed if a run does not succeed.
+    `app` may also name jobs, or be `io-rates` to measure disks. Only the first of several copies of a job is
+    run. Raises BadInput if there is no such job, RunFailed if a run does not succeed.
     """
     if app == IO_RATES_TEST:
         io_rates(scenario, options)
@@ -107,10 +105,9 @@ def profile(scenario: ResolvedScenario, app: str, options: ProfileOptions) -> No
 
 
 def forget(store: ProfileStore, jobs: Sequence[PlannedJob]) -> None:
-    """Delete the measurements of these jobs, and of their copies, from the profile store.
+    """Delete the measurements of these jobs and their copies.
 
-    Policies that learn from earlier runs then treat the next run of such a job as the first, as in section
-    2.2.1 of the paper liu2015.
+    Policies that learn from earlier runs then treat the next run as the first (liu2015, section 2.2.1).
     """
     for job in jobs:
         for kind, name in (
@@ -124,10 +121,9 @@ def forget(store: ProfileStore, jobs: Sequence[PlannedJob]) -> None:
 
 
 def io_rates(scenario: ResolvedScenario, options: ProfileOptions) -> None:
-    """Measure the rates at which a single task reads and writes, and save them in the profile store.
+    """Save a single task's rates of reading and writing: the inputs of equation 3 in liu2015.
 
-    The rates are measured separately for the local disk and for the block store. They are the inputs of
-    equation 3 in the paper liu2015.
+    They are measured separately for the local disk and the block store.
     """
     store = ProfileStore(options.store or default_store())
     nodes = {node.node: node for node in scenario.cluster.nodes}
@@ -147,8 +143,8 @@ def io_rates(scenario: ResolvedScenario, options: ProfileOptions) -> None:
 def io_tests(scenario: ResolvedScenario) -> ResolvedScenario:
     """Return a scenario with two jobs that only do I/O, with one map per node.
 
-    One job writes map output; the other reads and writes files in the block store. All cores run at full host
-    speed, so that the disk's rate alone limits the maps.
+    One writes map output; the other reads and writes the block store. Cores have full host speed, so that the
+    disk alone limits.
     """
     nodes = scenario.cluster.nodes
     size = round(IO_TEST_S * min(node.disk_bps for node in nodes))
@@ -164,10 +160,7 @@ def io_tests(scenario: ResolvedScenario) -> ResolvedScenario:
 
 
 def chosen(scenario: ResolvedScenario, app: str) -> list[PlannedJob]:
-    """Return the jobs whose application or name is `app`, but only the first of several copies.
-
-    Raises BadInput if there is none.
-    """
+    """Return the jobs of this application or name, without copies. Raises BadInput if there is none."""
     found: dict[str, PlannedJob] = {}
     for job in scenario.jobs:
         if app in (job.app, job.name, workload_of(job)) or _same_class(scenario, job, app):
@@ -181,10 +174,7 @@ def chosen(scenario: ResolvedScenario, app: str) -> list[PlannedJob]:
 
 
 def _same_class(scenario: ResolvedScenario, job: PlannedJob, app: str) -> bool:
-    """Return whether `app` is a path such as `path/to/app.py:NAME` to the class that the job runs.
-
-    A relative path starts from the working folder.
-    """
+    """Return whether `app` is a path such as `path/to/app.py:NAME` to the job's class."""
     source = class_of(job.params)
     if source is None or not is_app_file(app):
         return False
@@ -194,10 +184,7 @@ def _same_class(scenario: ResolvedScenario, job: PlannedJob, app: str) -> bool:
 
 
 def alone(scenario: ResolvedScenario, job: PlannedJob, slots: int) -> ResolvedScenario:
-    """Return the scenario with `job` as its only job, `slots` map slots on each node, and no faults.
-
-    Each node has the declared number of reduce slots in addition.
-    """
+    """Return the scenario with only this job, `slots` map slots per node and no faults."""
     nodes = tuple(replace(node, map_slots=slots) for node in scenario.cluster.nodes)
     return replace(
         scenario,
@@ -215,10 +202,7 @@ def alone(scenario: ResolvedScenario, job: PlannedJob, slots: int) -> ResolvedSc
 def trial(
     scenario: ResolvedScenario, job: PlannedJob, slots: int, options: ProfileOptions, folder: Path
 ) -> Trial:
-    """Run a job alone with `slots` map slots per node, and return the measurements.
-
-    The results go to a subfolder of `folder`. Raises RunFailed if the run does not succeed.
-    """
+    """Run a job alone. Raises RunFailed if it does not succeed."""
     out = folder / f"{workload_of(job)}-{slots}"
     quiet = StringIO()
     try:
@@ -245,10 +229,9 @@ def _save(
     resources: ResourceProfile,
     nodes: Mapping[str, NodeSpec],
 ) -> None:
-    """Save the profiles measured in the run `best` under the job's name, which all copies of the job share.
+    """Save the profiles of the run `best` under the job's name, which its copies share.
 
-    `resources` is the resource profile of the job. If the job is not synthetic, it is also saved under the
-    name of the application. `nodes` is a dictionary from node name to the specification of the node.
+    Unless it is synthetic, its resources are also saved under the application's name.
     """
     workload = workload_of(job)
     for name in dict.fromkeys([workload] + ([job.app] if job.app != SYNTHETIC else [])):
@@ -275,6 +258,6 @@ def _show(job: PlannedJob, trials: Sequence[Trial], best: Trial, found: Resource
 
 @contextmanager
 def _folder(out: Path | None) -> Iterator[Path]:
-    """Yield the folder `out` or, if it is None, a temporary folder that is removed at the end."""
+    """Yield `out` or else a temporary folder."""
     with tempfile.TemporaryDirectory(prefix=owned("profile-")) if out is None else nullcontext(out) as path:
         yield Path(path)

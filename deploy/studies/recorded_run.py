@@ -41,11 +41,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class JobError:
-    """The completion time of one job, as recorded and as simulated, in seconds.
-
-    `judged` is whether the job is part of the comparison: it succeeded in the recording, and both times are
-    known.
-    """
+    """A job's completion time, recorded and simulated, `judged` if it succeeded and both are known."""
 
     job: str
     name: str
@@ -63,11 +59,7 @@ class JobError:
 
 @dataclass(frozen=True, slots=True)
 class RecordedAgreement:
-    """The comparison of a recording with its simulation under one policy.
-
-    `recorded_s` and `simulated_s` are the makespans in seconds, in the recording and in the simulation. They
-    cover the jobs whose ends are known in both.
-    """
+    """The comparison of a recording with its simulation: jobs, and makespans of those with both ends known."""
 
     policy: str
     recorded_s: float
@@ -76,17 +68,17 @@ class RecordedAgreement:
 
     @property
     def makespan_error(self) -> float:
-        """Return the relative error of the simulated makespan, compared with the recorded one."""
+        """Return the simulated makespan's relative error."""
         return self.simulated_s / self.recorded_s - 1
 
     @property
     def errors(self) -> list[float]:
-        """Return the relative error of the completion time of each compared job."""
+        """Return the compared jobs' relative errors."""
         return [job.error for job in self.jobs if job.judged and job.error is not None]
 
     @property
     def job_error(self) -> float:
-        """Return the mean of the absolute relative errors of the compared jobs."""
+        """Return the compared jobs' mean absolute relative error."""
         return mean(map(abs, self.errors))
 
     @property
@@ -99,11 +91,7 @@ class RecordedAgreement:
 
     @property
     def outside(self) -> list[str]:
-        """Return a text for each error of the simulator that is too large.
-
-        The error of the makespan may be at most MAKESPAN_MAX, and the mean error of a job at most
-        JOB_ERROR_MAX.
-        """
+        """Return a text for each error above MAKESPAN_MAX or JOB_ERROR_MAX."""
         found: list[str] = []
         if abs(self.makespan_error) > MAKESPAN_MAX:
             found.append(f"makespan {self.makespan_error:+.1%} (bound {MAKESPAN_MAX:.0%})")
@@ -131,8 +119,8 @@ class RecordedAgreement:
 def framework_for(name: str, recording: Recording, **numbers: Any) -> Any:
     """Return the `framework` section of a scenario that simulates a recording.
 
-    `name` is the framework's profile of delays, such as `hadoop1`. Some delays of the profile are replaced by
-    those that the recording shows. The keyword arguments `numbers` replace delays of either origin.
+    It has the delays of the profile `name`, such as `hadoop1`, then those that the recording shows, then
+    `numbers`.
     """
     if name == "none":
         return name
@@ -147,11 +135,7 @@ def framework_for(name: str, recording: Recording, **numbers: Any) -> Any:
 
 
 def prepare(folder: Path, trace: Path, recording: Recording, framework: Any) -> Path:
-    """Write a scenario file that simulates a recording, and its topology file.
-
-    Return the scenario file's path. `trace` is the path of the trace, and `framework` the scenario's
-    `framework` section.
-    """
+    """Write a scenario that simulates a recording, and its topology. Return the scenario's file."""
     values = scenario_values(trace, recording, framework, TOPOLOGY)
     (folder / TOPOLOGY).write_text(json.dumps(topology_values(recording)) + "\n")
     (folder / SCENARIO).write_text(yaml.safe_dump(values, sort_keys=False))
@@ -159,11 +143,7 @@ def prepare(folder: Path, trace: Path, recording: Recording, framework: Any) -> 
 
 
 def scenario_values(trace: Path, recording: Recording, framework: Any, topology: str) -> dict[str, Any]:
-    """Return a scenario that simulates a recording, with the keys of a scenario file.
-
-    Its cluster has the recorded hosts and slots, and its tasks have the recorded durations. `topology` is the
-    path of the topology file, and `framework` the scenario's `framework` section.
-    """
+    """Return a scenario with the recorded hosts, slots and task durations, as in a scenario file."""
     slots = recording.map_slots + recording.reduce_slots
     return {
         "name": "recorded",
@@ -200,10 +180,7 @@ def topology_values(recording: Recording) -> dict[str, Any]:
 
 
 def replay(scenario: ResolvedScenario, choice: PolicyChoice) -> dict[str, float]:
-    """Simulate a scenario under a policy. Return a dictionary from job id to the job's end time in seconds.
-
-    Raises RunFailed if the simulation cannot go on although jobs are left.
-    """
+    """Return jobs' simulated end times in seconds. Raises RunFailed if the simulation cannot go on."""
     ends = JobEnds()
     setup = setup_of(scenario, choice, 0, costs_of(scenario), Latencies())
     try:
@@ -216,11 +193,9 @@ def replay(scenario: ResolvedScenario, choice: PolicyChoice) -> dict[str, float]
 def judge(
     trace: Trace, scenario: ResolvedScenario, policy: str, ends: Mapping[str, float]
 ) -> RecordedAgreement:
-    """Compare the simulated ends of jobs with the recorded ones, and return the comparison.
+    """Compare the simulated ends of jobs, in seconds, with the recorded ones.
 
-    `trace` has the recorded jobs and `scenario` the same jobs as simulated under the policy `policy`. `ends`
-    is a dictionary from job id to the simulated end time in seconds. Raises BadInput if no job of the
-    recording succeeded with a known end.
+    `scenario` has the jobs of `trace`. Raises BadInput if none of them succeeded with a known end.
     """
     jobs: list[JobError] = []
     recorded_s = simulated_s = 0.0
@@ -253,12 +228,11 @@ def validate_recorded(
     sets: Sequence[str] = (),
     say: Say = print,
 ) -> list[RecordedAgreement]:
-    """Simulate a recorded trace under each policy, and print and return the comparison with the recording.
+    """Simulate a recorded trace under each policy. Print and return the comparison with the recording.
 
-    The folder `out` gets validate.json, and a scenario file with a topology, which `schedbed run --machines
-    sim` can run. `framework` is the profile of delays to simulate, and `sets` are changes of the scenario
-    such as `KEY=VALUE`. Raises BadInput for a trace that is not a recording, RunFailed if an error of the
-    simulator is too large.
+    The folder `out` gets validate.json, and a scenario with its topology for `schedbed run --machines sim`.
+    `framework` is the profile of delays, and `sets` are changes `KEY=VALUE`. Raises BadInput for a trace that
+    is not a recording, RunFailed if an error of the simulator is too large.
     """
     trace, recording = read_trace(trace_file, "rumen"), read_recording(trace_file)
     folder = result_folder(out, "recorded", datetime.now(UTC))

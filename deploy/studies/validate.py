@@ -57,11 +57,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """The result of comparing the simulation of a scenario with its live runs.
+    """The result of comparing a scenario's simulation with live runs: per policy, and the winner.
 
-    `found` has the comparison for each policy. `faults` has a text about errors of the simulator that are too
-    large, and a text for each policy without a live run to compare with. `left_out` has a line for each live
-    run that was not used, since the host could not provide the declared resources.
+    `faults` are about too large errors, and policies without a live run to compare with. `left_out` lists
+    live runs that were not used, since the host could not provide the declared resources.
     """
 
     found: tuple[Agreement, ...]
@@ -78,16 +77,14 @@ def validate(
     show_phases: bool = False,
     say: Say = print,
 ) -> tuple[Agreement, ...]:
-    """Run a scenario live and simulated, print and write the differences, and return them for each policy.
+    """Run a scenario live (or use `live_folder`) and simulated. Print, write and return differences by
+    policy.
 
-    If `live_folder` has a finished live run, it is used instead of a new one. The output folder gets the
-    folders `live/` and `sim/`, and validate.json. Live runs in which the host could not provide the declared
-    resources are ignored. For the simulation, launch times and the task costs of applications are computed
-    from some of the live repeats; the results are compared with the other repeats (`judging.split_repeats`).
-    The task costs of synthetic jobs are those that the scenario declares.
-
-    Raises RunFailed if a run failed, a policy has no usable live run, or an error of the simulator is too
-    large.
+    The output folder gets the folders `live/` and `sim/`, and validate.json. Live runs in which the host
+    could not provide the declared resources are ignored. Launch times and applications' task costs are
+    computed from some of the live repeats; results are compared with the others (`judging.split_repeats`).
+    Synthetic jobs have their declared costs. Raises RunFailed if a run failed, a policy has no usable live
+    run, or an error of the simulator is too large.
     """
     if live_folder is not None:
         _check_same_policies(live_folder, [choice.spec for choice in scenario.policies])
@@ -109,10 +106,9 @@ def hold_against_live(
     show_phases: bool = False,
     say: Say = print,
 ) -> Validation:
-    """Run a scenario live and simulated, print the differences, and write them to validate.json in `folder`.
+    """Run a scenario live (or use `live_folder`) and simulated. Print differences, and write validate.json.
 
-    `live_folder`, if given, contains a finished live run to use instead of a new one. Errors of the simulator
-    that are too large are listed in `Validation.faults`. Raises RunFailed if a run failed.
+    Errors of the simulator that are too large are in `Validation.faults`. Raises RunFailed if a run failed.
     """
     scenario = scenario.without_learning()
     if live_folder is None:
@@ -164,25 +160,19 @@ def hold_against_live(
 
 @dataclass(frozen=True, slots=True)
 class LiveRepeats:
-    """The live runs in which the host provided the declared resources, keyed by policy and repeat.
-
-    `left_out` has a line of text for each other run.
-    """
+    """The live runs with the declared resources, by policy and repeat. `left_out` has a line for each other."""
 
     runs: dict[str, dict[int, RunTables]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
     @property
     def repeats(self) -> list[int]:
-        """Return the numbers of the repeats that have a usable run under at least one policy."""
+        """Return the repeats with a usable run under any policy."""
         return sorted({repeat for repeats in self.runs.values() for repeat in repeats})
 
     @classmethod
     def of(cls, folder: Path, policies: Sequence[str]) -> LiveRepeats:
-        """Read the successful runs of these policies from a run's folder.
-
-        Runs in which the host could not provide the declared resources are only listed in `left_out`.
-        """
+        """Read the successful runs of these policies; those without the declared resources are `left_out`."""
         run, tables = open_record(folder), read_tables(folder)
         found = cls({policy: {} for policy in policies})
         for record in run.runs:
@@ -201,19 +191,12 @@ class LiveRepeats:
 def compare(
     live: Mapping[str, Sequence[RunTables]], sim: Mapping[str, Sequence[RunTables]]
 ) -> list[Agreement]:
-    """Compare live and simulated runs under each policy that has both, and return a comparison per policy.
-
-    `live` and `sim` are dictionaries from policy to the tables of each repeat.
-    """
+    """Compare live and simulated runs under each policy that has both."""
     return [agreement(policy, live[policy], sim[policy]) for policy in sim if live.get(policy)]
 
 
 def _costs_from(fitted_on: frozenset[int], judged_on: frozenset[int]) -> str:
-    """Return a line of text about the two sets of live repeats of a comparison.
-
-    Launch times and task costs are computed from the repeats `fitted_on`, and the simulation is compared with
-    the repeats `judged_on`.
-    """
+    """Return a line about the live repeats that costs were computed from, and those compared with."""
     judged = ", ".join(str(repeat + 1) for repeat in sorted(judged_on)) or "none"
     if not fitted_on:
         return f"launches and costs of applications: the defaults; judged on repeats {judged}"
@@ -222,12 +205,7 @@ def _costs_from(fitted_on: frozenset[int], judged_on: frozenset[int]) -> str:
 
 
 def _faults(found: Sequence[Agreement], judged: Mapping[str, Sequence[RunTables]]) -> list[str]:
-    """Return a text for each policy without a live run to compare with, and one about errors that are too
-    large.
-
-    `found` has the comparison for each policy, and `judged` is a dictionary from policy to the live runs used
-    for it.
-    """
+    """Return a text for each policy without a live run to compare with, and one about too large errors."""
     faults = [f"{policy}: no trusted live run to be judged on" for policy, runs in judged.items() if not runs]
     outside = [f"{each.policy}: {', '.join(each.outside)}" for each in found if each.outside]
     if outside:
@@ -330,12 +308,11 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], say: Say) -> None
 
 
 def laws_of(scenario: ResolvedScenario, runs: Sequence[RunTables]) -> dict[str, AppCosts]:
-    """Return a dictionary from the id of each job that is not synthetic to its measured cost law.
+    """Return the measured cost law of each job that is not synthetic, by id.
 
-    A cost law gives CPU time and output as functions of the amount of work. CPU times are means over the
-    last successful attempts of the tasks in these runs. Measurements by `measure_apps` are too low for live
-    runs, since a process on an emulated core needs more CPU time (cold caches, other work on the host's
-    core).
+    CPU times are means over the last successful attempts in these runs. Measurements by `measure_apps` are
+    too low for live runs, since a process on an emulated core needs more CPU time (cold caches, other work on
+    the host's core).
     """
     import pandas as pd
 
@@ -351,12 +328,11 @@ def laws_of(scenario: ResolvedScenario, runs: Sequence[RunTables]) -> dict[str, 
 def cpu_factors_of(
     scenario: ResolvedScenario, laws: Mapping[str, AppCosts], runs: Sequence[RunTables]
 ) -> CpuFactors:
-    """Return the CPU time of each attempt divided by the CPU time that its job's cost law expects.
+    """Return the CPU time of each attempt divided by that of its cost law, a tuple per run by job and kind.
 
-    The result has, for each job and task kind, one tuple of factors per run. CPU times of live tasks differ
-    by about a tenth, and a simulation uses the factors to imitate this. With equal costs, all maps of a node
-    would read at the same time and then compute at the same time. Runs also differ by about a tenth, since
-    the host's speed varies. The mean of the factors over all runs is about 1.
+    CPU times of live tasks differ by about a tenth. With equal costs, all simulated maps of a node would read
+    at the same time and then compute at the same time. Runs also differ by about a tenth, since the host's
+    speed varies. The mean over all runs is about 1.
     """
     found: dict[tuple[str, TaskKind], list[tuple[float, ...]]] = {}
     for run in runs:
@@ -377,10 +353,9 @@ def cpu_factors_of(
 def _said_and_used_s(
     job: PlannedJob, law: AppCosts, attempts: pd.DataFrame
 ) -> Iterator[tuple[TaskKind, list[float], list[float]]]:
-    """Yield, for maps and then for reduces, the CPU times that `law` expects and those that were measured.
+    """Yield, for maps and reduces, the expected and the measured CPU times of attempts, in host core-seconds.
 
-    An item has the task kind and two lists with one number per attempt, in core-seconds of the host. The time
-    in which reduces fetch their input is not included.
+    The time in which reduces fetch is not included.
     """
     maps, reduces = (attempts[attempts["kind"] == kind] for kind in (TaskKind.MAP, TaskKind.REDUCE))
     yield TaskKind.MAP, _said_s(law, _work(job, maps)), (maps["cpu_s"] - HANDLING.attempt_s).tolist()
@@ -393,16 +368,13 @@ def _said_and_used_s(
 
 
 def _work(job: PlannedJob, maps: pd.DataFrame) -> list[float]:
-    """Return the amount of work of each map, in the unit of the application's cost law.
-
-    The unit is, for example, a byte of input or a random sample to draw.
-    """
+    """Return each map's amount of work in the cost law's unit, such as a byte of input or a random sample."""
     count = maps["task"].nunique()
     return [app_of(job).work_of(job.params, int(length), count) for length in maps["length"]]
 
 
 def _said_s(law: AppCosts, work: Sequence[float]) -> list[float]:
-    """Return the core-seconds of the host that the cost law expects for maps with these amounts of work."""
+    """Return the host core-seconds that the law expects for maps."""
     return [
         law.map_start_s + law.map_cpu_s * each + law.map_sort_s * law.map_output.of(each) for each in work
     ]
@@ -430,11 +402,10 @@ def _law(scenario: ResolvedScenario, job: PlannedJob, attempts: pd.DataFrame) ->
 
 
 def _reduce_s(reduces: pd.DataFrame, law: AppCosts, maps: int, fetched: float) -> tuple[float, float]:
-    """Return the mean CPU time of reduces in the merge and after the merge, in core-seconds of the host.
+    """Return the mean host core-seconds of reduces in the merge and after it.
 
-    The CPU time of fetching `fetched` bytes from `maps` maps is subtracted from the total. The rest is
-    divided in the proportion that `law` expects. The measured duration of the merge cannot be used, since
-    other tasks of the node computed at the same time.
+    Fetching is subtracted, and the rest divided as `law` expects. The merge's measured duration cannot be
+    used, since other tasks of the node computed at the same time.
     """
     if not len(reduces):
         return 0.0, 0.0

@@ -43,15 +43,11 @@ class RecordedRun:
 
     @property
     def makespan_s(self) -> float:
-        """Return the makespan of the recorded run in seconds."""
         return metrics.makespan(self.tables.jobs)["all"]
 
 
 def load_record(folder: Path, policy: str | None = None) -> RecordedRun:
-    """Read the recorded run under `policy` (a name or SPEC) from a run's folder.
-
-    If `policy` is None, the first policy of the run is used. Raises BadInput if the folder has no such run.
-    """
+    """Read the run under `policy` (name or SPEC, by default the first). Raises BadInput if there is none."""
     run = open_record(folder)
     known = [record.policy for record in run.runs if record.repeat == 0]
     matches = [spec for spec in known if policy in (None, spec, spec.partition(":")[0])]
@@ -73,12 +69,11 @@ def whatif(
     recorded: str | None = None,
     say: Callable[[str], None] = print,
 ) -> Path:
-    """Replay the run recorded in `folder` in the simulator, and return the folder with the results.
+    """Replay the run recorded in `folder` in the simulator. Return the folder with the results.
 
-    The run is replayed under each of `policies` (by default the recorded one) on `nodes` nodes (by default
-    as many as recorded). `recorded` is the policy whose run is used. Task costs and launch times are as
-    recorded; everything else is simulated. Raises BadInput if there is no such run, RunFailed if the replay
-    fails.
+    It is replayed under `policies` on `nodes` nodes, by default as recorded. `recorded` is the policy whose
+    run is used. Task costs and launch times are as recorded; everything else is simulated. Raises BadInput if
+    there is no such run, RunFailed if the replay fails.
     """
     record = load_record(folder, recorded)
     scenario = _changed(record, policies, nodes).without_learning()
@@ -99,10 +94,7 @@ def whatif(
 
 
 def with_record(record: RecordedRun, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the summary of a replay to which the recorded run is added in front, as if it were a policy.
-
-    The name of this policy is, for example, `record of fifo`.
-    """
+    """Return a replay's summary with the recorded run in front, as a policy such as `record of fifo`."""
     measured = stats.tree([metrics.measure(record.tables)])
     one = record.run.run(record.policy, 0)
     judged = [] if one is None else [fidelity_of(record.run, one, record.tables)]
@@ -127,11 +119,10 @@ def _changed(record: RecordedRun, policies: Sequence[Any], nodes: int | None) ->
 
 
 def resized(scenario: ResolvedScenario, count: int) -> ResolvedScenario:
-    """Return the scenario with its cluster changed to `count` nodes.
+    """Return the scenario with `count` nodes: the first ones, then copies of them.
 
-    A smaller cluster has the first nodes; a larger one has copies of them in addition. Blocks and faults of
-    removed nodes move to the remaining nodes in turn. Raises BadInput if there are fewer nodes than replicas
-    of a block.
+    Blocks and faults of removed nodes move to the others in turn. Raises BadInput below the number of
+    replicas.
     """
     cluster = scenario.cluster
     if count < cluster.blocks.replication:
@@ -157,10 +148,9 @@ def _nodes(cluster: ClusterSpec, count: int) -> ClusterSpec:
 
 
 def _moved(file: InputFile, names: dict[str, str], count: int) -> InputFile:
-    """Return an input file with the nodes of its replicas renamed by the dictionary `names`.
+    """Return an input file with renamed nodes, of which `count` are left.
 
-    `count` is the number of nodes after renaming. If two replicas of a block would be on the same node, one
-    of them moves to the next node that has no replica of the block.
+    If two replicas of a block would share a node, one moves to the next node without the block.
     """
     if file.preferred is None:
         return file
@@ -177,10 +167,10 @@ def _moved(file: InputFile, names: dict[str, str], count: int) -> InputFile:
 
 
 def _costs(record: RecordedRun, latencies: Latencies) -> ScenarioCosts | RecordedCosts:
-    """Return the costs of the recorded run's tasks, for a replay with the launch latencies `latencies`.
+    """Return the costs of the recorded tasks, for a replay with these latencies.
 
-    If the run was simulated with task durations from a trace, the costs are these durations. The costs of a
-    live run are corrected in a few trial simulations, until tasks take about as long as recorded.
+    They are the durations of a trace if the run was simulated with these. Those of a live run are corrected
+    in a few trial simulations, until tasks take about as long as recorded.
     """
     scenario = record.scenario
     if record.run.machines == "sim" and scenario.simulate.costs == "trace":
@@ -202,7 +192,6 @@ class _Attempts(NoSink):
         self.rows: list[AttemptRow] = []
 
     def attempt(self, row: AttemptRow) -> None:
-        """Implement `Sink`: append the row of an ended attempt to `rows`."""
         self.rows.append(row)
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
@@ -216,7 +205,7 @@ class _Attempts(NoSink):
 
 
 def _latencies(record: RecordedRun) -> Latencies:
-    """Return the launch latencies measured in a live run, or default latencies if the run was simulated."""
+    """Return the launch latencies of a live run, or the defaults if it was simulated."""
     return Latencies() if record.run.machines == "sim" else launches_after(launch_s(record.tables))
 
 
@@ -227,10 +216,7 @@ def _left_out(record: RecordedRun) -> list[str]:
 
 
 def _compare(record: RecordedRun, made: Path, say: Callable[[str], None]) -> None:
-    """Print the makespan of the recorded run, of its replay in the folder `made`, and the relative error.
-
-    Print nothing if the recorded policy was not replayed.
-    """
+    """Print both makespans and the relative error, if the recorded policy was replayed."""
     run = open_record(made)
     if record.policy not in run.policies:
         return

@@ -50,9 +50,8 @@ Json = dict[str, Any]
 
 
 class Controls(Protocol):
-    """The protocol of the operations that the buttons of the live page call, from any thread.
-
-    All methods raise BadInput, RunFailed or MasterGone.
+    """The operations of the live page's buttons, called from any thread. All raise BadInput, RunFailed or
+    MasterGone.
     """
 
     def kill(self, job: str) -> None: ...
@@ -61,10 +60,10 @@ class Controls(Protocol):
 
 
 class PageClient:
-    """An open page in a browser, with a queue of at most `most` events to send to the page.
+    """An open page in a browser, with a queue of at most `most` events to send to it.
 
-    If the page reads too slowly, the queue is cleared, and the page receives a snapshot of the run instead. A
-    page with `looks_only` shows no buttons.
+    If it reads too slowly, the queue is cleared, and it gets a snapshot instead. With `looks_only`, it has no
+    buttons.
     """
 
     def __init__(self, most: int = QUEUE_MOST, *, looks_only: bool = False) -> None:
@@ -75,10 +74,7 @@ class PageClient:
         self.wake = asyncio.Event()
 
     def put(self, event: bytes) -> None:
-        """Append an event to the queue without blocking.
-
-        If the queue is full, clear it, and drop all events until the page has received a snapshot.
-        """
+        """Append an event. If the queue is full, drop all events until the page has received a snapshot."""
         if len(self._events) >= self._most:
             self._events.clear()
             self.is_behind = True
@@ -95,11 +91,7 @@ class PageClient:
 
 
 class LivePage:
-    """Sends the events of a run to all open pages.
-
-    The thread that controls the run calls the methods and is never blocked by slow pages, since a separate
-    thread serves the pages.
-    """
+    """Sends the events of a run to all open pages. Another thread serves them, so slow ones never block the caller."""
 
     def __init__(self, *, submits: bool = False, read_only: bool = False) -> None:
         self.read_only = read_only
@@ -116,43 +108,32 @@ class LivePage:
     # Called by the driver.
 
     def begin(self, nodes: Any, about: Mapping[str, Any]) -> None:
-        """Begin a run on `nodes`, and send the pages their first event of the run.
-
-        `about` describes the run: its policy, its repeat, and its place among all runs of the command.
-        """
+        """Begin a run, described by `about`: policy, repeat and place among the command's runs."""
         with self._lock:
             self._tell(self._feed.begin(nodes, about))
 
     def show_to(self, may_look: Callable[[bytes], bool]) -> None:
-        """Let further clients open the page, without buttons, if `may_look` returns True for their token."""
+        """Let clients whose token `may_look` accepts open the page, too, without buttons."""
         self._may_look = may_look
 
     def take_rows(self, table: str, rows: Any) -> None:
-        """Store new rows of the table named `table`. They are sent to the pages with the next status."""
+        """Store new rows, which are sent with the next status."""
         with self._lock:
             self._feed.take_rows(table, rows)
 
     def take_status(self, status: Mapping[str, Any]) -> None:
-        """Send the pages the changes between the last status of the JobTracker and `status`."""
+        """Send the changes since the JobTracker's last status."""
         with self._lock:
             self._tell(self._feed.take_status(status))
 
     def finish(self, state: str, note: str) -> None:
-        """End the run with the final state `state`, such as `succeeded`, and send the pages the metrics of
-        the run.
-
-        `note` is a remark that the pages show with the metrics. The pages' buttons have no effect until the
-        next run begins.
-        """
+        """End the run in this state, and send its metrics with the note. Buttons then have no effect."""
         self.controls = None
         with self._lock:
             self._tell(self._feed.finish(state, note))
 
     def over(self, report: Path) -> None:
-        """Redirect the open pages to the file `report`.
-
-        Wait until all pages have fetched the report, at most LINGER_S seconds.
-        """
+        """Redirect open pages to the report. Wait at most LINGER_S seconds until all have fetched it."""
         self.report = report if report.is_file() else None
         with self._lock:
             waiting = len(self._clients)
@@ -184,30 +165,26 @@ class LivePage:
         return written("all", found)
 
     def may_look(self, token: bytes) -> bool:
-        """Return whether a client with this token may open the page without buttons."""
         return self._may_look(token)
 
     def left(self, client: PageClient) -> None:
-        """Remove a client whose page was closed."""
         self._clients.discard(client)
 
     def fetched(self) -> None:
-        """Count a page that has fetched the report."""
         self._fetched += 1
 
 
 def written(event: str, data: Json) -> bytes:
-    """Return a server-sent event as bytes: the name `event`, and `data` as JSON on one line."""
+    """Return a server-sent event with JSON on one line."""
     return f"event: {event}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
 
 
 @contextmanager
 def watching(port: int | None, folder: Path, *, submits: bool, read_only: bool) -> Iterator[LivePage | None]:
-    """Serve the live page at `port` inside the `with` block, and yield the page. 0 is any free port.
+    """Serve the live page at `port` (0: any free one), and yield it; yield None if `port` is None.
 
-    If `port` is None, yield None instead. At the end, open pages are redirected to the report in `folder`.
-    With `submits`, the page has a form to submit jobs. With `read_only`, the page has neither this form nor
-    buttons. Raises RunFailed if the port is in use.
+    At the end, open pages are redirected to the report in `folder`. `submits` adds a form for jobs, which a
+    `read_only` page lacks, with the buttons. Raises RunFailed if the port is in use.
     """
     if port is None:
         yield None
@@ -223,10 +200,7 @@ def watching(port: int | None, folder: Path, *, submits: bool, read_only: bool) 
 
 
 def serve_page(watch: LivePage, token: str, port: int) -> HttpThread:
-    """Return a context manager that serves the live page at `port`, or at any free port if it is 0.
-
-    `token` is the token that opens the page with its buttons.
-    """
+    """Return a context manager that serves the page at `port` (0: any free one). `token` opens it with buttons."""
     refusal = Refusal("text/plain", b"no valid token")
     gate = HttpGate(token, refusal, parameter="token", others=watch.may_look)
     app = web.Application(
@@ -247,18 +221,14 @@ class _Guard:
     """Checks requests that have passed the check of the token.
 
     The header Host must name the loopback interface, and requests that change the run need the token in the
-    header Authorization. Errors become one-line answers, and all answers get headers that forbid other sites
-    to use the page.
+    header Authorization. Errors become one-line answers. Headers forbid other sites to use the page.
     """
 
     def __init__(self, gate: HttpGate) -> None:
         self._gate = gate
 
     def middleware(self) -> Any:
-        """Return an aiohttp middleware that makes the checks of this class.
-
-        It must run after the check of the token.
-        """
+        """Return a middleware, to run after the check of the token."""
 
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -360,10 +330,7 @@ class _PageHandlers:
         return web.json_response({"said": f"submitted {', '.join(jobs)}"})
 
     def _controls(self) -> Controls:
-        """Return the operations of the run that goes on at the moment.
-
-        Raises HTTPForbidden if the page is read-only, RunFailed if no run goes on.
-        """
+        """Return the current run's operations. Raises HTTPForbidden if read-only, RunFailed without a run."""
         if self._watch.read_only:
             raise web.HTTPForbidden(reason="--read-only: this page changes nothing")
         controls = self._watch.controls
@@ -393,11 +360,10 @@ JOB_STATE, SUBMIT, FINISH = places_of("jobs", "state", "submit", "finish")
 
 
 class RunFeed:
-    """Turns the rows and statuses of one run after another into events for the live page.
+    """Turns the rows and statuses of runs into events for the live page, one per status with the changes.
 
-    For each status there is an event with the changes since the last status. A page that is opened later
-    begins with `snapshot`, which has a bounded size, and ignores events up to the snapshot's number `seq`.
-    Only one thread may use an instance at a time.
+    A page opened later begins with `snapshot`, which has a bounded size, and ignores events up to its number
+    `seq`. Only one thread may use an instance at a time.
     """
 
     def __init__(self, *, submits: bool = False, read_only: bool = False) -> None:
@@ -420,19 +386,15 @@ class RunFeed:
         self._new: dict[str, list[list[Any]]] = {"ended": [], "decisions": [], "faults": []}
 
     def begin(self, nodes: Iterable[NodeSpec], about: Mapping[str, Any]) -> Json:
-        """Begin a run on these nodes, and return its first event.
+        """Begin a run, and return its first event.
 
-        `about` describes the run: its policy, its repeat, and its place among all runs of the command
-        (`of_policies`, the run's number and the total).
+        `about` has policy, repeat, and the place among the command's runs (`of_policies`, number and total).
         """
         self._clear(dict(about), [asdict(node) | {"cpu_rate": node.cpu_rate} for node in nodes])
         return self._told("all", self.snapshot())
 
     def take_rows(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Store new rows of the table named `table`, to be part of the event that `take_status` returns next.
-
-        The rows have the columns that `history.COLUMNS` lists for the table.
-        """
+        """Store new rows, with `history.COLUMNS`, for the next event of `take_status`."""
         if table == "attempts":
             for row in rows:
                 self._tally.count_attempt(row)
@@ -456,10 +418,7 @@ class RunFeed:
             del new[:ATTEMPTS_KEPT]
 
     def take_status(self, status: Mapping[str, Any]) -> Json:
-        """Return an event with all changes between the last status of the JobTracker and `status`.
-
-        The format of a status is described in `scheduler.core.core`.
-        """
+        """Return the changes since the JobTracker's last status (`scheduler.core.core`)."""
         self._now_s = float(status.get("now_s", self._now_s))
         assigned = {row[3]: row[0] for row in self._new["decisions"] if row[1] in LAUNCHED}
         running = {a: assigned.get(_task_of(a)) for node in status["nodes"] for a in node["running"]}
@@ -484,27 +443,18 @@ class RunFeed:
         return {**row, "running": [[attempt, self._since[attempt]] for attempt in row["running"]]}
 
     def finish(self, state: str, note: str) -> Json:
-        """End the run with the final state `state` and the remark `note`.
-
-        Return an event with the metrics of this run and of all earlier runs of the command.
-        """
+        """End the run. Return an event with metrics of all the command's runs so far."""
         about = {key: self._about.get(key) for key in ("policy", "repeat")}
         self._results.append({**about, "state": state, "note": note, **self._tally.figures()})
         return self._told("results", {"results": list(self._results)})
 
     def over(self, has_report: bool) -> Json:
-        """Return the last event for the pages, which says that the command has ended.
-
-        `has_report` is whether the command has written a report.
-        """
+        """Return the last event, that the command has ended."""
         self._report = has_report
         return self._told("over", {"report": has_report})
 
     def snapshot(self) -> Json:
-        """Return all data that a page needs to show the current run.
-
-        Later events do not change the returned data.
-        """
+        """Return all data that a page needs to show the current run. Later events do not change the returned data."""
         return {
             "seq": self._seq,
             "page": self._page,
@@ -551,11 +501,7 @@ class RunTally:
             self._local += row[WHERE] == "node"
 
     def figures(self) -> Json:
-        """Return the metrics of the run, each None if it is not known yet.
-
-        They are the makespan and the mean completion time in seconds, the share of node-local maps, the
-        number of attempts, and the number of jobs in each state.
-        """
+        """Return the run's metrics, None if not known yet: times in seconds, and the share of node-local maps."""
         first_s = self._first_s
         return {
             "makespan_s": None if first_s is None or not self._last_s else self._last_s - first_s,

@@ -1,7 +1,4 @@
-"""The metrics of a live run for Prometheus.
-
-They are computed from the table rows and statuses that the driver (the process of the command) receives.
-"""
+"""The metrics of a live run for Prometheus, from the rows and statuses that the command's process receives."""
 
 from __future__ import annotations
 
@@ -44,15 +41,11 @@ class Histogram:
         self._sum = 0.0
 
     def add(self, value: float) -> None:
-        """Add one value to the histogram."""
         self._sum += value
         self._counts[next((i for i, bound in enumerate(self._bounds) if value <= bound), -1)] += 1
 
     def buckets(self) -> tuple[list[tuple[str, float]], float]:
-        """Return the buckets of the histogram and the sum of all values.
-
-        Each bucket is a pair: an upper bound as text, and the number of values up to this bound.
-        """
+        """Return pairs of an upper bound as text and the number of values up to it, and all values' sum."""
         total, pairs = 0, []
         for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):
             total += count
@@ -61,10 +54,9 @@ class Histogram:
 
 
 class RunMeter:
-    """A Prometheus collector for the live runs of a command, one run at a time.
+    """A Prometheus collector for a command's live runs, read by another thread.
 
-    A Prometheus registry reads the metrics in another thread. The counters start at zero in each run. All
-    times are emulated seconds.
+    The counters start at zero in each run. All times are emulated seconds.
     """
 
     def __init__(self) -> None:
@@ -81,10 +73,7 @@ class RunMeter:
         self._waits: dict[str, Histogram] = defaultdict(lambda: Histogram(WAIT_BUCKETS_S))
 
     def begin(self, nodes: Iterable[NodeSpec], **about: str) -> None:
-        """Reset all counters at the start of a run on these nodes.
-
-        `about` contains the labels of the run: policy, repeat and machines.
-        """
+        """Reset all counters for a run with these labels: policy, repeat and machines."""
         self._about, self._nodes = about, {node.node: node for node in nodes}
         self._reset()
 
@@ -104,7 +93,7 @@ class RunMeter:
                     self._waits[row[QUEUE]].add(row[JOB_START] - row[SUBMIT])
 
     def take_status(self, status: Mapping[str, Any]) -> None:
-        """Store the JobTracker's latest status, in the format of `scheduler.core.core`."""
+        """Store the JobTracker's status (`scheduler.core.core`)."""
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
@@ -213,10 +202,7 @@ def _names(found: Mapping[Labels, Any]) -> list[str]:
 
 
 def serve_metrics(meter: RunMeter, token: str, port: int) -> HttpThread:
-    """Return a context manager that serves the metrics at the path `/metrics`. Port 0 means any free port.
-
-    Requests must contain the header `Authorization: Bearer TOKEN` with the given token.
-    """
+    """Return a server of the metrics at `/metrics`, for the header `Authorization: Bearer TOKEN`. Port 0: any."""
     registry = CollectorRegistry()
     registry.register(meter)  # pyright: ignore[reportArgumentType] - only `collect` is called
 

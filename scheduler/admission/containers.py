@@ -33,34 +33,31 @@ class Containers:
         self.rest_turn = 0  # Grows when a node that had no room may have room again.
 
     def asks(self, job: JobView, kind: TaskKind) -> float:
-        """Return the CPU demand of one map or one reduce (`kind`) of the job, in percent of one core."""
+        """Return a task's CPU demand in percent of one core."""
         return CORE * job.stage(kind).demand.vcores
 
     def free_cpu(self, node: NodeView) -> float:
-        """Return the node's free CPU in percent of one core, without the reserved cores.
-
-        The result is negative if tasks use reserved cores.
-        """
+        """Return free CPU in percent of one core, negative if tasks use reserved cores."""
         return CORE * (node.free_vcores - self.reserved_cores)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission.room`: return whether the node has free memory, and free CPU or no tasks."""
+        """Implement `Admission.room`: memory is free, and CPU is or no task runs."""
         self._free_cpu = self.free_cpu(node)
         return node.free_memory_bytes > 0 and (self._free_cpu > 0 or not node.attempts)
 
     def rests(self, view: View, node: NodeView) -> bool:
-        """Return whether the node is full: it has no free memory, or it runs tasks and has no free CPU.
+        """Return whether the node is full.
 
-        The simulator then offers the node no tasks until one of the node's attempts ends, or until the policy
-        increases its counter `rest_turn` to announce that full nodes may have room again.
+        The simulator then offers it nothing until an attempt ends there, or until the policy increases
+        `rest_turn`.
         """
         return node.free_memory_bytes <= 0 or (bool(node.attempts) and self.free_cpu(node) <= 0)
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission.refuses`: return a text with the lacking resource, or None if the task fits.
+        """Implement `Admission.refuses`: return the lacking resource, or None.
 
-        A reduce is also refused while the job has unstarted maps but no running map, because a reduce that
-        waits for map outputs would occupy the room of these maps.
+        A reduce is also refused while the job has unstarted maps but none running: waiting for outputs, it
+        would occupy their room.
         """
         lacks = self._lacks(node, job, kind, self._free_cpu)
         if lacks is not None:
@@ -87,10 +84,7 @@ class Containers:
         return node.alive and self._lacks(node, job, TaskKind.MAP, self.free_cpu(node)) is None
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks.preempt`: return kills of reduces whose jobs' maps found no room for too long.
-
-        The limit is `stall_timeout_s` seconds.
-        """
+        """Implement `Hooks.preempt`: kill reduces whose jobs' maps found no room for `stall_timeout_s`."""
         return self._stalls.kills(view, self._takes_map)
 
 
@@ -136,10 +130,7 @@ class Stalls:
         self._stalls_s: dict[str, float] = {}  # Time since which no node has room for a map, by job.
 
     def kills(self, view: View, takes_map: TakesMap) -> list[Kill]:
-        """Return orders to kill the reduces that have blocked maps for too long, at most one per job.
-
-        `takes_map(node, job)` returns whether the node has room for a map of the job.
-        """
+        """Return kills of reduces that blocked maps for too long, at most one per job."""
         kills: list[Kill] = []
         now_s, waits_s, stalls_s = view.now_s, self._waits_s, self._stalls_s
         self._waits_s, self._stalls_s = {}, {}
@@ -163,7 +154,7 @@ class Stalls:
 
 
 def _waits(job: JobView) -> bool:
-    """Return whether the job has unstarted maps, no running maps, and running reduces."""
+    """Return whether the job's reduces run while none of its unstarted maps does."""
     maps = job.maps
     return maps.unstarted > 0 and not maps.running and job.reduces.running > 0
 

@@ -1,9 +1,8 @@
 """FGCS, the Finer Grained CPU Scheduler (liu2015): tasks demand the share of a core that earlier jobs used.
 
-A workload is the set of jobs with the same name. Jobs submitted before the demand of their workload is known
-are samples: each task of a sample demands a whole core. After the first sample has succeeded, each map or
-reduce of later jobs demands the mean CPU use of the sample's maps or reduces. A job's demand is fixed when
-the job is submitted (section 2.2.1). `Containers` handles memory and maps that find no room.
+A workload is the jobs of one name. Those submitted before its demand is known are samples, whose tasks demand
+a whole core each. The first successful sample gives the mean CPU use of maps and of reduces, which later jobs
+demand, fixed at submission (section 2.2.1). `Containers` handles memory and maps that find no room.
 """
 
 from __future__ import annotations
@@ -87,10 +86,7 @@ class Fgcs(Containers):
         self._used_cpu = NodeMemo(self._sum_cpu)
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: look up the CPU demand of the job's workload.
-
-        If the demand is unknown, the job becomes a sample.
-        """
+        """Implement `Hooks.submitted`: look up the workload's demand, or make the job a sample."""
         known = self._log.get(workload_of(job.spec))
         if known is None or not _is_of(known, view):
             self._samples[job.job] = Sample()
@@ -105,11 +101,7 @@ class Fgcs(Containers):
             self._ready[kind].drop(job)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission.room`: return whether the node has room for the least demanding task.
-
-        This is a task of the ready job with the least CPU demand. If the node has no room for it, no other
-        job needs to be checked.
-        """
+        """Implement `Admission.room` for the ready job that demands the least CPU: no other needs a check."""
         ready = self._ready[kind]
         if not super().room(node, kind) or not ready:
             return False
@@ -128,20 +120,13 @@ class Fgcs(Containers):
         sample.hardware = sample.hardware or hardware_of(spec)
 
     def _io_rates(self, spec: NodeSpec) -> tuple[float, float]:
-        """Return the full speeds of the node's local disk and of the block store, in bytes/s.
-
-        Each speed is the constructor's argument if set, else the measured speed, else the declared disk rate.
-        """
+        """Return the full rates of disk and block store: as given, else as measured, else as declared."""
         measured = self._rates.get(disk_name(spec), {})
         disk_bps = self.disk_bps or measured.get("disk_bps") or spec.disk_bps
         return disk_bps, self.hdfs_bps or measured.get("hdfs_bps") or disk_bps
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: if the job was a sample and succeeded, store its mean CPU use.
-
-        Later jobs with the same name demand this CPU use. If several samples of one name run, only the first
-        to succeed is used.
-        """
+        """Implement `Hooks.finished`: store the mean CPU use of a workload's first successful sample."""
         if self._demands.pop(job.job, None) is not None:
             self.rest_turn += 1  # Attempts that are still being killed now count as a whole core.
             self._used_cpu.clear()
@@ -158,33 +143,23 @@ class Fgcs(Containers):
         self._learnt[workload] = found.to_values()
 
     def report(self) -> dict[str, Any]:
-        """Return the CPU demands measured in this run as profiles, or {} if nothing was measured.
-
-        The caller saves the profiles in the profile store for later runs.
-        """
+        """Return the demands measured in this run as profiles, which the caller stores for later runs."""
         return {"profiles": {DEMAND: self._learnt}} if self._learnt else {}
 
     def asks(self, job: JobView, kind: TaskKind) -> float:
-        """Return the learned CPU demand of a map or reduce (`kind`) times its vcores, in percent of a core.
-
-        This overrides `Containers.asks`. Without a learned demand, each vcore counts as a whole core.
-        """
+        """Return the learned demand times vcores, in percent of a core; without one, a whole core each."""
         demands = self._demands.get(job.job)
         share = WHOLE_CORE if demands is None else demands.map if kind is MAP else demands.reduce
         return share * job.stage(kind).demand.vcores
 
     def free_cpu(self, node: NodeView) -> float:
-        """Return the node's free CPU in percent of one core, based on the learned demands of its attempts.
-
-        This overrides `Containers.free_cpu`, which uses the declared vcores.
-        """
+        """Return the free CPU in percent of one core, by learned demands instead of declared vcores."""
         return CORE * (node.spec.cores - self.reserved_cores) - self._used_cpu.of(node)
 
     def _sum_cpu(self, node: NodeView) -> float:
         return sum(self.asks(attempt.task.job, attempt.task.kind) for attempt in node.attempts.values())
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a text for the reason of a launch, with the task's CPU demand and the node's free CPU."""
         return f"asks {self.asks(job, kind):.0f}% of a core, {self.free_cpu(node):.0f}% free"
 
     def _short_of_cpu(self, asks: float, free_cpu: float) -> str:
@@ -192,20 +167,17 @@ class Fgcs(Containers):
 
 
 def hardware_of(spec: NodeSpec) -> Hardware:
-    """Return the properties of a node on which measured CPU demands depend: core speed and disk rate."""
+    """Return what measured CPU demands depend on."""
     return Hardware(spec.core_speed, spec.disk_bps)
 
 
 def disk_name(spec: NodeSpec) -> str:
-    """Return the name of the profile with the measured rates of disks that have the node's declared rate."""
+    """Return the name of the profile with measured rates of such disks."""
     return f"disk of {spec.disk_bps:.0f} bytes/s"
 
 
 def _is_of(demands: Demands, view: View) -> bool:
-    """Return whether the demands were measured on hardware that at least one node of the cluster has.
-
-    Demands without recorded hardware are accepted on any cluster.
-    """
+    """Return whether a node has the hardware of the measurement, if that was recorded."""
     hardware = demands.hardware
     return hardware is None or any(hardware_of(node.spec) == hardware for node in view.nodes.values())
 

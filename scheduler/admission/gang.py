@@ -1,9 +1,8 @@
 """Gang start: the maps of a job start only when there are free map slots for all of them at once.
 
-The job keeps the slots until all its maps have ended. Reduces use any free slot. No slots are reserved for a
-job that waits. With the order axis `fifo`, a later job that needs fewer slots may therefore start before an
-earlier job. The policy `easy` is first in, first out with reservations. A waiting job refuses all nodes, and
-gives the reason again only when the reason has changed.
+The job keeps the slots until all its maps have ended; reduces use any slot. Nothing is reserved for a waiting
+job, so with `fifo` a later, smaller job may start earlier (`easy` has reservations). A waiting job refuses
+all nodes, and gives the reason again only when it has changed.
 """
 
 from __future__ import annotations
@@ -38,27 +37,26 @@ class Gang(StartsGangs):
         self._slots = self._free = 0  # All map slots, and those without a gang, as of the last offer.
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes for a snapshot. The view belongs to the JobTracker that takes the snapshot."""
+        """Return the attributes for a snapshot, without the view of the JobTracker that takes it."""
         return {**vars(self), "_view": None}
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: add the job to those that wait."""
+        """Implement `Hooks.changed`: free the job's slots if all its maps have ended."""
         self._view = view
         self._waiting[job.job] = job
         self._unsaid[job.job] = None
         self._least = None
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: release the job's reserved slots if all its maps have ended."""
+        """Implement `Admission.room`."""
         self._gangs.changed(job, kind)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: release the slots reserved for the job."""
+        """Implement `Hooks.finished`: free the job's slots."""
         self._leave(job)
         self._gangs.finished(job)
 
     def _leave(self, job: JobView) -> None:
-        """Remove the job from those that wait."""
         self._waiting.pop(job.job, None)
         self._unsaid.pop(job.job, None)
         self._least = None
@@ -66,15 +64,12 @@ class Gang(StartsGangs):
     # Resting nodes
 
     def rests(self, view: View, node: NodeView) -> bool:
-        """Implement `Resting.rests`: return whether no task may start, and each waiting job has said why."""
+        """Implement `Resting.rests`: no task may start, and each waiting job has said why."""
         slots = view.slots(MAP)
         return slots == self._slots and self._gangs.free(slots) == self._free and not self._may_start()
 
     def is_still(self, view: View) -> bool:
-        """Return whether no task may start, and each waiting job has said how many slots it lacks.
-
-        If the number of free slots has changed, all waiting jobs say it again.
-        """
+        """Return whether no task may start, and each waiting job has said so, again for other free slots."""
         self._view = view
         self._gangs.offered()
         self._look(view.slots(MAP))
@@ -98,15 +93,13 @@ class Gang(StartsGangs):
     # Offers
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission.room`: return whether the node has a free slot of the kind."""
         self._look(self._slots if self._view is None else self._view.slots(MAP))
         return node.free_slots(kind) > 0
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission.refuses`: return a text if a job's maps need more slots at once than are free.
+        """Implement `Admission.refuses`: refuse a job whose maps need more slots at once than are free.
 
-        The text is `UNSAID` if the job has given the reason before. Otherwise reserve the slots for the job,
-        and accept all its maps from then on.
+        The text is `UNSAID` if the job has given it before. Otherwise the job keeps the slots from now on.
         """
         if kind is not MAP or job.job in self._gangs.started:
             return None

@@ -1,8 +1,7 @@
-"""Load tags of the policy CSLA (paper lakshmi2019), which keep jobs away from nodes they would overload.
+"""Load tags of the policy CSLA (lakshmi2019), which keep jobs away from nodes they would overload.
 
-A tag marks a job as CPU-heavy or IO-heavy, or a node's CPU or disk as busy. A CPU-heavy job avoids nodes with
-a busy CPU, and an IO-heavy job avoids nodes with a busy disk. A job's tag is computed from its first finished
-maps. A node's tag is computed from its load, which is predicted by regression on its heartbeats. A second
+A CPU-heavy job avoids nodes with a busy CPU, an IO-heavy one those with a busy disk. A job's tag is computed
+from its first finished maps, a node's from its load, predicted by regression on its heartbeats. A second
 admission enforces the other limits: slots, or containers as in the paper's YARN.
 """
 
@@ -61,22 +60,16 @@ class LoadTags:
     # Tags
 
     def job_tag(self, job: JobView) -> int:
-        """Return the job's tag: bits that mark the job as CPU-heavy or IO-heavy.
-
-        The tag is UNKNOWN until enough maps of the job have ended.
-        """
+        """Return the job's CPU-heavy and IO-heavy bits, UNKNOWN until enough maps have ended."""
         return self._tags.get(job.job, UNKNOWN)
 
     def node_tag(self, node: NodeView) -> int:
-        """Return the node's tag: bits that state whether its CPU and its disk are predicted to be busy.
-
-        The tag is 0 if neither is, or before the node's first heartbeat.
-        """
+        """Return the bits of a CPU and disk predicted to be busy, 0 before the first heartbeat."""
         cpu, io = self._cpu.next(node.node) or 0.0, self._io.next(node.node) or 0.0
         return tag(cpu > self._busy_share, io > self._busy_share)
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks.beat`: use the node's current CPU and disk use to predict its load."""
+        """Implement `Hooks.beat`: add the node's use to its series."""
         self._cpu.see(node.node, node.usage.cpu_util)
         self._io.see(node.node, self._disk_use(view, node))
 
@@ -90,10 +83,7 @@ class LoadTags:
         )
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add the measurements of a succeeded map to the job's sample.
-
-        When the sample has enough maps, compute the job's tag from them.
-        """
+        """Implement `Hooks.ended`: add a succeeded map to the sample from which the job's tag is computed."""
         task, name = attempt.task, attempt.task.job.job
         if task.kind is not TaskKind.MAP or attempt.state != "succeeded" or name in self._tags:
             return
@@ -121,17 +111,13 @@ class LoadTags:
     # Room
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission.room`: return whether the node has room for a task, as decided by the wrapped
-        admission (slots or containers).
-        """
+        """Implement `Admission.room` by the wrapped admission."""
         return self._beneath.room(node, kind)
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission.refuses`: return the reason to refuse the job on the node, or None to accept.
+        """Implement `Admission.refuses`: by the wrapped admission, or for tags that conflict.
 
-        First the wrapped admission (slots or containers) may refuse the task. Then the job is refused if its
-        tag and the node's tag conflict: the job is CPU-heavy and the node's CPU busy, or the job is IO-heavy
-        and the node's disk busy. While the attribute `lenient` is true, tags are ignored.
+        They do if a CPU-heavy job meets a busy CPU, or an IO-heavy one a busy disk. `lenient` ignores tags.
         """
         refusal = self._beneath.refuses(node, job, kind)
         if refusal is not None or self.lenient:
@@ -147,21 +133,15 @@ class LoadTags:
         return f"job tag {words(wanted)} on node tag {words(there)}"
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks.preempt`: return the kills that the wrapped admission orders.
-
-        The list is empty if that admission is slots instead of containers, since slots never kill tasks.
-        """
+        """Implement `Hooks.preempt` by the wrapped admission; slots never kill tasks."""
         return self._beneath.preempt(view) if isinstance(self._beneath, Containers) else ()
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a text with the tags of the job and of the node, to append to the reason of a launch."""
+        """Return both tags, to append to the reason of a launch."""
         return f"job tag {words(self.job_tag(job))}, node tag {words(self.node_tag(node))}"
 
     def report(self) -> dict[str, Any]:
-        """Return the errors of the predicted CPU and disk loads of nodes, as in Table 3 of the paper.
-
-        The result is a dictionary of JSON values for summary.json.
-        """
+        """Return the errors of predicted CPU and disk loads for summary.json, as in Table 3 of the paper."""
         series = {"cpu": self._cpu, "io": self._io}
         return {"predictor": {name: loads.errors().to_json() for name, loads in series.items()}}
 
@@ -202,12 +182,11 @@ class LoadSeries:
             self._compare()
 
     def next(self, node: NodeId) -> float | None:
-        """Return the node's predicted next load, or None before its first load."""
+        """Return the predicted next load, or None before the first load."""
         recent = self._recent.get(node)
         return None if recent is None else predict(recent)
 
     def errors(self) -> Errors:
-        """Return the errors of all predictions so far."""
         self._compare()
         return self._errors
 
@@ -239,10 +218,7 @@ class LoadSeries:
 
 
 def _predictions(series: Any, places: Any, known: Any, window: int) -> Any:
-    """Return what `predict` says about each of the `places` in `series`, from the `known` values before it.
-
-    Where no value is known, the result has no meaning.
-    """
+    """Return `predict` at each of `places`, from the `known` values before it (without meaning if none)."""
     import numpy as np
 
     sum_x = np.zeros(len(places))

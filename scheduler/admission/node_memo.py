@@ -44,5 +44,4 @@ class NodeMemo(Generic[T]):
             del self._kept[name]
 
     def clear(self) -> None:
-        """Forget all results, because something else on which they depend has changed."""
         self._kept.clear()

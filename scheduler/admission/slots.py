@@ -1,7 +1,4 @@
-"""Typed slots, as in Hadoop MRv1: a map needs a free map slot, a reduce needs a free reduce slot.
-
-Declared memory and vcores are ignored.
-"""
+"""Typed slots, as in Hadoop MRv1, with separate slots for maps and reduces. Memory and vcores are ignored."""
 
 from __future__ import annotations
 
@@ -15,16 +12,15 @@ class Slots:
     """An admission axis that accepts any map or reduce if the node has a free slot of that kind."""
 
     limits = Limits(slots=True)
-    takes_any = True
     elidable = True  # Heartbeats that report no change do not affect its answers.
     compiled_as = "slots"
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission.room`: return whether the node has a free slot of the kind."""
+        """Implement `Admission.room`."""
         return node.free_slots(kind) > 0
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission.refuses`: return None, because a free slot can hold any task of its kind."""
+        """Implement `Admission.refuses`: a free slot can hold any task of its kind."""
         return None
 
 

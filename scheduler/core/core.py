@@ -1,9 +1,8 @@
 """The scheduler as a state machine without I/O: events go in; replies, table rows and effects come out.
 
-Effects are actions for the driver, such as commits. Heartbeats follow JobTracker.heartbeat of Hadoop MRv1: a
-repeated heartbeat receives the same reply, and a node with an unknown incarnation (life of a node) is ordered
-to register again. An attempt occupies its slot as soon as the core has made the reply that launches it. The
-state is in `scheduler.core.ledger`.
+Effects are actions for the driver, such as commits. As in JobTracker.heartbeat of Hadoop MRv1, a repeated
+heartbeat gets the same reply, and an unknown incarnation of a node must register again. An attempt occupies
+its slot as soon as the reply that launches it is made. The state is in `scheduler.core.ledger`.
 """
 
 from __future__ import annotations
@@ -44,10 +43,7 @@ __all__ = ["Commit", "Core", "CoreConfig", "Discard", "Effect", "JobEnded", "Nod
 
 
 class Core:
-    """The scheduler of one JobTracker, without I/O: each method that takes `now_s` processes one event.
-
-    `now_s` is the time of the event in seconds since the run's start, and never decreases.
-    """
+    """The scheduler of one JobTracker. Each method with `now_s`, which never decreases, processes one event."""
 
     def __init__(self, config: CoreConfig, policy: Policy, sink: Sink, *, seed: int = 0) -> None:
         self.config = config
@@ -63,17 +59,13 @@ class Core:
 
     @property
     def ledger(self) -> Ledger:
-        """Return the object with the core's state. Callers may read it, but not change it."""
+        """Return the core's state, which callers only read."""
         return self._ledger
 
     # Nodes
 
     def register(self, now_s: float, node: NodeSpec, incarnation: int) -> None:
-        """Register a new or restarted node.
-
-        `incarnation` is the number of the node's life. If it is higher than the known number, all attempts
-        and map outputs of the earlier life are lost. A lower number is ignored.
-        """
+        """Register a node. A higher `incarnation` loses all of its earlier life; a lower one is ignored."""
         ledger = self._ledger
         ledger.now_s = now_s
         known = ledger.nodes.get(node.node)
@@ -86,10 +78,7 @@ class Core:
         ledger.add_node(node, incarnation)
 
     def node_lost(self, now_s: float, node: NodeId) -> None:
-        """Mark the node, its attempts and its map outputs as lost.
-
-        A node that is unknown or already lost is ignored.
-        """
+        """Mark a live node, its attempts and its map outputs as lost."""
         self._ledger.now_s = now_s
         known = self._ledger.nodes.get(node)
         if known is not None and known.alive:
@@ -100,20 +89,14 @@ class Core:
         self._ledger.effects.append(NodeLost(node.node))
 
     def recovered(self, now_s: float) -> None:
-        """Set the last heartbeat time of every live node to `now_s`, after a restart of the JobTracker.
-
-        Otherwise nodes would expire, because no heartbeat could arrive while the JobTracker was down.
-        """
+        """Reset the live nodes' heartbeat times: none could arrive while the JobTracker was down."""
         self._ledger.now_s = now_s
         for node in self._ledger.nodes.values():
             if node.alive:
                 node.heard_s = now_s
 
     def tick(self, now_s: float) -> None:
-        """Mark nodes without recent heartbeats as lost, and stop attempts that the policy preempts.
-
-        The driver calls this method about once per heartbeat interval.
-        """
+        """Lose nodes without heartbeats, and preempt attempts. Called about once per heartbeat interval."""
         ledger = self._ledger
         ledger.now_s = now_s
         self._expire(now_s - self._silence_s)
@@ -128,11 +111,7 @@ class Core:
                 ledger.preempt(proposal)
 
     def _expire(self, latest_s: float) -> None:
-        """Mark the live nodes whose last heartbeat was before `latest_s` as lost.
-
-        The method stores the earliest time of the nodes' last heartbeats. It does nothing if `latest_s` is
-        not later than this time.
-        """
+        """Lose the nodes not heard of since `latest_s`, unless the earliest time, which is stored, is later."""
         if self._heard_s < latest_s:
             for node in self._ledger.nodes.values():
                 if node.heard_s < latest_s and node.alive:
@@ -141,28 +120,19 @@ class Core:
             self._heard_s = min(heard_s, default=latest_s)
 
     def replicas_changed(self, now_s: float, block: str, hosts: Iterable[NodeId]) -> None:
-        """Record that the block now has replicas on the nodes `hosts`.
-
-        Unstarted maps that read the block are then node-local on these nodes.
-        """
+        """Record a block's replicas. Unstarted maps that read it are then node-local there."""
         self._ledger.now_s = now_s
         self._ledger.move_block(block, tuple(hosts))
 
     # Jobs
 
     def submit(self, now_s: float, job: JobSpec) -> None:
-        """Add a submitted job. Raises ValueError if a job with this id was submitted before.
-
-        Policies and result tables use `job.submit_s` as the job's submit time, not `now_s`.
-        """
+        """Add a job, submitted at `job.submit_s` for policies and tables. Raises ValueError for a known id."""
         self._ledger.now_s = now_s
         self._ledger.add_job(job)
 
     def kill_job(self, now_s: float, job: str, reason: str) -> None:
-        """End the job in the state killed, and stop its attempts.
-
-        Jobs that are unknown or have ended are ignored.
-        """
+        """End the job in the state killed, and stop its attempts. Jobs that are unknown or have ended are ignored."""
         self._ledger.now_s = now_s
         known = self._ledger.jobs.get(job)
         if known is not None:
@@ -176,10 +146,7 @@ class Core:
             self._ledger.commit_succeeded(task)
 
     def commit_failed(self, now_s: float, attempt: str, reason: str) -> None:
-        """Process the report that the commit of an attempt's output failed.
-
-        The attempt becomes failed, and its task runs again.
-        """
+        """Fail an attempt whose commit failed; its task runs again."""
         self._ledger.now_s = now_s
         task = self._committing(attempt)
         if task is not None:
@@ -205,10 +172,7 @@ class Core:
     # Heartbeats
 
     def heartbeat(self, now_s: float, heartbeat: Heartbeat) -> Reply:
-        """Process a node's heartbeat and return the reply.
-
-        If the heartbeat's sequence number is not new, return the last reply again.
-        """
+        """Return the reply to a node's heartbeat, the last one again if the sequence number is not new."""
         ledger = self._ledger
         node = ledger.nodes.get(heartbeat.node)
         sequence = heartbeat.sequence
@@ -273,10 +237,7 @@ class Core:
             self._miss_attempts(node, heartbeat)
 
     def _miss_attempts(self, node: Node, heartbeat: Heartbeat) -> None:
-        """End the attempts that the node should run, but that the heartbeat does not list as running.
-
-        Attempts that were launched in the reply to the node's previous heartbeat need not be listed yet.
-        """
+        """End attempts that the heartbeat should list, which those of the last reply need not be yet."""
         listed = {status.attempt for status in heartbeat.running}
         for attempt in list(node.attempts.values()):
             if attempt.attempt not in listed and heartbeat.sequence > attempt.sequence + 1:
@@ -287,11 +248,10 @@ class Core:
                     self._ledger.end_attempt(attempt, LOST, "the node does not have it")
 
     def _discard_stray(self, report: AttemptReport) -> None:
-        """Order the driver to delete the output of an attempt that the core does not know as running.
+        """Order the deletion of an unknown attempt's output, unless it won its task or its outputs are
+        shuffled.
 
-        This happens if a report arrives twice, or if the core has given up the attempt. The output is kept if
-        the attempt was the first of its task to succeed. Map outputs for reduces are not deleted by this
-        method.
+        A report may arrive twice, or after the core has given up the attempt.
         """
         task = self._task_of(report.attempt)
         if task is None or task.stage.shuffled:
@@ -328,10 +288,7 @@ class Core:
             actions.append(Launch(attempt.attempt, task.stage.job.job, kind, task.index, task.part))
 
     def _offer_copies(self, speculation: Speculation, node: Node, actions: list[Action]) -> None:
-        """Offer the slots that the policy left free to `speculation`, and launch the copies that it proposes.
-
-        The launches are appended to `actions`.
-        """
+        """Offer the slots left free to `speculation`, and append the launches of its copies."""
         ledger = self._ledger
         for kind in (MAP, REDUCE):
             while not ledger.limits.slots or node.free_slots(kind) > 0:
@@ -352,41 +309,31 @@ class Core:
         return effects
 
     def status(self) -> dict[str, Any]:
-        """Return the jobs, nodes and recent decisions as JSON values for the live display."""
+        """Return jobs, nodes and recent decisions as JSON values for the live display."""
         return status(self._ledger)
 
     def active_jobs(self) -> list[str]:
-        """Return the ids of the jobs that have not ended, in order of submission."""
+        """Return the ids of jobs that have not ended, in order of submission."""
         return list(self._ledger.jobs)
 
     def all_ended(self) -> bool:
-        """Return whether all jobs and all their attempts have ended."""
         return not self._ledger.jobs and not self._ledger.live_attempts
 
     def state(self) -> dict[str, Any]:
-        """Return a dictionary of the attributes that events can change, for a snapshot.
-
-        The values are not copied.
-        """
+        """Return a dictionary of the attributes that events can change, for a snapshot. The values are not copied."""
         return {**self._ledger.state(), "heard_s": self._heard_s}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Set the attributes to the values in `state`, which the method `state` returned before a restart."""
+        """Set the attributes that the method `state` returned."""
         self._heard_s = state["heard_s"]
         self._ledger.restore(state)
 
     def forget_block(self, block: str) -> None:
-        """Forget where the replicas of a moved block are.
-
-        The caller ensures that all jobs that read the block have ended.
-        """
+        """Forget a moved block's replicas. All jobs that read it must have ended."""
         self._ledger.moved.pop(block, None)
 
     def check_tables(self) -> None:
-        """Raise AssertionError if the core's state is inconsistent.
-
-        The check takes time in proportion to the number of nodes and tasks.
-        """
+        """Raise AssertionError if the state is inconsistent, in time proportional to nodes and tasks."""
         check_tables(self._ledger)
 
 
@@ -406,10 +353,7 @@ def _feed(node: Node, actions: list[Action]) -> None:
 
 
 def check_tables(ledger: Ledger) -> None:
-    """Raise AssertionError if the core's state is inconsistent.
-
-    The checks cover the resources of nodes (used + free = capacity), counters, indices, and task states.
-    """
+    """Raise AssertionError if resources of nodes, counters, indices or task states are inconsistent."""
     for node in ledger.nodes.values():
         _check_node(ledger, node)
     for job in ledger.jobs.values():
@@ -522,10 +466,7 @@ def _check_totals(ledger: Ledger) -> None:
 
 
 def status(ledger: Ledger) -> dict[str, Any]:
-    """Return the jobs, the nodes and the most recent decisions (without skips) as JSON values.
-
-    Jobs are in order of submission and include recently ended jobs. Nodes are sorted by name.
-    """
+    """Return jobs by submission with recently ended ones, nodes by name, and recent decisions but skips."""
     jobs = sorted([*ledger.ended.values(), *ledger.jobs.values()], key=lambda job: job.serial)
     return {
         "jobs": [_job(job) for job in jobs],

@@ -56,10 +56,7 @@ STATE = (
 
 
 class CoreTables:
-    """The state of the core: nodes, jobs, counters, and effects that the driver has not taken yet.
-
-    This is the base class of `JobTables` and `Ledger`, and implements `View` for policies.
-    """
+    """The core's state, the base of `JobTables` and `Ledger`: counters, hooks and effects not taken yet."""
 
     def __init__(self, config: CoreConfig, policy: policies.Policy, sink: Sink, seed: int) -> None:
         self.limits: policies.Limits = getattr(policy, "limits", policies.Limits())
@@ -105,43 +102,31 @@ class CoreTables:
         self.recent: deque[DecisionRow] = deque(maxlen=RECENT)
 
     def state(self) -> dict[str, Any]:
-        """Return a dictionary of the attributes that events can change, for a snapshot.
-
-        The values are not copied.
-        """
+        """Return a dictionary of the attributes that events can change, for a snapshot. The values are not copied."""
         held = vars(self)
         return {name: held[name] for name in STATE}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Set the attributes to the values in `state`, which the method `state` returned before a restart."""
+        """Set the attributes that the method `state` returned."""
         vars(self).update((name, state[name]) for name in STATE)
 
     def write_decisions_to(self, sink: Sink) -> None:
-        """Write the rows of later decisions to `sink`, and no rows of attempts and jobs.
-
-        The caller writes these itself.
-        """
+        """Write later decisions to `sink`, and no rows of attempts and jobs, which the caller writes."""
         self._sink = sink
         self._writes_ends = False
 
     def _hook(self, policy: policies.Policy, name: str) -> Any:
-        """Return a function that calls the hook `name` of the policy, and then of the policy's speculation.
-
-        If one of the two has no such hook, the function calls the other. Return None if both have none.
-        """
+        """Return a function that calls a hook of the policy, then of its speculation, or None without any."""
         parts = (policy, self.speculation)
         hooks = [getattr(part, name) for part in parts if part is not None and hasattr(part, name)]
         return together(hooks, answers=False) if hooks else None
 
     def slots(self, kind: TaskKind) -> int:
-        """Implement `View.slots`: return the total number of slots of the kind on all live nodes."""
+        """Implement `View.slots`."""
         return self.map_slots if kind is MAP else self.reduce_slots
 
     def avoids(self, job: JobView, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `View.avoids`: return whether the job has a reason to avoid the node.
-
-        A reason is ignored unless another live node, with a weaker reason or none, could run the task.
-        """
+        """Implement `View.avoids`: the node has the strongest reason of the live nodes that could run the task."""
         if node.node not in job.excluded:
             return False
         assert isinstance(job, Job)
@@ -153,21 +138,18 @@ class CoreTables:
         )
 
     def _avoids_now(self, job: Job) -> None:
-        """Add `job` to the set `avoiding` if the job now avoids at least one node, else remove it."""
+        """Keep the set `avoiding` up to date for `job`."""
         if job.excluded and job.active:
             self.avoiding[job] = None
         else:
             self.avoiding.pop(job, None)
 
     def fits(self, node: NodeView, stage: StageView) -> bool:
-        """Implement `View.fits`: return whether the node has room for another task of the stage."""
+        """Implement `View.fits`."""
         return self._lack(node, stage) is None
 
     def _lack(self, node: NodeView, stage: StageView) -> str | None:
-        """Return a text that states which resource the node lacks to run another task of the stage.
-
-        Return None if the node has room.
-        """
+        """Return the resource that the node lacks for a task of the stage, or None."""
         limits, demand = self.limits, stage.demand
         if limits.slots and node.free_slots(stage.kind) <= 0:
             return "no slot is free"
@@ -187,10 +169,10 @@ class CoreTables:
         )
 
     def skip(self, node: NodeView, job: JobView, kind: TaskKind, reason: str) -> None:
-        """Implement `View.skip`: write a decision row that says that the job declined the node, and why.
+        """Implement `View.skip`: write a decision row with the reason why the job declined the node.
 
-        Write no row if the job's last row said the same, unless a task of this kind was launched since, or at
-        the time of that row. Only then would an analysis need the row: a wait ends at a launch.
+        A repeated reason is not written unless a launch came since, or with it: a wait ends at a launch, so
+        only then would an analysis need the row.
         """
         if not self.records_skips:
             return
@@ -204,10 +186,7 @@ class CoreTables:
         self._sink.decision(row)
 
     def reject(self, node: NodeId, task: Task | None, kind: str, reason: str) -> None:
-        """Write a decision row which states that an answer of the policy cannot be carried out, and why.
-
-        `task` is the proposed task if known, and `kind` is `map` or `reduce`.
-        """
+        """Write a decision row for an answer of the policy that cannot be carried out."""
         job, name = (task.stage.job.job, task.task) if task is not None else ("", "")
         row = make_row(DecisionRow, (self.now_s, node, job, name, kind, "reject", reason))
         self._sink.decision(row)
@@ -232,27 +211,18 @@ class CoreTables:
             self.unsettled[stage] = None
 
     def settle(self) -> None:
-        """Call the policy's hook `changed` for each stage whose counters have changed since the last call.
-
-        A stage is the maps or the reduces of one job.
-        """
+        """Call the policy's hook `changed` for the stages changed since the last call."""
         if self.unsettled:
             unsettled, self.unsettled = self.unsettled, {}
             for stage in unsettled:
                 self._on_changed(self, stage.job, stage.kind)
 
     def watch_kills(self, observer: Callable[[NodeId], None]) -> None:
-        """Set the function `observer`, which is called with a node's name when a node must stop an attempt.
-
-        It is called again whenever the order to stop is repeated.
-        """
+        """Call `observer` with a node's name at each order to stop an attempt, also repeated ones."""
         self._on_kill = observer
 
     def kill(self, attempt: Attempt, reason: str) -> None:
-        """Order the attempt's node to stop the attempt, for the given reason.
-
-        The attempt keeps its slot until the node reports the attempt's end.
-        """
+        """Order a node to stop an attempt, which keeps its slot until the node reports the end."""
         if self._on_kill is not None:
             self._on_kill(attempt.node.node)
         if attempt.state is KILLING:
@@ -319,7 +289,7 @@ class CoreTables:
         self._record(winner)
 
     def _record(self, attempt: Attempt) -> None:
-        """Write the row of an attempt that has ended, and call the policy's hook `ended`."""
+        """Write an ended attempt's row, and call the policy's hook `ended`."""
         if self._writes_ends:
             self._sink.attempt(attempt_row(attempt))
         if self._on_ended is not None:
@@ -327,10 +297,7 @@ class CoreTables:
 
 
 def count(stage: Stage, running: int, unstarted: int) -> None:
-    """Add to the counters of running attempts and unstarted tasks, in the stage, its user and its queue.
-
-    `running` and `unstarted` are the numbers to add, which may be negative.
-    """
+    """Add to the counters in the stage, its user and its queue."""
     stage.running += running
     stage.unstarted += unstarted
     user, queue = stage.user, stage.queue

@@ -1,7 +1,4 @@
-"""The objects of the core: nodes, jobs, stages, tasks, attempts, and the counters of each user and queue.
-
-Only `scheduler.core.ledger` changes these objects; policies read them through `scheduler.view`.
-"""
+"""The objects of the core. Only `scheduler.core.ledger` changes them; policies see `scheduler.view`."""
 
 from __future__ import annotations
 
@@ -58,7 +55,6 @@ class Task:
 
     @property
     def job(self) -> Job:
-        """Return the job that the task belongs to."""
         return self.stage.job
 
     @property
@@ -70,30 +66,26 @@ class Task:
         return racks
 
     def move(self, hosts: tuple[NodeId, ...]) -> None:
-        """Set the nodes that have the task's input. Their racks are computed again at the next use."""
+        """Set the nodes with the task's input. Their racks are computed at the next use."""
         self.hosts = hosts
         self._racks = None
 
     @property
     def kind(self) -> TaskKind:
-        """Return the kind of the task, TaskKind.MAP or TaskKind.REDUCE."""
         return self.stage.kind
 
     @property
     def after(self) -> int | None:
-        """Return the index of the map that was split, if this task is the second part; otherwise None.
-
-        The map with that index is now the first part, and reads the bytes before this task's bytes.
-        """
+        """Return the map that was split, if this is the second part: the index of the first, which reads before it."""
         return self.part.after if self.part is not None else None
 
     @property
     def split_of(self) -> str:
-        """Return the id of the task that was divided, if this task is one of its two parts; else ""."""
+        """Return the id of the task that was divided, if this is one of its parts, or ""."""
         return "" if self.part is None else task_id(self.stage.job.job, MAP, self.part.whole.index)
 
     def be(self, part: Part) -> None:
-        """Make the task a part of a split map: from now on, it reads only the bytes in `part`."""
+        """Make the task a part of a split map."""
         self.part = part
         self.split = part.split(self.index)
 
@@ -138,12 +130,12 @@ class Attempt:
 
     @property
     def progress(self) -> float:
-        """Return the progress (0 to 1) that the node last reported, or 0 before the first report."""
+        """Return the progress last reported, or 0."""
         return self.status.progress if self.status is not None else 0.0
 
     @property
     def phase(self) -> str:
-        """Return the phase that the node last reported, or an empty string before the first report."""
+        """Return the phase last reported, or ""."""
         return self.status.phase if self.status is not None else ""
 
 
@@ -266,11 +258,10 @@ class Job:
         self.wholes: WholeIndex[Task] | None = None  # Built at the first use.
 
     def stage(self, kind: TaskKind) -> Stage:
-        """Return `maps` for TaskKind.MAP, or `reduces` for TaskKind.REDUCE."""
         return self.maps if kind is MAP else self.reduces
 
     def _look_into(self, index: TaskIndex[Task]) -> None:
-        """Set the attributes `local_map`, `rack_map`, `free_map` and `any_map` to methods of `index`."""
+        """Bind the attributes `local_map`, `rack_map`, `free_map` and `any_map` to `index`."""
         self.local_map = index.on_host
         self.rack_map = index.on_rack
         self.free_map = index.anywhere
@@ -278,12 +269,10 @@ class Job:
 
     @property
     def active(self) -> bool:
-        """Return whether the job has not ended."""
         return self.state is JOB_RUNNING
 
     @property
     def maps_all_done(self) -> bool:
-        """Return whether all maps of the job are done."""
         return self.maps.done == self.maps.total
 
     def whole_map(self, rack: str) -> Task | None:
@@ -293,7 +282,7 @@ class Job:
         return self.wholes.near(rack)
 
     def any_reduce(self) -> Task | None:
-        """Return an unstarted reduce, or None if there is none or too few maps are done to start reduces."""
+        """Return an unstarted reduce, or None, also if too few maps are done to start reduces."""
         return self.reduces.index.first() if self.reduces.open else None
 
     def release(self) -> None:
@@ -359,17 +348,14 @@ class Node:
         self.free_vcores = spec.cores
 
     def free_slots(self, kind: TaskKind) -> int:
-        """Return the node's number of free slots of the kind."""
         return self.free_maps if kind is MAP else self.free_reduces
 
     @property
     def running_maps(self) -> int:
-        """Return the number of occupied map slots."""
         return self.spec.map_slots - self.free_maps
 
     @property
     def running_reduces(self) -> int:
-        """Return the number of occupied reduce slots."""
         return self.spec.reduce_slots - self.free_reduces
 
     def hold(self, attempt: Attempt, stage: Stage) -> None:
@@ -401,12 +387,11 @@ class Node:
 
 
 class Avoidance:
-    """The nodes that one job avoids, with the reasons.
+    """The nodes that one job avoids. `excluded` has all of them, be it for maps, reduces or both.
 
-    A node can be avoided for three reasons. The strongest reason: an attempt failed because the node's disk
-    was full, and the disk is still full. The second reason: at least `often` attempts of the job failed on
-    the node. The weakest reason concerns only tasks of one kind (map or reduce): a task of this kind failed
-    on the node and waits to run again. `excluded` contains the nodes avoided for maps, reduces or both.
+    The reasons, strongest first: an attempt failed for a full disk, and it is still full; at least `often`
+    attempts of the job failed there; or, for tasks of one kind, one of them failed there and waits to run
+    again.
     """
 
     __slots__ = ("_failures", "_full", "_often", "_waiting", "excluded")
@@ -419,11 +404,7 @@ class Avoidance:
         self._waiting: dict[tuple[NodeId, TaskKind], int] = {}
 
     def strength(self, node: NodeId, kind: TaskKind) -> int:
-        """Return the strength of the strongest reason to avoid the node for maps or reduces (`kind`).
-
-        The values are 3 for a full disk, 2 for many failures, 1 for a failed task that waits, and 0 for no
-        reason.
-        """
+        """Return 3 for a full disk, 2 for many failures, 1 for a failed task of `kind` that waits, or 0."""
         if node not in self.excluded:
             return 0
         if node in self._full:
@@ -433,22 +414,19 @@ class Avoidance:
         return int((node, kind) in self._waiting)
 
     def failed(self, node: NodeId, *, disk_full: bool) -> None:
-        """Count an attempt that failed on the node.
-
-        `disk_full` means that the node's full disk was the cause.
-        """
+        """Count an attempt that failed on the node. `disk_full` means that the node's full disk was the cause."""
         self._failures[node] = self._failures.get(node, 0) + 1
         if disk_full:
             self._full[node] = None
         self._settle(node)
 
     def freed(self, node: NodeId) -> None:
-        """Record that the node's disk is no longer full."""
+        """Record that the disk has room again."""
         self._full.pop(node, None)
         self._settle(node)
 
     def waits(self, node: NodeId, kind: TaskKind) -> None:
-        """Record that a task of the kind (map or reduce) failed on the node and waits to run again."""
+        """Record that a failed task of the kind waits to run again."""
         self._waiting[node, kind] = self._waiting.get((node, kind), 0) + 1
         self._settle(node)
 
@@ -460,7 +438,7 @@ class Avoidance:
         self._settle(node)
 
     def _settle(self, node: NodeId) -> None:
-        """Add the node to `excluded` if there is a reason to avoid it, else remove it."""
+        """Keep the node in `excluded` exactly while there is a reason."""
         self.excluded[node] = None
         if not any(self.strength(node, kind) for kind in TaskKind):
             del self.excluded[node]

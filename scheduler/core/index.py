@@ -1,6 +1,6 @@
-"""Indices that find an unstarted map of a job by node or by rack of its input, in constant time.
+"""Indices that find an unstarted map by node or rack of its input, in constant time.
 
-The indices are stacks from which started tasks are removed only when a lookup finds them (lazy deletion).
+They are stacks, from which a lookup removes started tasks (lazy deletion).
 """
 
 from __future__ import annotations
@@ -35,11 +35,10 @@ T = TypeVar("T", bound=Placed)
 
 
 class TaskIndex(Generic[T]):
-    """The unstarted tasks of one job, in one stack for each node and each rack that has input of a task.
+    """The unstarted tasks of a job, in a stack for each node and rack with their input.
 
-    A task that starts stays in the stacks until a lookup finds and removes it. At first the task with the
-    lowest index is on top; a task that must run again is added on top. The stacks of racks are built at the
-    first lookup, because many jobs never need them.
+    A lookup removes started tasks. The lowest index is on top at first, later a task that runs again. The
+    racks' stacks are built at the first lookup, because many jobs never need them.
     """
 
     __slots__ = ("_anywhere", "_by_host", "_by_rack", "_every")
@@ -74,19 +73,13 @@ class TaskIndex(Generic[T]):
             self.add_racks(task)
 
     def add_racks(self, task: T) -> None:
-        """Add the task to the stack of each rack that has its input.
-
-        This method is called when a node with the input registers, because its rack was unknown before.
-        """
+        """Add the task to the stacks of its racks, when the registration of a node makes its rack known."""
         by_rack = self._racks()
         for rack in task.racks:
             by_rack[rack].append(task)
 
     def _racks(self) -> defaultdict[str, list[T]]:
-        """Return a dictionary from rack to its stack of tasks.
-
-        The first call builds it from the unstarted tasks.
-        """
+        """Return a dictionary from rack to its stack of tasks. The first call builds it from the unstarted tasks."""
         by_rack = self._by_rack
         if by_rack is None:
             by_rack = self._by_rack = defaultdict(list)
@@ -138,10 +131,7 @@ class TaskIndex(Generic[T]):
         return None
 
     def holds(self, task: T) -> bool:
-        """Return whether the task is in every stack in which it should be.
-
-        Consistency checks call this method.
-        """
+        """Return whether the task is in every stack in which it should be. Consistency checks call this method."""
         stacks = [self._every]
         stacks += [self._by_host.get(host, []) for host in task.hosts] or [self._anywhere]
         if self._by_rack is not None:
@@ -156,7 +146,7 @@ class WholeTask(Placed, Protocol):
 
     @property
     def part(self) -> object | None:
-        """Return the part of a divided map that this task runs, or None for a whole task."""
+        """Return the part of a divided map, or None."""
         ...
 
 
@@ -164,10 +154,10 @@ W = TypeVar("W", bound=WholeTask)
 
 
 class WholeIndex(Generic[W]):
-    """The maps of a job that can be split, in one stack for each rack that has input of a map.
+    """The maps that can be split, in a stack for each rack with their input: unstarted, never tried, no
+    parts.
 
-    A map can be split if it is unstarted, has input, was never tried, and is not a part itself. The caller
-    makes a new index after replicas have moved.
+    The caller makes a new index after replicas have moved.
     """
 
     __slots__ = ("_by_rack", "_every")
@@ -180,7 +170,7 @@ class WholeIndex(Generic[W]):
                 self._by_rack[rack].append(task)
 
     def near(self, rack: str) -> W | None:
-        """Return the next map with input in the rack. If there is none, return any map, or None."""
+        """Return the next map with input in the rack, or else any, or None."""
         return _top(self._by_rack.get(rack)) or _top(self._every)
 
 
@@ -197,8 +187,5 @@ def _is_whole(task: WholeTask) -> bool:
 
 
 def racks_of(hosts: Iterable[NodeId], rack_by_node: Mapping[NodeId, str]) -> tuple[str, ...]:
-    """Return the racks of the nodes `hosts`, without duplicates, in order.
-
-    Nodes not in `rack_by_node` are ignored.
-    """
+    """Return the racks of the nodes `hosts`, without duplicates, in order. Nodes not in `rack_by_node` are ignored."""
     return tuple(dict.fromkeys(filter(None, map(rack_by_node.get, hosts))))

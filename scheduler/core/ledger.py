@@ -1,7 +1,4 @@
-"""The core's state (`Ledger`): each change of a node, job, task or attempt also updates counters and indices.
-
-Heartbeats are processed in `scheduler.core.core`, not here.
-"""
+"""The core's state (`Ledger`): each change also updates counters and indices. `scheduler.core.core` has the events."""
 
 from __future__ import annotations
 
@@ -56,16 +53,10 @@ ENDED_KEPT = 1000
 
 
 class JobTables(CoreTables):
-    """The part of the core's state that processes the submission, completion and changes of jobs.
-
-    The subclass `Ledger` adds the state changes of nodes and attempts.
-    """
+    """The part of the core's state for submission, completion and changes of jobs."""
 
     def add_job(self, spec: JobSpec) -> None:
-        """Add a submitted job and make its tasks.
-
-        Raises ValueError if the job id is not new, or if the splits are not numbered 0, 1, 2 and so on.
-        """
+        """Add a job. Raises ValueError for a known id, or splits not numbered 0, 1, 2 and so on."""
         if spec.job in self.used_ids:
             raise ValueError(f"job {spec.job} was submitted before")
         splits = list(spec.splits)
@@ -104,10 +95,7 @@ class JobTables(CoreTables):
         stage.index.fill(stage.tasks)
 
     def split_task(self, task: Task, share: float) -> Task:
-        """Divide a map into two tasks and return the second one.
-
-        The given task keeps the first `share` (0 to 1) of the bytes; the new task reads the remaining bytes.
-        """
+        """Divide a map: it keeps the first `share` of the bytes. Return a task with the remaining bytes."""
         stage = task.stage
         job = stage.job
         parts = cut(task.split, share)
@@ -188,10 +176,7 @@ class JobTables(CoreTables):
         self._open_reduces(job)
 
     def _index_racks(self, host: NodeId) -> None:
-        """Add the maps with input on the node `host` to the indices of maps by rack.
-
-        This method is called when `host` registers, because its rack was unknown before.
-        """
+        """Index maps by the rack of `host`, which is known since its registration."""
         for job in self.jobs.values():
             near = [task for task in job.maps.tasks if host in task.hosts]
             job.wholes = None
@@ -232,10 +217,7 @@ class JobTables(CoreTables):
 
 
 class Ledger(JobTables):
-    """The complete state of the core. This class adds the state changes of nodes and attempts.
-
-    The base class `JobTables` has the state changes of jobs.
-    """
+    """The complete state of the core: adds the changes of nodes and attempts to those of jobs."""
 
     def add_node(self, spec: NodeSpec, incarnation: int) -> None:
         """Add a node that registered. The caller must have removed an earlier incarnation of the node."""
@@ -262,10 +244,7 @@ class Ledger(JobTables):
         node.outbox = []
 
     def note_disk(self, node: NodeId, *, full: bool) -> None:
-        """Record whether the node's disk is full.
-
-        If `full` is false, jobs that avoided the node because of its full disk may use the node again.
-        """
+        """Record whether a disk is full. If it is not, jobs that avoided the node for it may return."""
         known = self.nodes.get(node)
         if known is not None:
             known.disk_full = full
@@ -274,10 +253,7 @@ class Ledger(JobTables):
             self._avoids_now(job)
 
     def launch(self, node: Node, kind: TaskKind, proposal: policies.Proposal) -> Attempt:
-        """Launch the proposed task on the node and return the new attempt.
-
-        Raises PolicyError if the proposal cannot be carried out.
-        """
+        """Launch a task. Raises PolicyError if the proposal cannot be carried out."""
         task = proposal.task
         if not isinstance(task, Task) or task.stage.job.state is not JOB_RUNNING:
             raise policies.PolicyError(f"{task!r} is not a task of a running job")
@@ -322,20 +298,14 @@ class Ledger(JobTables):
         return attempt
 
     def _retried(self, task: Task) -> None:
-        """Record that a task that had failed on some nodes has started again.
-
-        The job then has no reason to avoid these nodes because of this task.
-        """
+        """Note that a failed task runs again, so that its job has less reason to avoid nodes."""
         job = task.stage.job
         for node in task.failed_on:
             job.avoidance.started(node, task.stage.kind)
         self._avoids_now(job)
 
     def why_not(self, node: Node, kind: TaskKind, task: Task, proposal: policies.Proposal) -> str | None:
-        """Return why the proposed task of a running job cannot be launched, or None if it can be launched.
-
-        If the result is None, the proposal is stored, and a call of `launch` with it skips this check.
-        """
+        """Return why a proposal cannot be launched. If None, `launch` does not check it again."""
         fault = self._fault(node, kind, task, proposal.speculative)
         if fault is None and proposal.split is not None:
             fault = self._uncut(task, proposal)
@@ -387,10 +357,7 @@ class Ledger(JobTables):
         return None
 
     def preempt(self, proposal: policies.Kill) -> None:
-        """Kill the attempt that a policy chose.
-
-        Raises PolicyError if the attempt is not assigned or running.
-        """
+        """Kill the attempt that a policy chose. Raises PolicyError if the attempt is not assigned or running."""
         attempt = proposal.attempt
         if not isinstance(attempt, Attempt) or attempt.state not in (
             ASSIGNED,
@@ -445,11 +412,7 @@ class Ledger(JobTables):
 
     @staticmethod
     def forget_outputs(attempt: Attempt) -> None:
-        """Order the attempt's node once more to delete the job's map outputs, if the job has ended.
-
-        The attempt may have written output after the node carried out the order that was sent when the job
-        ended.
-        """
+        """Repeat the order to delete an ended job's map outputs, which the attempt may have written since."""
         stage = attempt.task.stage
         if stage.shuffled and not stage.job.active:
             attempt.node.outbox.append(ForgetJob(job=stage.job.job))
@@ -503,10 +466,7 @@ class Ledger(JobTables):
             self._run_again(task)
 
     def end_attempt(self, attempt: Attempt, state: AttemptState, reason: str) -> None:
-        """Set the final state of an attempt that no longer exists on its node.
-
-        The attempt's task runs again unless another attempt of the task runs.
-        """
+        """Set the final state of an attempt. Its task runs again unless another attempt runs."""
         task = attempt.task
         job = task.stage.job
         attempt.reason = reason

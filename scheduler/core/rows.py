@@ -1,8 +1,6 @@
-"""The rows that the core writes to the tables of jobs, attempts and decisions.
+"""The rows of the tables of jobs, attempts and decisions, and functions that make them.
 
-Each row class defines the columns of one table. A function after the class makes a row from the core's
-objects. `scheduler.history` reads column names and types from the classes, and adds the columns `policy` and
-`repeat` before them.
+`scheduler.history` takes columns and types from the classes, and adds `policy` and `repeat` before them.
 """
 
 from __future__ import annotations
@@ -18,11 +16,10 @@ make_row: Callable[..., Any] = vars(tuple)["__new__"]
 
 
 class AttemptRow(NamedTuple):
-    """A row of the attempts table: an attempt that ended.
+    """An ended attempt. `start` is when its code began to run, or None.
 
-    `start` is the time at which the task's code began to run, or None if it never ran. `locality` is `off`
-    for a reduce and for a map without input. If a policy split the task into two parts, `split_of` is the id
-    of the original task in the rows of both parts; the first part also has this id as its own.
+    `locality` is `off` for a reduce and a map without input. For parts of a split task, `split_of` is the
+    original's id, which the first part keeps as its own.
     """
 
     job: str  # id of the job, such as `job_0001`
@@ -85,10 +82,7 @@ def attempt_row(attempt: Attempt) -> AttemptRow:
 
 
 class DecisionRow(NamedTuple):
-    """A row of the decisions table: an offered slot and the answer (launch, split, skip, reject or kill).
-
-    `task` is empty if a job declined the slot without a task.
-    """
+    """An offered slot and the answer: launch, split, skip, reject or kill. `task` may be empty for a skip."""
 
     t: float  # when the slot was offered
     node: NodeId  # node whose slot was offered
@@ -100,17 +94,13 @@ class DecisionRow(NamedTuple):
 
 
 def decision_row(now_s: float, node: NodeId, task: Task, answer: str, reason: str) -> DecisionRow:
-    """Return the decisions table's row for an answer, such as `launch`, about a task on a node."""
+    """Return the row for an answer, such as `launch`, about a task on a node."""
     stage = task.stage
     return make_row(DecisionRow, (now_s, node, stage.job.job, task.task, stage.label, answer, reason))
 
 
 class JobRow(NamedTuple):
-    """A row of the jobs table: a job that ended.
-
-    `start` is the time of the job's first launch, or None if nothing was launched. `maps` is the number of
-    maps, in which a map that the policy split into two parts counts as two.
-    """
+    """An ended job. `start` is its first launch, or None. In `maps`, one that was split counts as two."""
 
     job: str  # id of the job, such as `job_0001`
     name: str  # name given in the scenario
@@ -181,10 +171,7 @@ class NoSink:
 
 @value
 class Commit:
-    """An effect: the driver must move the attempt's output to the final path and report the result.
-
-    The driver reports the result with `Core.committed` or `Core.commit_failed`.
-    """
+    """The driver must move the output to its final path; `Core.committed` or `Core.commit_failed` follows."""
 
     job: str
     task: str
@@ -209,10 +196,7 @@ class NodeLost:
 
 @value
 class JobEnded:
-    """An effect: a job has ended, and the driver must delete the job's uncommitted output files.
-
-    `state` is succeeded, failed or killed. `reason` is empty for a job that succeeded.
-    """
+    """The driver must delete an ended job's uncommitted files. `reason` is empty after success."""
 
     job: str
     state: str

@@ -35,8 +35,5 @@ class CoreConfig:
 
     @property
     def silence_s(self) -> float:
-        """Return the seconds without a heartbeat after which a node is lost.
-
-        This is `expiry_s`, or the default value if `expiry_s` is None.
-        """
+        """Return the seconds without a heartbeat after which a node is lost."""
         return max(10 * self.heartbeat_s, 3.0) if self.expiry_s is None else self.expiry_s

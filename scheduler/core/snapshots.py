@@ -1,9 +1,8 @@
 """Snapshots: conversion of a JobTracker's state to bytes and back, with pickle.
 
-The core's objects refer to each other in long chains and cycles, which exceed pickle's recursion limit. Each
-object is therefore first pickled without its attributes; the attributes of all objects follow, one object at
-a time. Unpickling files of other users is unsafe. Snapshots are therefore read only from the run's private
-folder, which also contains the journal.
+Chains and cycles of objects exceed pickle's recursion limit, so each object is pickled without attributes
+first, and the attributes follow one object at a time. Since unpickling others' files is unsafe, snapshots are
+read only from the run's private folder with the journal.
 """
 
 from __future__ import annotations
@@ -33,10 +32,7 @@ class Unkept(Exception):
 
 
 def freeze(state: Any) -> bytes:
-    """Return the state and all objects it refers to as bytes.
-
-    Raises one of the exceptions in `UNPICKLABLE` if an object cannot be pickled.
-    """
+    """Return the state with all its objects as bytes. Raises one of `UNPICKLABLE`."""
     file = BytesIO()
     pickler = pickle.Pickler(file, protocol=5)
     waiting: list[Any] = []
@@ -69,10 +65,7 @@ def thaw(data: bytes) -> Any:
 
 @contextmanager
 def _no_collection() -> Generator[None]:
-    """Pause the garbage collector in a `with` block that creates up to a million objects.
-
-    The collector would otherwise scan the new objects repeatedly.
-    """
+    """Pause the garbage collector, which would scan a million new objects again and again."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -16,10 +16,7 @@ class JobState(StrEnum):
 
 
 class TaskState(StrEnum):
-    """The states of a task.
-
-    In COMMITTING, an attempt has succeeded, but its output file is not in place yet.
-    """
+    """The states of a task. In COMMITTING, an attempt has succeeded, but its output file is not in place yet."""
 
     UNSTARTED = "unstarted"
     RUNNING = "running"
@@ -28,11 +25,10 @@ class TaskState(StrEnum):
 
 
 class AttemptState(StrEnum):
-    """The states of an attempt.
+    """The states of an attempt. ASSIGNED: launched in a reply, and not reported yet.
 
-    In ASSIGNED, the attempt was launched in a reply and the node has not reported it yet. In KILLING, the
-    node was ordered to stop the attempt. In COMMITTING, the attempt has succeeded, but its output file is not
-    in place yet. In LOST, the attempt's node was lost or no longer has the attempt.
+    KILLING: ordered to stop. COMMITTING: succeeded, but the output is not in place. LOST: the node is lost,
+    or no longer has it.
     """
 
     ASSIGNED = "assigned"
@@ -100,10 +96,7 @@ class BadTransition(Exception):
 
 
 def step(who: str, old: _State, new: _State) -> _State:
-    """Return the state `new` if the transition from the state `old` to `new` is allowed.
-
-    Otherwise raise BadTransition. `who` names the job, task or attempt in the error message.
-    """
+    """Return `new` if the transition is allowed, or raise BadTransition."""
     if new not in _TABLES[type(old)][old]:
         raise BadTransition(f"{who}: {old} -> {new} is not allowed")
     return new
@@ -113,10 +106,7 @@ def step(who: str, old: _State, new: _State) -> _State:
 
 
 class Tally:
-    """The counters of running and unstarted tasks of one user or one queue, for maps or for reduces.
-
-    Each counter is a sum over the user's or queue's jobs.
-    """
+    """Running and unstarted tasks of one user or queue, summed over jobs, for maps or for reduces."""
 
     __slots__ = ("killing", "name", "running", "unstarted")
 

@@ -11,10 +11,7 @@ from schedbed.scheduler.policy import Policy
 
 
 class UnchangedHeartbeats:
-    """The processing of heartbeats that change only the use of a node's resources.
-
-    The effect is that of `Core.heartbeat`, but the caller makes no messages. `ledger` is the core's state.
-    """
+    """Processes heartbeats that change only the use of resources, as `Core.heartbeat`, without messages."""
 
     def __init__(self, ledger: Ledger, policy: Policy) -> None:
         self._ledger = ledger
@@ -23,12 +20,11 @@ class UnchangedHeartbeats:
         self._offers_copies = ledger.speculation is not None
 
     def take(self, now_s: float, node: Node, sequence: int, usage: Usage) -> bool:
-        """Process a heartbeat with this sequence number and use of resources, whose reply is empty.
+        """Process a heartbeat with an empty reply, or return False if the core must process a complete one.
 
-        Return False, without any change, if the core must process a complete heartbeat: if the node's
-        attempts have changed since the last one, if tasks or copies may start, or if orders or map outputs
-        may wait for the node. The caller ensures that the node reports no ended attempt, no failed fetch and
-        the same state of its disk, and that no message is lost.
+        It must if the node's attempts have changed, tasks or copies may start, or orders or map outputs may
+        wait. The caller ensures that nothing ended, no fetch failed, the disk is as before, and no message is
+        lost.
         """
         ledger = self._ledger
         if node.calm != node.turn or node.outbox or node.feeds or not node.alive or self._offers_copies:

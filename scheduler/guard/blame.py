@@ -16,10 +16,7 @@ TEXT_MAX = 300
 
 
 class PolicySource:
-    """The source code of one policy: its file, and other files in the same folder that it may import.
-
-    The methods find the line of this code that caused an error or is slow.
-    """
+    """A policy's source, with files beside it, in which the line that failed or is slow is found."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -42,10 +39,7 @@ class PolicySource:
         return beside and not ours and not file.startswith(sys.prefix)
 
     def line_of_traceback(self, traceback: TracebackType | None) -> str | None:
-        """Return the innermost line of the traceback that is in the policy's code, or None.
-
-        The result is a text such as `mine.py, line 7`.
-        """
+        """Return the innermost line in the policy's code, such as `mine.py, line 7`, or None."""
         found = None
         while traceback is not None:
             if self._owns(traceback.tb_frame):
@@ -63,10 +57,7 @@ class PolicySource:
         return None
 
     def line_of_method(self, made: type, name: str) -> str:
-        """Return the line where the method `name` of the policy's class `made` begins.
-
-        If the method is in another file, return the first line of the class.
-        """
+        """Return where a method begins, or the class if the method is in another file."""
         code = getattr(getattr(made, name, None), "__code__", None)
         if isinstance(code, CodeType) and code.co_filename == self.file:
             return _line(self.file, code.co_firstlineno)
@@ -77,16 +68,13 @@ class PolicySource:
 
 
 def told(error: BaseException) -> str:
-    """Return the error as one line of at most TEXT_MAX characters, even if its text has line breaks."""
+    """Return the error as one line of at most TEXT_MAX characters."""
     text = " ".join(f"{type(error).__name__}: {_words(error)}".split()).removesuffix(":")
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
 
 
 def _words(error: BaseException) -> object:
-    """Return an object whose `str` is the text of the error message: usually the error itself.
-
-    If a policy read an attribute that a read-only proxy lacks, return a clearer text instead.
-    """
+    """Return the error, or a clearer text if a policy read an attribute that a read-only proxy lacks."""
     if type(error) is AttributeError and isinstance(error.obj, Proxy):
         return f"a policy's {label(error.obj)} has no {error.name!r}"
     return error

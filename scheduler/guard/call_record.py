@@ -1,6 +1,6 @@
-"""A record of the policy's current call (the "call mark") in memory that is backed by a file.
+"""A record of the policy's current call (the "call mark") in a mapped file.
 
-The file outlives the process. It shows during which call the process ended or hangs.
+The file outlives the process, and shows during which call it ended or hangs.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ LAST_CALL, LAST_WORDS = "policy-call", "policy-failure.txt"
 
 
 class CallRecord:
-    """A record of the current or last call of the policy in this process (the "call mark").
+    """The call mark of this process. Nothing is recorded until `share` has set the memory.
 
-    Nothing is recorded until `share` has set the memory to write to. `guarded_calls.Guard.wrap` contains a
-    copy of the code of `enter` and `leave`, because function calls would be slower.
+    For speed, `guarded_calls.Guard.wrap` has a copy of `enter` and `leave`.
     """
 
     def __init__(self) -> None:
@@ -57,10 +56,9 @@ class CallRecord:
             self._write(number)
 
     def number(self, text: str) -> int:
-        """Return the number that stands for `text`, the description of a call of the policy.
+        """Return the number of a description such as `decide (mine.py, line 7)`.
 
-        An example of a description is `decide (mine.py, line 7)`. A new description is stored in the list of
-        at most `TEXTS` descriptions. If the list is full, the last entry is replaced.
+        A new one is stored in the list of `TEXTS`, in place of the last if that is full.
         """
         if text in self._texts:
             return self._texts.index(text)
@@ -86,10 +84,7 @@ class CallRecord:
             self.count = self.memory[1] = (self.count + 2) & 255
 
     def last(self) -> str:
-        """Return a text about the current or last call, as `in decide (mine.py, line 7)` or `after decide`.
-
-        The text is empty if no calls are recorded.
-        """
+        """Return `in decide (mine.py, line 7)` or `after decide`, or "" without calls."""
         if self.memory is None:
             return ""
         inside, _, text = read_mark(self.memory)
@@ -103,21 +98,17 @@ class CallRecord:
 
 
 def read_mark(memory: mmap | bytes) -> tuple[bool, int, str]:
-    """Return the call mark: whether a call is active, a counter, and the text of the last call.
-
-    The counter (0 to 255) changes at the start and at the end of each call.
-    """
+    """Return whether a call is active, a counter (0 to 255) of starts and ends, and the last call."""
     count, begin = memory[1], 2 + memory[0] % TEXTS * TEXT_BYTES
     text = memory[begin : begin + TEXT_BYTES].rstrip(b"\0 ").decode(errors="replace")
     return bool(count & 1), count, text
 
 
 def kept_mark(path: Path) -> tuple[mmap, str]:
-    """Map the call-mark file `path` into memory. Return the memory, and an error message or "".
+    """Map a call-mark file, created if missing, and return it with an error or "".
 
-    The file was written by earlier JobTracker processes of the run. The message is not empty if the policy
-    seems to have ended these processes: twice during a call, or several times soon after a call. A missing
-    file is created. The id of this process is stored in the file.
+    The error says that the policy seems to have ended earlier JobTracker processes of the run: twice during a
+    call, or several times soon after one.
     """
     if not path.exists():
         path.write_bytes(bytes(_FILE_BYTES))
@@ -137,20 +128,12 @@ def kept_mark(path: Path) -> tuple[mmap, str]:
 
 
 def no_short_life(memory: mmap) -> None:
-    """Set the number of JobTracker processes that ended soon after their start to 0.
-
-    This is called when the current process has run long enough.
-    """
+    """Forget the processes that ended early, as this one has run long enough."""
     memory[_LIVES] = 0
 
 
 class KeptMark(NamedTuple):
-    """A call mark that another process read from the file.
-
-    `pid`: the id of the process that writes the mark. `inside`: whether a call is active. `calls`: a counter
-    (0 to 255) that changes at the start and at the end of each call. `text`: a description of the current or
-    last call.
-    """
+    """A call mark of process `pid`. `calls` (0 to 255) changes at the start and end of each call."""
 
     pid: int
     inside: bool
@@ -180,10 +163,7 @@ TEXT_MAX = 4_000_000
 
 
 class OutputBound:
-    """A limit of `most` characters on the output that a policy writes to text streams during its calls.
-
-    A write above the limit raises PermissionError. Output by other code is not counted.
-    """
+    """Limits what a policy writes in its calls to `most` characters; a write above raises PermissionError."""
 
     def __init__(self, most: int = TEXT_MAX) -> None:
         self._most = most
@@ -191,10 +171,7 @@ class OutputBound:
         self._streams: list[Any] = []
 
     def begin(self, *streams: Any) -> None:
-        """Limit the output to the given streams, and set the number of written characters to 0.
-
-        Several policies may run in one process, one after the other, and each may use the full limit.
-        """
+        """Limit the given streams with a new count, as several policies may run in one process in turn."""
         self._written = 0
         for stream in streams:
             if not any(stream is each for each in self._streams):
@@ -218,10 +195,7 @@ _OF_THIS_PROCESS = OutputBound()
 
 
 def bound_output() -> None:
-    """Limit the output of the policy that starts now in this process.
-
-    Output of earlier policies in this process does not count.
-    """
+    """Limit the output of the policy that starts now in this process."""
     _OF_THIS_PROCESS.begin(sys.stdout, sys.stderr)
 
 
@@ -247,10 +221,7 @@ _installed: list[int] = []
 
 
 def refuse_harm() -> None:
-    """Refuse the operations in `REFUSED` from now on, whenever they happen during a call of the policy.
-
-    A refused operation raises PermissionError.
-    """
+    """Refuse the operations in `REFUSED` during calls of the policy, with PermissionError."""
     if os.getpid() in _installed:
         return
     _installed.append(os.getpid())

@@ -1,7 +1,6 @@
-"""Calls of a user's policy with a time limit, a call mark, and errors that state the policy's file and line.
+"""Calls of a user's policy with a time limit, a call mark, and errors that name file and line.
 
-A call is also aborted if the policy reads a value that may be outdated because the simulation skipped a
-heartbeat (`HeartbeatRead`).
+A call is also aborted if it reads what a skipped heartbeat may have left outdated (`HeartbeatRead`).
 """
 
 from __future__ import annotations
@@ -18,10 +17,7 @@ from schedbed.scheduler.policy import HeartbeatRead, HeartbeatWatch, PolicyFaile
 
 
 class Guard:
-    """A caller of one policy's code, with a time limit and errors that state the policy's file and line.
-
-    `source` is the policy's source code and `made` the policy's class.
-    """
+    """Calls one policy's code, the class `made`, with a time limit and errors that name file and line."""
 
     def __init__(self, source: PolicySource, made: type = object) -> None:
         self._source = source
@@ -30,17 +26,11 @@ class Guard:
         TIME_BOUND.watch()
 
     def call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function of the policy and return its result. `what` is the function's name in messages.
-
-        Raises PolicyFailed, with the policy's file and line, if the function fails or takes too long.
-        """
+        """Call a function of the policy. Raises PolicyFailed if it fails or takes too long."""
         return self.wrap(what, function)(*arguments)
 
     def wrap(self, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that does the same as `call` for this `function`, but is faster if called often.
-
-        For speed, the wrapper calls no helper functions.
-        """
+        """Return a function that does the same as `call`, faster, without helper functions."""
         bound, mark, now, watch = TIME_BOUND, CALL_RECORD, (what, self._source), self.watch
         number = mark.number(f"{what} ({self.line_of(what)})")
 
@@ -77,10 +67,7 @@ class Guard:
         return call
 
     def _fail(self, what: str, error: BaseException) -> NoReturn:
-        """Raise PolicyFailed for an error in the policy's call `what`.
-
-        A KeyboardInterrupt from the keyboard (Ctrl-C) is raised again unchanged.
-        """
+        """Raise PolicyFailed for a call's error, or a KeyboardInterrupt of Ctrl-C unchanged."""
         if isinstance(error, Overdue):
             TIME_BOUND.rest()
             raise PolicyFailed(TIME_BOUND.trouble) from None
@@ -91,11 +78,7 @@ class Guard:
         raise self.blamed(what, error) from error
 
     def blamed(self, what: str, error: BaseException) -> PolicyFailed:
-        """Return a PolicyFailed with the error's text and the line of the policy's code that caused it.
-
-        The text is computed under the time limit, because the policy may define the error's class. `what` is
-        the name of the call.
-        """
+        """Return a PolicyFailed with the line that failed. The policy may define the text, so it has a time limit."""
         place = self._source.line_of_traceback(error.__traceback__) or self.line_of(what)
         try:
             text = TIME_BOUND.call(what, self._source, told, (error,))
@@ -106,11 +89,11 @@ class Guard:
         return PolicyFailed(f"{text} ({place})")
 
     def failed(self, text: str, method: str) -> PolicyFailed:
-        """Return a PolicyFailed with `text`, and the line where the policy's method begins."""
+        """Return a PolicyFailed with the method's line."""
         return PolicyFailed(f"{text} ({self.line_of(method)})")
 
     def line_of(self, method: str) -> str:
-        """Return the file and line where the policy's method begins, such as `mine.py, line 7`."""
+        """Return where a method begins, such as `mine.py, line 7`."""
         return self._source.line_of_method(self._made, method)
 
 
@@ -120,10 +103,7 @@ RAISES = dis.opmap["RAISE_VARARGS"]
 
 
 def is_raised(error: BaseException) -> bool:
-    """Return whether the error comes from a `raise` statement, and not from Ctrl-C on the keyboard.
-
-    An error without a traceback is regarded as raised.
-    """
+    """Return whether the error comes from a `raise` statement, not Ctrl-C. Without traceback it does."""
     traceback = error.__traceback__
     if traceback is None:
         return True

@@ -1,6 +1,6 @@
 """The wrapper of a user's policy: read-only proxies, checked answers, time limits, and precise errors.
 
-The core calls shipped policies without this wrapper. Tests check that both ways give the same rows.
+Shipped policies are called without it. Tests check that both ways give the same rows.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class GuardedPolicy:
             self.preempt = self._preempt_core
 
     def _set_hook(self, name: str, hook: Callable[..., Any]) -> None:
-        """Store `hook` as attribute `name`, or as `_own_NAME` if `name` is `ended` or `finished`."""
+        """Store `hook` as `name`, or `_own_NAME` for `ended` and `finished`."""
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
@@ -161,13 +161,13 @@ class GuardedPolicy:
         return argument if isinstance(argument, TaskKind) else self._proxies[argument]
 
     def _met(self, ledger: Ledger) -> Proxies:
-        """Store a new ledger (the state of a core), and return a new collection of proxies of its objects."""
+        """Store a new ledger, and return new proxies."""
         self._ledger = ledger
         self._proxies = self._make_proxies(ledger.size_view, ledger.seed)
         return self._proxies
 
     def watch_heartbeats(self) -> HeartbeatWatch:
-        """Return a record of reads of values that each heartbeat can change. Call before the first event."""
+        """Return the record of reads that heartbeats can outdate. Call before the first event."""
         self._make_proxies = partial(WatchedProxies, self._guard.watch)
         return self._guard.watch
 
@@ -178,14 +178,11 @@ class GuardedPolicy:
         return self._answers
 
     def line_of(self, method: str) -> str:
-        """Return the file and line of a method of the user's policy, such as `mine.py, line 7`."""
+        """Return a method's file and line."""
         return self._guard.line_of(method)
 
     def keep_state(self) -> Any:
-        """Return the policy's state, from its method `state`, and this wrapper's state, for a snapshot.
-
-        Raises Unkept if the policy lacks `state` or `restore`, or if its state is not made of plain values.
-        """
+        """Return the states of the policy (`state`) and this wrapper. Raises Unkept if it has none, or not plain."""
         own = self.own
         if not (hasattr(own, "state") and hasattr(own, "restore")):
             raise Unkept(f"the policy has no state() and restore() ({self._guard.line_of('decide')})")
@@ -199,10 +196,7 @@ class GuardedPolicy:
         return state, self._rejects, self._idle, difference
 
     def restore_state(self, view: Ledger, kept: Any) -> None:
-        """Restore the state `kept`, which `keep_state` returned before a restart.
-
-        The policy's method `restore` receives the part that the policy's method `state` had returned.
-        """
+        """Restore what `keep_state` returned, the policy's part by `restore`."""
         state, self._rejects, self._idle, difference = kept
         if self._answers is not None:
             self._answers.difference = difference
@@ -262,11 +256,11 @@ class GuardedPolicy:
     # ------------------------------------------------------------------- offers
 
     def _decide_kept(self, view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: record and return the answer; in a replay return the recorded answer."""
+        """Implement `Policy.decide` with the answer recorded or, in a replay, given before."""
         return self._counting(view, self._propose(view, node, kind), "decide")
 
     def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Return the first answer of a speculation's method `ask` that the core can carry out, or None."""
+        """Return a speculation's first answer that the core can carry out, or None."""
         return self._counting(view, self._first_possible(view, node, kind, "copy", ask), "copy")
 
     def _counting(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
@@ -332,11 +326,7 @@ class GuardedPolicy:
     def _checked(
         self, view: Ledger, node: Node, kind: TaskKind, answer: Any
     ) -> tuple[Task | None, str, Proposal | None]:
-        """Return the task that `answer` proposes, an error message, and the proposal for the core.
-
-        The proposal contains core objects instead of proxies. It is None if it cannot be carried out;
-        otherwise the error message is empty.
-        """
+        """Return the proposed task, an error message, and the proposal with core objects, None with an error."""
         if not isinstance(answer, Proposal):
             return None, f"the answer {type(answer).__name__} is neither a Proposal nor None", None
         proxy: Any = answer.task
@@ -365,10 +355,7 @@ class GuardedPolicy:
 
 
 def guarded(make: Callable[[], Any], made: type, file: str | None = None) -> Policy:
-    """Return a wrapper of the user's policy that `make` returns. The policy's class is `made`.
-
-    Raises PolicyFailed with a one-line message if `make` fails. `file` is the source file if known.
-    """
+    """Wrap the policy that `make` returns. Raises PolicyFailed in one line if it fails."""
     source = PolicySource(file) if file is not None else PolicySource.of_class(made)
     policy: Any = GuardedPolicy(make, source, made)
     return policy
@@ -382,7 +369,7 @@ def _limits(own: Any) -> Limits:
 
 
 def _json_report(own: Callable[[], Any]) -> dict[str, Any]:
-    """Return the policy's report as JSON values. Raises TypeError or ValueError if it has other values."""
+    """Return the policy's report as JSON. Raises TypeError or ValueError."""
     report = own()
     if not isinstance(report, Mapping):
         raise TypeError(f"report gives a {type(report).__name__}, expected a mapping of JSON values")
@@ -411,11 +398,9 @@ class Replies:
 
 
 class Answers:
-    """A recorder of a user's policy's answers. In a replay, it returns recorded answers instead of new ones.
+    """Records a user's policy's answers, and gives them again in a replay.
 
-    `line_of`, used in messages about differences, returns the file and line of a method of the policy. If a
-    shipped speculation proposes copies of slow tasks, the copies are not recorded, because a replay computes
-    them again.
+    Copies by a shipped speculation are not recorded, because a replay computes them again.
     """
 
     def __init__(self, line_of: Callable[[str], str]) -> None:
@@ -426,23 +411,16 @@ class Answers:
         """A line about the first answer in a replay that differs from the record; empty if none differs."""
 
     def take(self) -> Replies | None:
-        """Return the answers recorded since the last call, or None if the policy was not called."""
+        """Return the answers recorded since the last call, or None."""
         given, self._given = self._given, []
         return Replies(tuple(given)) if given else None
 
     def replay(self, replies: Replies | None) -> None:
-        """Set the recorded answers to use during the next event.
-
-        With None, no answers were recorded for this event. The policy's new answers are used then, which is
-        safe because no node has received others.
-        """
+        """Set the answers of the next event. With None, the new ones are safe: no node has received others."""
         self._known = None if replies is None else list(reversed(replies.answers))
 
     def proposal(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
-        """Record the policy's proposal and return it. In a replay, return the recorded proposal instead.
-
-        `method` is the name of the policy's method that made the proposal.
-        """
+        """Record and return a proposal, or return the recorded one in a replay."""
         now = _plain(proposal)
         answer = self._counts(view, now, method)
         return proposal if answer is now else _proposal(view, answer)
@@ -454,11 +432,7 @@ class Answers:
         return kills if answer is now else _kills(view, answer)
 
     def _counts(self, view: Ledger, now: Answer, method: str) -> Answer:
-        """Return the answer to use: in a replay the recorded one, else `now`, the policy's new answer.
-
-        Outside a replay, record the answer. At the first difference between recorded and new answer, store a
-        description in `difference`. `method` is the policy's method that answered.
-        """
+        """Return the answer to use, recorded first. At the first difference in a replay, set `difference`."""
         if not self._known:
             self._given.append(now)
             return now
@@ -505,10 +479,7 @@ def _shown(answer: Answer) -> str:
 
 
 class GuardedAdmission:
-    """A wrapper of a user's admission, which passes read-only proxies to the user's code.
-
-    The core's own (shipped) speculation calls the admission to check whether a node has room for a copy.
-    """
+    """Wraps a user's admission, with proxies, for the shipped speculation's checks."""
 
     def __init__(self, own: Any, hook: MakeHook) -> None:
         self.room = hook("room", method_of(own, "room"))

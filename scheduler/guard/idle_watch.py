@@ -13,10 +13,7 @@ KILLS_A_SLOT = 10
 
 
 class IdleWatch:
-    """Counters that detect a policy that starts no task although it could, or that kills every attempt.
-
-    `patience_s`: number of seconds for which the policy may leave an idle cluster without tasks.
-    """
+    """Detects a policy that starts no task in an idle cluster for `patience_s`, or kills every attempt."""
 
     def __init__(self, patience_s: float = 0.0) -> None:
         self._patience_s = patience_s
@@ -26,19 +23,13 @@ class IdleWatch:
         self._kills = 0
 
     def launched(self) -> None:
-        """Record that the policy started a task: reset the number of calls in a row that returned None."""
         self._nones = 0
 
     def succeeded(self) -> None:
-        """Reset the number of kills, because an attempt succeeded."""
         self._kills = 0
 
     def none(self, ledger: Ledger) -> str:
-        """Record that a call of the policy returned None, and count the number of such calls in a row.
-
-        Return an error message if the policy left the cluster idle for too long although tasks could start,
-        else an empty string.
-        """
+        """Count a call that returned None. Return an error if the cluster is idle for too long, or ""."""
         if ledger.live_attempts:
             self._nones = 0
             return ""
@@ -60,10 +51,7 @@ class IdleWatch:
         )
 
     def killed(self, ledger: Ledger) -> str:
-        """Add 1 to the number of kills by the policy since an attempt last succeeded.
-
-        Return an error message if this number is too large, else an empty string.
-        """
+        """Count a kill since the last success. Return an error if there are too many, or ""."""
         self._kills += 1
         slots = sum(ledger.slots(kind) for kind in TaskKind)
         if self._kills < max(ROUNDS, KILLS_A_SLOT * slots):
@@ -72,10 +60,7 @@ class IdleWatch:
 
 
 def _startable(ledger: Ledger) -> tuple[int, int]:
-    """Return the number of unstarted tasks for which a live node has room, and the number of free slots.
-
-    Only slots for the kinds of these tasks are counted.
-    """
+    """Return the unstarted tasks with room on a live node, and the free slots of their kinds."""
     nodes = [node for node in ledger.nodes.values() if node.alive]
     stages = [stage for job in ledger.jobs.values() for stage in (job.maps, job.reduces)]
     found = [stage for stage in stages if stage.ready and any(_takes(ledger, node, stage) for node in nodes)]

@@ -1,7 +1,4 @@
-"""Detection that a policy has closed files of the JobTracker's process, for example with `os.closerange`.
-
-The process opens a file for this purpose and checks whether it is still open.
-"""
+"""Detection that a policy has closed files of the JobTracker's process, for example with `os.closerange`."""
 
 from __future__ import annotations
 
@@ -11,21 +8,14 @@ from pathlib import Path
 
 
 class KeptOpen:
-    """An open file that shows whether a policy has closed files of the process.
-
-    A policy runs in the same process and could close any file by its number. If the file is closed although
-    the method `close` was not called, a policy closed it.
-    """
+    """An open file, which a policy in this process may close by its number: then `close` was not called."""
 
     def __init__(self, path: Path) -> None:
         self._number: int | None = os.open(path, os.O_RDONLY)
         self._file = os.fstat(self._number)
 
     def is_lost(self) -> bool:
-        """Return whether the file was closed by code other than `close`.
-
-        That is also true if the file's descriptor now belongs to another file.
-        """
+        """Return whether other code closed the file, also if its number now belongs to another."""
         number = self._number
         if number is None:
             return False

@@ -1,7 +1,7 @@
 """A policy composed of a shipped locality and admission, and an order that a user may have written.
 
-A user's order receives read-only proxies. Shipped axes receive the core's own objects, as in shipped
-policies. Tests check that the tables of a run do not depend on this.
+A user's order gets read-only proxies, shipped axes the core's objects. Tests check that a run's tables do not
+depend on this.
 """
 
 from __future__ import annotations
@@ -31,10 +31,7 @@ MakeHook = Callable[[str, Callable[..., Any]], Callable[..., Any]]
 
 
 def method_of(own: Any, name: str) -> Callable[..., Any]:
-    """Return the method `name` of the object `own`.
-
-    Raises AttributeError if the method is absent, and TypeError if the attribute is not callable.
-    """
+    """Return a method of `own`. Raises AttributeError or TypeError."""
     method = getattr(own, name)
     if not callable(method):
         raise TypeError(f"{name} is a {type(method).__name__}, expected a method")
@@ -57,10 +54,10 @@ def _is_foreign(axis: Any, value: Any) -> bool:
 
 
 def takes_core(own: Any) -> bool:
-    """Return whether the policy `own` may be given the scheduler core's objects instead of proxies.
+    """Return whether the policy may be given the core's objects instead of proxies.
 
-    That is the case if it adds nothing to its three axes, its locality and admission are shipped with schedbed,
-    and a user's order (if any) has no method `preempt`.
+    It may if it adds nothing to its axes, locality and admission are shipped, and a user's order has no
+    `preempt`.
     """
     if not isinstance(own, Composed) or not (is_shipped(own.locality) and is_shipped(own.admission)):
         return False
@@ -68,9 +65,9 @@ def takes_core(own: Any) -> bool:
 
 
 def _adds_nothing(own: Composed) -> bool:
-    """Return whether the policy does what `Composed` does with the same axes.
+    """Return whether the policy does what `Composed` does with its axes.
 
-    A subclass may define the method `__init__`, and names that neither `Composed` nor the core uses.
+    A subclass may define `__init__`, and names that neither `Composed` nor the core uses.
     """
     plain, kind = Composed(own.order, own.locality, own.admission), type(own)
     used = {*dir(plain), *HOOKS, "preempt", "stage_ready", "awaits_beat"}
@@ -88,12 +85,11 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def hears_each_heartbeat(own: Any) -> bool:
-    """Return whether the policy `own` may depend on heartbeats that report no change.
+    """Return whether the policy may depend on heartbeats that report no change.
 
-    A policy or axis that is declared `elidable` does not depend on them. Without this declaration, a shipped
-    axis may depend on them. A user's policy or axis may depend on them if it has the hook `beat`; that of a
-    `Composed` policy only calls those of its axes. Other reads of values that heartbeats change are detected by
-    `scheduler.guard.proxies` during the run.
+    What is declared `elidable` does not. Without this, a shipped axis may, a user's policy or axis if it has
+    the hook `beat`; that of a `Composed` policy only calls those of its axes. `scheduler.guard.proxies`
+    detects other reads of values that heartbeats change.
     """
     if not _is_its_axes(own):
         return _hears(own, sees_core=False)
@@ -101,7 +97,7 @@ def hears_each_heartbeat(own: Any) -> bool:
 
 
 def _is_its_axes(own: Any) -> bool:
-    """Return whether the policy depends on heartbeats only if one of its axes does."""
+    """Return whether only the policy's axes can make it depend on heartbeats."""
     if type(own) is Composed:
         return True
     return isinstance(own, Composed) and not hasattr(type(own), "beat") and says(own, "elidable") is None
@@ -113,10 +109,7 @@ def _hears(part: Any, *, sees_core: bool) -> bool:
 
 
 class OwnOrder:
-    """A wrapper of a user's order, which replaces the order in a `Composed` policy.
-
-    It has the hooks that the user's order has.
-    """
+    """Wraps a user's order for a `Composed` policy, with the hooks that it has."""
 
     def __init__(self, own: Any, guard: Guard, hook: MakeHook, met: Callable[[Ledger], Proxies]) -> None:
         self._met = met
@@ -128,10 +121,7 @@ class OwnOrder:
                 setattr(self, name, hook(name, method_of(own, name)))
 
     def jobs(self, view: Ledger, node: Node, kind: TaskKind) -> Iterator[Job]:
-        """Implement `Order.jobs`: call the user's order, and yield the core's job for each returned proxy.
-
-        Raises PolicyFailed if the order returns anything but running jobs.
-        """
+        """Implement `Order.jobs`: yield the core's jobs. Raises PolicyFailed for anything but running jobs."""
         proxies = self._met(view)
         answer = self._ask(proxies[view], proxies[node], kind)
         if type(answer) is not list and type(answer) is not tuple:
@@ -144,10 +134,9 @@ class OwnOrder:
 
 
 def composed(own: Composed, guard: Guard, hook: MakeHook, met: Callable[[Ledger], Proxies]) -> Composed:
-    """Return a policy with the axes of `own`, in which an order written by a user is wrapped for safety.
+    """Return a policy with the axes of `own`, a user's order wrapped. `takes_core(own)` must be true.
 
-    The wrapper uses `guard` to call the order's methods, `hook` to wrap the order's hooks, and `met` to make
-    the proxies for a ledger. `takes_core(own)` must be true.
+    `hook` wraps the order's hooks, and `met` makes the proxies for a ledger.
     """
     order: Any = own.order if is_shipped(own.order) else OwnOrder(own.order, guard, hook, met)
     return Composed(order, own.locality, own.admission)

@@ -1,7 +1,7 @@
 """Read-only proxies of the core's objects, which a user's policy receives instead of the objects.
 
-A proxy has only the attributes of a protocol in `scheduler.view`. Constant attributes are stored in the proxy;
-changing attributes are read from the core's object by properties implemented in C.
+A proxy has only what a protocol in `scheduler.view` has: constants are stored in it, other attributes are
+read from the object by properties implemented in C.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
 
 
 class Proxies(dict[Any, Any]):
-    """A dictionary from an object of the core to its read-only proxy, which is created at the first lookup.
+    """Proxies of the core's objects, each created at the first lookup.
 
-    `withheld` contains the jobs that avoid the offered node. Proxies of these jobs show no task to start.
+    Proxies of jobs in `withheld`, which avoid the offered node, show no task to start.
     """
 
     def __init__(self, sizes: Sizes = TRUE_SIZES, seed: int = 0) -> None:
@@ -70,7 +70,7 @@ class Proxies(dict[Any, Any]):
         return raw if type(raw) is kind and self.get(raw) is proxy else None
 
     def spec(self, job: JobSpec) -> JobSpec:
-        """Return a copy of the job's specification with read-only parameters and possibly hidden costs."""
+        """Return the job's specification with read-only parameters and possibly hidden costs."""
         return self._sizes.shown(replace(job, params=frozen(job.params)), self._seed)
 
     def forget(self, job: Job) -> None:
@@ -112,7 +112,7 @@ class JobsProxy(MapProxy):
         return tuple([proxies[job] for job in self.__raw.values() if job not in withheld])
 
     def items(self) -> Any:
-        """Return (id, proxy) of each job that does not avoid the offered node, in the order of submission."""
+        """Return (id, proxy) of each job that does not avoid the offered node, by submission."""
         return tuple([(job.job, job) for job in self.values()])
 
 
@@ -141,18 +141,16 @@ class TaskProxy(Proxy):
 
     @property
     def job(self) -> Any:
-        """Implement `TaskView.job`: return the proxy of the task's job."""
         return proxies_of(self)[raw_of(self).stage.job]
 
     @property
     def part(self) -> Part | None:
-        """Implement `TaskView.part`: return a read-only copy of the part, or None for a whole task."""
+        """Return a read-only copy of the part, or None."""
         part: Part | None = raw_of(self).part
         return None if part is None else still(part)
 
     @property
     def attempts(self) -> tuple[Any, ...]:
-        """Implement `TaskView.attempts`: return the proxies of the task's live attempts."""
         proxies = proxies_of(self)
         return tuple([proxies[attempt] for attempt in raw_of(self).attempts])
 
@@ -181,7 +179,7 @@ class AttemptProxy(Proxy):
 
     @property
     def counters(self) -> Counters:
-        """Implement `AttemptView.counters`: return a read-only copy of the counters."""
+        """Return a read-only copy."""
         return still(raw_of(self).counters)
 
 
@@ -278,32 +276,26 @@ class JobProxy(Proxy):
         return self.maps if kind is MAP or kind == "map" else self.reduces
 
     def local_map(self, node: NodeId) -> Any:
-        """Implement `JobView.local_map`: return the proxy of an unstarted map with input on the node."""
         task = self.__raw.local_map(node)
         return None if task is None else self.__proxies[task]
 
     def rack_map(self, rack: str) -> Any:
-        """Implement `JobView.rack_map`: return the proxy of an unstarted map with input in the rack."""
         task = self.__raw.rack_map(rack)
         return None if task is None else self.__proxies[task]
 
     def free_map(self) -> Any:
-        """Implement `JobView.free_map`: return the proxy of an unstarted map whose input has no location."""
         task = self.__raw.free_map()
         return None if task is None else self.__proxies[task]
 
     def any_map(self) -> Any:
-        """Implement `JobView.any_map`: return the proxy of any unstarted map."""
         task = self.__raw.any_map()
         return None if task is None else self.__proxies[task]
 
     def whole_map(self, rack: str) -> Any:
-        """Implement `JobView.whole_map`: return the proxy of a map that can be split."""
         task = self.__raw.whole_map(rack)
         return None if task is None else self.__proxies[task]
 
     def any_reduce(self) -> Any:
-        """Implement `JobView.any_reduce`: return the proxy of any unstarted reduce."""
         task = self.__raw.any_reduce()
         return None if task is None else self.__proxies[task]
 
@@ -337,11 +329,11 @@ class NodeProxy(Proxy):
 
     @property
     def usage(self) -> Usage:
-        """Implement `NodeView.usage`: return a read-only copy of the usage."""
+        """Return a read-only copy."""
         return still(raw_of(self).usage)
 
     def free_slots(self, kind: TaskKind) -> int:
-        """Return the node's free slots of the kind, which may also be the string `map` or `reduce`."""
+        """Implement `NodeView.free_slots`; the kind may be the string `map` or `reduce`."""
         return raw_of(self).free_slots(MAP if kind == "map" else kind)
 
 
@@ -363,15 +355,15 @@ class ViewProxy(Proxy):
     beats = live("beats")
 
     def slots(self, kind: TaskKind) -> int:
-        """Return all slots of the kind, which may also be the string `map` or `reduce`."""
+        """Implement `View.slots`; the kind may be the string `map` or `reduce`."""
         return raw_of(self).slots(MAP if kind == "map" else kind)
 
     def fits(self, node: Any, stage: Any) -> bool:
-        """Return whether the node has room for a task of the stage. Raises TypeError for wrong types."""
+        """Implement `View.fits`. Raises TypeError for wrong types."""
         return raw_of(self).fits(_core(node, Node), _core(stage, Stage))
 
     def avoids(self, job: Any, node: Any, kind: TaskKind) -> bool:
-        """Return whether the job avoids the node after failures. Raises TypeError for wrong types."""
+        """Implement `View.avoids`. Raises TypeError for wrong types."""
         return raw_of(self).avoids(_core(job, Job), _core(node, Node), MAP if kind == "map" else kind)
 
     def skip(self, node: Any, job: Any, kind: TaskKind, reason: str) -> None:
@@ -382,7 +374,7 @@ class ViewProxy(Proxy):
 
 
 def _core(proxy: Any, kind: type) -> Any:
-    """Return the core's object behind `proxy`. Raises TypeError if it is not of the type `kind`."""
+    """Return the core's object behind `proxy`. Raises TypeError for another type."""
     raw = raw_of(proxy) if isinstance(proxy, Proxy) else None
     if type(raw) is not kind:
         raise TypeError(f"{proxy!r} is no {kind.__name__.lower()} of this view")
@@ -424,18 +416,12 @@ class WatchedProxies(Proxies):
 
 
 def _note(proxy: Proxy) -> Any:
-    """Record that the policy reads a value from heartbeats, and raise HeartbeatRead.
-
-    After the end of the run, raise TypeError instead.
-    """
+    """Note that the policy reads a value from heartbeats: raise HeartbeatRead, or TypeError after the run."""
     proxies_of(proxy).watch.note()
 
 
 class _WatchedAttemptProxy(AttemptProxy):
-    """The proxy of an attempt. A read of a value that may come from a heartbeat raises HeartbeatRead.
-
-    These values are progress and phase, the state while the attempt runs, and the start time before the end.
-    """
+    """Raises HeartbeatRead for progress, phase, the state while running, and the start before the end."""
 
     __slots__ = ()
     progress = property(_note)
@@ -465,7 +451,7 @@ class _WatchedNodeProxy(NodeProxy):
 
     @property
     def usage(self) -> Usage:
-        """Implement `NodeView.usage`. Each read raises HeartbeatRead, after a note to the `HeartbeatWatch`."""
+        """Raise HeartbeatRead, after a note to the `HeartbeatWatch`."""
         return _note(self)
 
 

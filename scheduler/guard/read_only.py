@@ -28,34 +28,29 @@ REASON_MAX = 1000
 
 
 def clean(reason: str) -> str:
-    """Return `reason` in a form that tables can store: at most REASON_MAX characters of valid Unicode."""
+    """Return at most REASON_MAX characters of valid Unicode, which tables can store."""
     reason = reason[:REASON_MAX]
     return reason if reason.isascii() else reason.encode("utf-8", "replace").decode()
 
 
 def _refuse(self: object, name: str, *_: object) -> NoReturn:
-    """Raise TypeError with a message which states that the attribute `name` of a proxy is read-only."""
     raise TypeError(f"{label(self)}.{name} is read-only: a policy looks and proposes, it changes nothing")
 
 
 def label(of: object) -> str:
-    """Return a word for a proxy in error messages, such as `job` for a `JobProxy`."""
+    """Return a word for a proxy, such as `job` for a `JobProxy`."""
     return re.sub("^_Withheld|^_Watched|Proxy$", "", type(of).__name__).lower()
 
 
 def live(name: str) -> property:
-    """Return a property of a proxy that reads the attribute `name` of the core's object at each access.
-
-    The value must be immutable, because the policy receives the value itself instead of a copy.
-    """
+    """Return a property that reads the core's object at each access. The value itself must be immutable."""
     return property(attrgetter(f"_Proxy__raw.{name}"))
 
 
 class Proxy:
-    """The base class of read-only proxies of the core's objects. Changes and copies raise TypeError.
+    """The base class of read-only proxies. Changes and copies raise TypeError.
 
-    The class has no `__getattr__`, because that would slow down every attribute. `blame.told` writes the
-    error message for a missing attribute.
+    A `__getattr__` would slow down every attribute; `blame.told` words the error for a missing one.
     """
 
     __slots__ = ("__proxies", "__raw")
@@ -105,12 +100,10 @@ class MapProxy(Mapping[str, Any]):
         return len(self.__raw)
 
     def values(self) -> Any:
-        """Return the proxies of the values, in the dictionary's order."""
         proxies = self.__proxies
         return tuple(map(proxies.__getitem__, self.__raw.values()))
 
     def items(self) -> Any:
-        """Return (key, proxy of the value) for each entry, in the dictionary's order."""
         proxies = self.__proxies
         return tuple([(key, proxies[raw]) for key, raw in self.__raw.items()])
 
@@ -119,7 +112,7 @@ class MapProxy(Mapping[str, Any]):
 
 
 def _read_only(cls: type) -> type:
-    """Return a subclass of `cls` whose instances raise TypeError when an attribute is set or deleted."""
+    """Return a subclass of `cls` whose attributes cannot be set or deleted."""
     return type(cls.__name__, (cls,), {"__slots__": (), "__setattr__": _refuse, "__delattr__": _refuse})
 
 
@@ -144,10 +137,7 @@ def frozen(value: Any) -> Any:
 
 
 def is_plain(given: Any) -> bool:
-    """Return whether the value is a number, string, bytes, TaskKind or None.
-
-    Lists, tuples and dictionaries of such values, also nested, are plain as well.
-    """
+    """Return whether the value is a number, string, bytes, TaskKind, None, or a collection of these."""
     kind = type(given)
     if kind is dict:
         return all(is_plain(key) and is_plain(each) for key, each in given.items())
@@ -163,11 +153,7 @@ _PLAIN = (type(None), bool, int, float, str, bytes, TaskKind)
 
 
 def check_untouched(core: Core, policy: Any, missing_jobs: int) -> None:
-    """Raise PolicyFailed if a user's policy seems to have changed the state of `core`.
-
-    This is the case if the state is inconsistent, or if `missing_jobs`, the number of ended jobs without a
-    row in the jobs table, is not 0. Shipped policies are not checked.
-    """
+    """Raise PolicyFailed if a user's policy seems to have changed the core: it is inconsistent, or misses rows."""
     line_of = getattr(policy, "line_of", None)
     if line_of is None:
         return
@@ -189,10 +175,7 @@ MODULES = (builtins, time)
 
 
 def restoring_builtins(act: Callable[[], T]) -> tuple[T, list[str]]:
-    """Call `act`, and restore functions of Python's builtins and of `time` that `act` replaced.
-
-    Return the result of `act`, and the names of the replaced functions.
-    """
+    """Call `act`, and restore what it replaced in Python's builtins and `time`. Return result and names."""
     before = [dict(vars(module)) for module in MODULES]
     try:
         found = act()

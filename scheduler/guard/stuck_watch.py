@@ -1,7 +1,6 @@
-"""Detection, by another process of the same host, that a call of the policy hangs the JobTracker's process.
+"""Detection, by another process of the host, that a call of the policy hangs the JobTracker's process.
 
-The JobTracker's own watch (`TimeBound`) limits the time of each call, but cannot interrupt C code that holds
-the interpreter's lock, such as the power `3**10**9`.
+`TimeBound` cannot interrupt C code that holds the interpreter's lock, such as `3**10**9`.
 """
 
 from __future__ import annotations
@@ -17,12 +16,10 @@ from schedbed.scheduler.guard.time_bound import limit_s, stuck_s
 
 
 class StuckWatch:
-    """A check, by another process, whether a call of the policy hangs the JobTracker's process.
+    """Checks every `every_s` seconds, by the call mark in `path`, whether a call of another process hangs.
 
-    The file `path` contains the call mark: a record of the policy's current call. `stuck_s` returns the
-    allowed seconds for a call. The call is checked every `every_s` seconds, and hangs if it is still active
-    after the number of checks that fit into this time. Elapsed time is not used, so that a pause of the host
-    does not count. A process that is stopped, or that was killed in a call, does not hang.
+    A call hangs if it is active after the checks that fit into `stuck_s`. Checks are counted, so that a pause
+    of the host does not matter. A process stopped, or killed in a call, does not hang.
     """
 
     def __init__(self, path: Path, *, every_s: float, stuck_s: Callable[[str], float] = stuck_s) -> None:
@@ -34,10 +31,7 @@ class StuckWatch:
         self._looks = 0
 
     def look(self) -> str:
-        """Check the call mark, unless the last check was less than `every_s` seconds ago.
-
-        Return an error message if the current call hangs, else an empty string.
-        """
+        """Return an error if the current call hangs, or "", at most every `every_s` seconds."""
         if time.monotonic() - self._last_s < 0.9 * self._every_s:
             return ""
         self._last_s = time.monotonic()

@@ -1,9 +1,8 @@
 """A limit on the time of one call of a user's code.
 
-A thread checks the current call four times a second, and raises `Overdue` in a call that takes too long. In
-the main thread, `Overdue` is raised by a signal, which also interrupts sleeping and waiting. In other threads
-it is raised by the interpreter, which interrupts Python code only. If the call continues nevertheless, the
-process prints a message and ends.
+A thread checks four times a second, and raises `Overdue` in a call that takes too long: in the main thread by
+a signal, which also interrupts waiting, in others by the interpreter, which interrupts Python code only. If
+the call goes on, the process prints a message and ends.
 """
 
 from __future__ import annotations
@@ -31,18 +30,12 @@ TICK_S = 0.25
 
 
 def limit_s(call: str) -> float:
-    """Return the seconds that a call may take.
-
-    `call` is a text such as `decide` or `decide (mine.py, line 7)`.
-    """
+    """Return the seconds that a call may take. `call` is a text such as `decide` or `decide (mine.py, line 7)`."""
     return MAKING_S.get(call.partition(" (")[0], LIMIT_S)
 
 
 def stuck_s(call: str) -> float:
-    """Return the seconds after which another process regards the call as stuck.
-
-    The result exceeds the time within which the call's own process should have ended the call.
-    """
+    """Return when another process regards a call as stuck: after its own process should have ended it."""
     return limit_s(call) + GRACE_S + 0.25
 
 
@@ -54,7 +47,7 @@ class Overdue(BaseException):
 
 
 def _say_and_exit(text: str) -> NoReturn:
-    """Print the text and end the process, because a call of a user's code cannot be interrupted."""
+    """Print the text and end the process, because a user's code cannot be interrupted."""
     print(f"schedbed: {text}", file=sys.stderr, flush=True)
     os._exit(1)
 
@@ -64,12 +57,11 @@ def no_tick() -> None:
 
 
 class TimeBound:
-    """A watch that limits the time of a call of a user's code. It watches one call at a time.
+    """A watch that limits the time of one call of a user's code at a time.
 
-    Time is measured by the number of the watch's checks, so that a pause of the process does not count.
-    Before each call, the caller sets `thread` and then `now` (the call's name and source code). After the
-    call, the caller sets `now` to None, and calls `settle` if `interrupted` is true. `exit_with` is called
-    with an error message if a call cannot be interrupted, and must end the process.
+    It counts its checks, so that a pause of the process does not matter. Before a call, the caller sets
+    `thread` and then `now` (name and source); after it, `now` to None, and calls `settle` if `interrupted`.
+    `exit_with` must end the process if a call cannot be interrupted.
     """
 
     def __init__(self, exit_with: ExitWith = _say_and_exit) -> None:
@@ -88,11 +80,7 @@ class TimeBound:
     def call(
         self, what: str, source: PolicySource, function: Callable[..., Any], arguments: tuple[Any, ...]
     ) -> Any:
-        """Call the function and return its result. Raises Overdue if the call took too long.
-
-        Overdue is also raised if the function itself caught that exception. `what` is the call's name, and
-        `source` the source code, for the error message.
-        """
+        """Call the function. Raises Overdue if it took too long, even if it caught that exception."""
         try:
             self.serial += 1
             self.thread = get_ident()
@@ -108,10 +96,7 @@ class TimeBound:
             raise Overdue from None
 
     def settle(self) -> NoReturn:
-        """Wait until the interrupt of a call has arrived, and raise Overdue.
-
-        Without this wait, an interrupt that was already sent could hit a later call.
-        """
+        """Wait until an interrupt that was sent has arrived, so that it cannot hit a later call. Raises Overdue."""
         with self._lock:
             pass
         for _ in range(1000):

@@ -1,11 +1,8 @@
-"""Greedy locality: start a node-local map if possible, else a rack-local map, else any map.
-
-Jobs never wait.
-"""
+"""Greedy locality: start a node-local map if possible, else a rack-local map, else any map. Jobs never wait."""
 
 from __future__ import annotations
 
-from schedbed.scheduler.policy import Proposal
+from schedbed.scheduler.policy import Proposal, nearest_map
 from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.view import JobView, NodeView, View
 
@@ -18,16 +15,7 @@ class Greedy:
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
         """Implement `Locality.pick`: propose a node-local map, else a rack-local map, else any map."""
-        task = job.local_map(node.node)
-        if task is not None:
-            return Proposal(task, "node-local")
-        task = job.rack_map(node.rack)
-        if task is not None:
-            return Proposal(task, "rack-local")
-        task = job.any_map()
-        if task is None:
-            return "no unstarted map"
-        return Proposal(task, "off-rack" if task.hosts else "no preferred node")
+        return nearest_map(node, job)
 
 
 AXIS = Axis(

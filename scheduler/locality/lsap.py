@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, tee
 from typing import Any
 
+from schedbed.scheduler.admission.slots import Slots
 from schedbed.scheduler.models.staging_costs import FORBIDDEN, cost_matrix, solve, staging_s
 from schedbed.scheduler.policies.explained import Explained
-from schedbed.scheduler.policy import AVOIDED, Admission, Locality, Order, Proposal
+from schedbed.scheduler.policy import AVOIDED, Admission, Locality, Order, Proposal, nearest_map
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import count, number, positive
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
@@ -54,10 +55,7 @@ class OpenMaps:
         return more
 
     def first(self, job: JobView, many: int) -> list[TaskView]:
-        """Return the first `many` unstarted maps of the job, or all if there are fewer.
-
-        If too few are found, the search is repeated with all maps of the job, because maps may run again.
-        """
+        """Return the first unstarted maps. If too few are found, search all, because maps may run again."""
         found = self._scan(many)
         if len(found) < min(many, job.maps.unstarted):
             self._maps = deque(job.maps.tasks)
@@ -91,11 +89,7 @@ class Assigned:
         self.seconds = 0.0
 
     def knows(self, node: NodeView, free: int, heartbeat: int) -> bool:
-        """Return whether the assignment is still valid for a node that now has `free` free slots.
-
-        The assignment is invalid if the node had another number of free slots when the assignment was made,
-        or if `heartbeat`, the number of heartbeats so far, is greater than `until_heartbeat`.
-        """
+        """Return whether the assignment is valid: not too old, and the node's free slots as they were."""
         return heartbeat <= self.until_heartbeat and self.free.get(node.node) == free
 
 
@@ -116,11 +110,11 @@ class Lsap:
         self._assigned: dict[str, Assigned] = {}  # By group of nodes that are offered the same jobs.
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: begin a list of the job's unstarted maps."""
+        """Implement `Hooks.submitted`."""
         self._open[job.job] = OpenMaps()
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: remove the list of the job's unstarted maps."""
+        """Implement `Hooks.finished`."""
         self._open.pop(job.job, None)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
@@ -130,10 +124,7 @@ class Lsap:
             self._assigned.clear()
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks.beat`: record that the node has sent a heartbeat.
-
-        The time is stored as the number of heartbeats that all nodes have sent so far.
-        """
+        """Implement `Hooks.beat`: note when the node was heard, as the number of all heartbeats."""
         self._heard[node.node] = view.beats
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
@@ -149,11 +140,10 @@ class Lsap:
     def next_map(
         self, view: View, node: NodeView, jobs: Iterable[JobView], admission: Admission, group_of: GroupOf
     ) -> Proposal | None:
-        """Return a proposal for the next map assigned to the node, or None.
+        """Return the next map assigned to the node, or None, after a new assignment if necessary.
 
-        A new assignment is computed if the current one is no longer valid. `group_of` returns equal strings
-        for nodes to which the same jobs are offered; these nodes share one assignment. Jobs whose maps are
-        held for other nodes are recorded as skipped.
+        Nodes with equal `group_of`, to which the same jobs are offered, share one. Jobs whose maps are held
+        for other nodes are recorded as skipped.
         """
         group = group_of(view, node)
         assigned, free = self._assigned.get(group), _free(node, admission)
@@ -176,11 +166,7 @@ class Lsap:
         return None
 
     def _take(self, view: View, node: NodeView, assigned: Assigned, admission: Admission) -> TaskView | None:
-        """Remove and return the next map that is assigned to the node, or return None.
-
-        Maps that have started meanwhile are dropped. If the next map may not start on the node, the job is
-        recorded as skipped and None is returned.
-        """
+        """Take the next map assigned to the node. If it may not start there, its job is skipped."""
         maps = assigned.maps.get(node.node, [])
         while maps:
             task = maps[0]
@@ -219,10 +205,9 @@ class Lsap:
         jobs: Iterable[JobView],
         admission: Admission,
     ) -> Assigned:
-        """Return an assignment of unstarted maps to the idle slots of the offered `node` and of `others`.
+        """Assign maps to the idle slots of `node` and `others`, at most SLOTS_AT_ONCE.
 
-        At most SLOTS_AT_ONCE slots are considered. If the admission can refuse jobs, the limit is
-        SLOTS_ASKED, because the admission must then be called for each pair of slot and map.
+        The limit is SLOTS_ASKED if the admission can refuse, since it must be called for each pair.
         """
         silent_after = 2 * len(view.nodes) + 2
         made = Assigned(view.beats + silent_after)
@@ -282,10 +267,9 @@ class Lsap:
         admission: Admission,
         told: set[str],
     ) -> set[str]:
-        """Set the entry in the matrix `staging` to FORBIDDEN for each slot on which a map may not start.
+        """Set FORBIDDEN where a job avoids a node or is refused. Return the jobs without any slot.
 
-        A map may not start on a node that its job avoids, or for which the admission refuses its job. Return
-        the jobs whose maps may start on no slot. `told`: the jobs that were recorded as skipped.
+        `told` are jobs already recorded as skipped.
         """
         columns: dict[str, list[int]] = {}
         asks = not _says_yes(admission)
@@ -308,10 +292,7 @@ class Lsap:
         return {name for name, held in columns.items() if staging[:, held[0]].min() >= FORBIDDEN}
 
     def _costs(self, view: View, tasks: Sequence[TaskView], staging: Any) -> Any:
-        """Return the matrix of costs (slots x maps); the assignment with the least sum is chosen.
-
-        This class returns `staging`, the matrix of staging times in seconds. Subclasses return other costs.
-        """
+        """Return the matrix of costs (slots x maps): here the staging times in seconds."""
         return staging
 
 
@@ -326,19 +307,21 @@ class AssignedSlots(Explained):
 
     @property
     def elidable(self) -> bool:
-        """Return False: no heartbeat may be skipped, because a map may be held for the node that sends it."""
+        """Return False, because a map may be held for the node that sends the heartbeat."""
         return False
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: propose the next map that the assignment holds for the node.
-
-        For reduces, the base class decides.
-        """
+        """Implement `Policy.decide` by the assignment; the base class decides for reduces."""
         if kind is not MAP:
             return super().decide(view, node, kind)
         if not self._has_room(view, node, kind):
             return None
-        jobs = self.order.jobs(view, node, kind)
+        jobs = list(self.order.jobs(view, node, kind))
+        if self._starves is not None:
+            for job in jobs:
+                if self._starves(view, job) and _refusal(view, node, job, self.admission) is None:
+                    answer = nearest_map(node, job)
+                    return None if isinstance(answer, str) else self.noted(view, node, answer)
         proposal = self.locality.next_map(view, node, jobs, self.admission, self._group_of)
         return None if proposal is None else self.noted(view, node, proposal)
 
@@ -348,18 +331,18 @@ def _one_group(view: View, node: NodeView) -> str:
 
 
 def _says_yes(admission: Admission) -> bool:
-    return getattr(admission, "takes_any", False) is True
+    return type(admission) is Slots
 
 
 def _refusal(view: View, node: NodeView, job: JobView, admission: Admission) -> str | None:
-    """Return the reason why a map of the job cannot start on the node, or None if it can start."""
+    """Return why a map of the job cannot start on the node, or None."""
     if job.excluded and view.avoids(job, node, MAP):
         return AVOIDED
     return admission.refuses(node, job, MAP)
 
 
 def _free(node: NodeView, admission: Admission) -> int:
-    """Return the number of free map slots; where slots do not count, 1 if some memory and vcores are free."""
+    """Return the free map slots; where slots do not count, 1 if memory and vcores are free."""
     if admission.limits.slots:
         return node.free_slots(MAP)
     return 1 if node.free_memory_bytes > 0 and node.free_vcores > 0 else 0

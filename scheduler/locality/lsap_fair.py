@@ -1,12 +1,10 @@
 """LSAP-Fair: LSAP with a cost that adds the excess over a user's fair share to the staging time.
 
-The staging time is the time to transfer a map's input to the node. Section 3.3.1 of the paper xu2015
-(lsap-fair-sched by Guo, Fox and Zhou, 2012) states that the cost has these two parts, with weights set by the
-administrator. The formulas are this project's own. With S map slots and U users that have maps to run, the
-fair share of a user is S / U. For a user with r running maps, the k-th candidate map would be running map
-number r + k. Its excess is (r + k) / share - 1, limited to the range from 0 (within the share) to 1 (twice
-the share or more). Staging times are divided by the longest one. The parameter `fairness` is a weight from 0
-(staging times alone) to 1 (fairness alone). Candidate maps are taken from the jobs in turn.
+Section 3.3.1 of xu2015 (lsap-fair-sched by Guo, Fox and Zhou, 2012) states that the cost has these two parts,
+with weights set by the administrator. The formulas are this project's own. With S map slots and U users with
+maps to run, a fair share is S / U. A user's k-th candidate map, with r running, has the excess (r + k) /
+share - 1, limited to 0..1. Staging times are divided by the longest one. The parameter `fairness` is a weight
+from 0 (staging alone) to 1 (fairness alone). Candidate maps are taken from the jobs in turn.
 """
 
 from __future__ import annotations
@@ -49,11 +47,7 @@ class LsapFair(Lsap):
         return [maps[number] for number in range(rounds) for maps in found if number < len(maps)][:many]
 
     def _costs(self, view: View, tasks: Sequence[TaskView], staging: Any) -> Any:
-        """Return the matrix of costs (slots x maps), computed from `staging`, the matrix of staging times.
-
-        A cost is (1 - fairness) x staging time / longest staging time + fairness x excess over the fair
-        share.
-        """
+        """Return (1 - fairness) x staging / longest staging + fairness x excess over the fair share."""
         import numpy as np
 
         slowest_s = float(staging[staging < FORBIDDEN].max(initial=0.0))
@@ -61,10 +55,7 @@ class LsapFair(Lsap):
         return costs + self._fairness * np.array(self._excess(view, tasks))[np.newaxis, :]
 
     def _excess(self, view: View, tasks: Sequence[TaskView]) -> list[float]:
-        """Return, for each map, by how much its user or queue would exceed the fair share if the map started.
-
-        The excess is a multiple of the fair share, limited to the range from 0 to 1.
-        """
+        """Return by how much each map's user or queue would exceed its fair share, in shares from 0 to 1."""
         pools: dict[str, int] = {}
         for task in tasks:
             pool = self._pool(task)

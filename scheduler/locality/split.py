@@ -1,14 +1,13 @@
 """Dynamic task splitting (DTSS): a job without local data on a node starts a part of a map on that node.
 
-The remaining part waits for a node with the data. The source is Algorithm 1 of xu2015, with the two waiting
-times of delay scheduling. Two parameters are future work in the paper (chapter 6): `p=auto` learns the best
-size of the part. With `keep_copy`, the node keeps the fetched part of a block and fetches the remaining bytes
-as well, so that later readers of the block find a local replica.
+The rest waits for a node with the data. Algorithm 1 of xu2015, with the two waiting times of delay
+scheduling. Two parameters are future work there (chapter 6): `p=auto` learns the best size of the part, and
+with `keep_copy` the node also fetches the rest of the block, so that later readers find a local replica.
 """
 
 from __future__ import annotations
 
-from schedbed.scheduler.locality.delay import Delay, Patience
+from schedbed.scheduler.locality.delay import Delay, Patience, count_slots
 from schedbed.scheduler.models.dtss import best_share, gain_s
 from schedbed.scheduler.policies.keeper_choice import Keeping
 from schedbed.scheduler.policy import Proposal
@@ -67,7 +66,7 @@ class SplitLocality(Delay):
         self._rests: dict[str, dict[int, float]] = {}  # By job and map index: time of the split.
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: remove the data about the job's waiting time and split maps."""
+        """Implement `Hooks.finished`."""
         super().finished(view, job)
         self._rests.pop(job.job, None)
 
@@ -86,10 +85,7 @@ class SplitLocality(Delay):
                 known.remote_s = _mean(known.remote_s, took_s)
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality.pick`: propose a node-local map, or after a sufficient wait another map.
-
-        If the share is learned, also measure how long maps waited.
-        """
+        """Implement `Locality.pick` as `Delay` does, and measure the wait if the share is learned."""
         if self._share is not None:
             return super().pick(view, node, job)
         patience = self._patience.get(job.job)
@@ -100,11 +96,7 @@ class SplitLocality(Delay):
         return answer
 
     def _started(self, view: View, node: NodeView, task: TaskView, waited_s: float) -> None:
-        """Update the mean waiting time of the maps of jobs with this name, when the map `task` starts.
-
-        For a whole map with local data, the wait is `waited_s`, the seconds that the job had
-        waited. For the remaining part of a split map, the wait is the time since the split.
-        """
+        """Update the mean wait of this name's maps: `waited_s` of a local map, or since the split of a rest."""
         known, part = self._knows(task.job), task.part
         if part is None:
             if waited_s and node.node in task.hosts:
@@ -115,11 +107,7 @@ class SplitLocality(Delay):
             known.delay_s = _mean(known.delay_s, view.now_s - split_s)
 
     def _wait(self, view: View, node: NodeView, job: JobView, patience: Patience) -> Proposal | str:
-        """Implement `Delay._wait`: propose to start a part of an unstarted map of the job.
-
-        If no map can be split, skip the job and return the reason. See lines 24 to 28 of Algorithm 1 in the
-        paper.
-        """
+        """Start a part of an unstarted map, or skip the job (Algorithm 1, lines 24 to 28)."""
         if self._share == 1.0:
             return self._at_once(job.rack_map(node.rack) or job.any_map(), node, patience, "")
         task = job.whole_map(node.rack) if self._share != 0.0 else None
@@ -142,20 +130,16 @@ class SplitLocality(Delay):
 
     @staticmethod
     def _at_once(task: TaskView | None, node: NodeView, patience: Patience, why: str) -> Proposal | str:
-        """Return a proposal to start the whole map `task` now. `why` is appended to the proposal's reason.
-
-        If `task` is None, return the reason why nothing starts.
-        """
+        """Return a proposal for the whole map now, or the reason why nothing starts."""
         if task is None:
             return "no unstarted map"
         patience.level = 0
         return Proposal(task, f"{_place(node, task)} at once{why}")
 
     def _learnt(self, task: TaskView) -> tuple[float, str]:
-        """Return the best share of the map's bytes to start at once, and a text that explains this share.
+        """Return the best share to start at once, by measured times, and an explanation.
 
-        The share is computed from the measured times. It is 0 if a split would save less time than a launch
-        takes.
+        It is 0 if a split would save less time than a launch takes.
         """
         known, length = self._knows(task.job), task.split.length
         if known.local_s is None and known.remote_s is None:
@@ -198,6 +182,7 @@ AXIS = Axis(
         number("keep_copy", "false", "", "what is fetched of a block stays there as a replica", switch),
         number("copy_budget", "0.2", "", "share of the inputs' bytes that such replicas may take", share),
     ),
+    check=count_slots,
     rank=20,
 )
 POLICY = Named(

@@ -1,8 +1,8 @@
-"""The performance model of the policy ARIA (sections 3 and 5 of the paper verma2011): bounds on a job's
-completion time, and the numbers of map and reduce slots with which the job meets its deadline.
+"""The performance model of ARIA (verma2011, sections 3 and 5): bounds on a job's completion time, and the
+slots with which it meets its deadline.
 
-Equation 7 of the paper, the average bound, is misprinted; this module uses T_avg = (T_low + T_up) / 2. All
-times are seconds.
+Equation 7, the average bound, is misprinted; this module uses T_avg = (T_low + T_up) / 2. All times are
+seconds.
 """
 
 from __future__ import annotations
@@ -27,29 +27,19 @@ class Bounds(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A job's completion time in seconds as a function of m map slots and r reduce slots: a/m + b/r + c (eq.
-    9).
-
-    `a`, `b` and `c` are constants of the job.
-    """
+    """A job's completion time in seconds with m map and r reduce slots: a/m + b/r + c (eq. 9)."""
 
     a: float
     b: float
     c: float
 
     def time_s(self, maps: int, reduces: int) -> float:
-        """Return the completion time in seconds with `maps` map slots and `reduces` reduce slots.
-
-        The result is infinite if a stage has work but no slot.
-        """
+        """Return the completion time, infinite if a stage has work but no slot."""
         return _share(self.a, maps) + _share(self.b, reduces) + self.c
 
 
 class SlotAllocation(NamedTuple):
-    """The numbers of map and reduce slots allocated to a job.
-
-    `capped`: even all available slots may be too few to meet the deadline, so the job receives all of them.
-    """
+    """A job's slots. `capped`: it gets all available ones, which may be too few for the deadline."""
 
     maps: int
     reduces: int
@@ -63,11 +53,10 @@ def _share(work: float, slots: int) -> float:
 
 
 def bounds(profile: JobProfile, maps: int, reduces: int, map_slots: int, reduce_slots: int) -> Bounds:
-    """Return the lower, average and upper bound of the time to run a job's remaining tasks (eq. 1 to 7).
+    """Return the bounds of the time to run the remaining tasks on these slots (eq. 1 to 7).
 
-    `maps`, `reduces`: numbers of remaining tasks. `map_slots`, `reduce_slots`: numbers of slots that run
-    these tasks. If each reduce has its own slot, the lower bound contains the profile's first shuffle (after
-    the last map) as the only shuffle.
+    If each reduce has its own slot, the lower bound has the profile's first shuffle (after the last map)
+    only.
     """
     low_s = _share(maps * profile.map.avg_s, map_slots)
     up_s = _share((maps - 1) * profile.map.avg_s, map_slots) + profile.map.max_s if maps else 0.0
@@ -82,11 +71,7 @@ def bounds(profile: JobProfile, maps: int, reduces: int, map_slots: int, reduce_
 
 
 def curve(profile: JobProfile, maps: int, reduces: int, bound: str = "avg") -> Curve:
-    """Return the job's completion time as a function of its slots (eq. 9).
-
-    `maps`, `reduces`: numbers of remaining tasks. `bound` selects the estimate of the completion time: "avg",
-    "low" or "up".
-    """
+    """Return the completion time by slots (eq. 9), as estimated by `bound`: "avg", "low" or "up"."""
     low, up = _low(profile, maps, reduces), _up(profile, maps, reduces)
     if bound == "low":
         return low
@@ -114,13 +99,10 @@ def _up(profile: JobProfile, maps: int, reduces: int) -> Curve:
 
 
 def allocate(curve: Curve, time_s: float, most_maps: int, most_reduces: int) -> SlotAllocation:
-    """Return the smallest numbers of slots with which a job ends in `time_s` seconds, rounded up (eq. 15).
+    """Return the smallest numbers of slots with which a job ends in `time_s`, rounded up (eq. 15).
 
-    `curve` is the job's completion time as a function of slots. `most_maps` and `most_reduces` are the
-    largest numbers allowed; each is 0 only if the job has no tasks of that kind. If equation 15 gives more
-    slots of one kind than allowed, the job receives the largest number allowed of that kind, and the slots of
-    the other kind are computed from the remaining time (eq. 11). If both largest numbers together are too
-    few, the result contains them and `capped` is set.
+    A limit is 0 only without such tasks. If equation 15 exceeds one limit, the other kind's slots follow from
+    the remaining time (eq. 11). If both limits are too few, the result is the limits with `capped` set.
     """
     everything = SlotAllocation(most_maps, most_reduces, capped=True)
     left_s = time_s - curve.c
@@ -139,15 +121,12 @@ def allocate(curve: Curve, time_s: float, most_maps: int, most_reduces: int) -> 
 
 
 def _whole(slots: float, most: int) -> int:
-    """Return `slots` rounded up to a whole number; the result is at least 1 unless `most` is 0."""
+    """Return `slots` rounded up, at least 1 unless `most` is 0."""
     return max(min(1, most), ceil(min(slots, 1e9) - _SLACK))
 
 
 def _rest(work: float, left_s: float, most: int) -> int:
-    """Return the number of slots that finish `work` slot seconds in `left_s` seconds.
-
-    If no time is left, the result is `most + 1`, which is more than the limit `most`.
-    """
+    """Return the slots for `work` slot seconds in `left_s`, or `most + 1` if no time is left."""
     if left_s <= 0:
         return most + 1
     return _whole(work / left_s, most)
@@ -172,10 +151,7 @@ WAVES = "waves"
 
 
 def waves_time_s(profile: JobProfile, maps: int, reduces: int, slots: SlotAllocation) -> float:
-    """Return the completion time in seconds of `maps` maps and `reduces` reduces on the slots `slots`.
-
-    The last wave of a stage takes as long as the stage's longest task in `profile`.
-    """
+    """Return the seconds on the slots. A stage's last wave takes as long as its longest task."""
     map_waves, reduce_waves = _waves(maps, slots.maps), _waves(reduces, slots.reduces)
     return _maps_s(profile, map_waves) + _reduces_s(profile, reduce_waves)
 
@@ -183,11 +159,7 @@ def waves_time_s(profile: JobProfile, maps: int, reduces: int, slots: SlotAlloca
 def allocate_waves(
     profile: JobProfile, maps: int, reduces: int, time_s: float, most_maps: int, most_reduces: int
 ) -> SlotAllocation:
-    """Return the smallest numbers of slots with which the job ends within `time_s` seconds.
-
-    `maps`, `reduces`: numbers of remaining tasks. `most_maps`, `most_reduces`: largest numbers of slots
-    allowed. If even these limits are too few, the result is the limits with `capped` set.
-    """
+    """Return the smallest numbers of slots with which the job ends in time, or the limits with `capped`."""
     best: SlotAllocation | None = None
     map_waves = _waves(maps, most_maps)
     while (took_s := _maps_s(profile, map_waves)) <= time_s:
@@ -209,7 +181,7 @@ def _waves(tasks: int, slots: int) -> float:
 
 
 def _slots(tasks: int, waves: float) -> int:
-    """Return the smallest number of slots on which `tasks` tasks end within `waves` waves."""
+    """Return the fewest slots on which the tasks end within `waves`."""
     return -(-tasks // int(waves)) if tasks and waves else 0
 
 
@@ -225,10 +197,7 @@ def _reduces_s(profile: JobProfile, waves: float) -> float:
 
 
 def _most_waves(profile: JobProfile, reduces: int, left_s: float) -> int:
-    """Return the largest number of waves in which the reduces may run to end within `left_s` seconds.
-
-    The result is 0 if the time is too short for one wave.
-    """
+    """Return the most waves of reduces that end in time, 0 if it is too short for one."""
     left_s -= _reduces_s(profile, 1)
     if not reduces or left_s < 0:
         return 0

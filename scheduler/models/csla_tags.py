@@ -1,7 +1,6 @@
-"""The tags of the policy CSLA (paper lakshmi2019): numbers of two bits, one for CPU and one for I/O.
+"""The tags of CSLA (lakshmi2019), two bits: CPU (high) and I/O (low), of jobs and nodes (Tables 1 and 2).
 
-A job's tag marks the resources that its tasks use heavily; a node's tag marks the resources that the node
-will lack. The high bit is CPU, the low bit I/O (Tables 1 and 2). Shares are from 0 to 1.
+A job's tag marks what its tasks use heavily, a node's what it will lack. Shares are from 0 to 1.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ UNKNOWN = -1
 
 
 def tag(cpu: bool, io: bool) -> int:
-    """Return the tag, a number from 0 to 3, whose CPU bit is `cpu` and whose I/O bit is `io`."""
     return (CPU if cpu else 0) + (IO if io else 0)
 
 
@@ -27,12 +25,11 @@ def words(tag: int) -> str:
 
 
 def predict(history: Collection[float]) -> float:
-    """Return a prediction of the next value of the series `history`, from 0 to 1 (eq. 1 to 3).
+    """Predict the series' next value, from 0 to 1, by regression of each value on the one before (eq. 1 to
+    3).
 
-    The prediction is a linear regression by least squares of each value on the value before it. Brackets
-    missing in the paper's equations are added: the denominators are n sum(x^2) - (sum x)^2. If there are
-    fewer than three values, or if all are equal, the prediction is the last value. Raises ValueError if
-    `history` is empty.
+    Brackets missing in the paper are added: denominators are n sum(x^2) - (sum x)^2. With fewer than three or
+    only equal values, the last one is predicted. Raises ValueError without any.
     """
     if not history:
         raise ValueError("nothing to predict from")
@@ -56,11 +53,7 @@ def predict(history: Collection[float]) -> float:
 
 
 class Errors:
-    """The errors of a series of predictions: mean absolute error (MAE) and root mean square error (RMSE), as
-    in Table 3.
-
-    For comparison, the errors include the MAE of predicting that each value equals the value before it.
-    """
+    """Errors of predictions as in Table 3 (MAE, RMSE), and the MAE of predicting no change."""
 
     __slots__ = ("absolute", "count", "last_absolute", "squared")
 
@@ -69,8 +62,7 @@ class Errors:
         self.absolute = self.squared = self.last_absolute = 0.0
 
     def add(self, predicted: float, came: float, last: float) -> None:
-        """Add the error of the prediction `predicted`, given the actual value `came` and the value before it,
-        `last`."""
+        """Add a prediction, given the actual value `came` and the one before it."""
         self.add_all(((predicted, came, last),))
 
     def add_all(self, predictions: Iterable[tuple[float, float, float]]) -> None:
@@ -85,11 +77,7 @@ class Errors:
         self.count, self.absolute, self.squared, self.last_absolute = count, absolute, squared, last_absolute
 
     def to_json(self) -> dict[str, float | int]:
-        """Return the errors as a dictionary of JSON values. All are 0 if there was no prediction.
-
-        The keys are `mae`, `rmse`, `last_mae` (the MAE of predicting no change) and `predictions` (the number
-        of predictions).
-        """
+        """Return the errors, 0 without predictions. `last_mae` is that of predicting no change."""
         count = max(1, self.count)
         return {
             "mae": self.absolute / count,
@@ -109,23 +97,14 @@ class TaskSample:
         self._cpu_s = self._disk_s = self._elapsed_s = 0.0
 
     def add(self, cpu_s: float, disk_s: float, elapsed_s: float) -> None:
-        """Add a finished map that ran for `elapsed_s` seconds.
-
-        `cpu_s`: seconds of CPU time on one core. `disk_s`: seconds that the map's I/O would take on an idle
-        disk.
-        """
+        """Add a finished map: seconds of CPU on one core, of I/O on an idle disk, and in total."""
         self.tasks += 1
         self._cpu_s += cpu_s
         self._disk_s += disk_s
         self._elapsed_s += elapsed_s
 
     def tag(self, cpu_share: float, io_share: float) -> int:
-        """Return the job's tag: the CPU bit is set if the maps' mean use of the CPU exceeds `cpu_share`, the
-        I/O bit if their mean use of the disk exceeds `io_share`.
-
-        The shares are fractions of the maps' run time. The result is the constant UNKNOWN if no map was
-        added.
-        """
+        """Return bits for mean uses above these shares of the maps' run time, UNKNOWN without maps."""
         if self._elapsed_s <= 0:
             return UNKNOWN
         return tag(self._cpu_s / self._elapsed_s > cpu_share, self._disk_s / self._elapsed_s > io_share)

@@ -14,9 +14,7 @@ WHOLE_CORE = 100
 
 
 class Counted(Protocol):
-    """The interface of an object with an attempt's CPU time and numbers of bytes read and written: the
-    attempt's counters, or the attempt's row in the attempts table.
-    """
+    """An attempt's counters, or its row in the attempts table."""
 
     @property
     def cpu_s(self) -> float: ...
@@ -41,12 +39,9 @@ class TaskUse:
 
     @staticmethod
     def of(counters: Counted, *, core_speed: float, writes_file: bool) -> TaskUse:
-        """Return the resources that an attempt with these counters used.
+        """Return what an attempt used. `core_speed` 1 is a real core of the host.
 
-        `core_speed`: speed of the node's cores, where 1 is the speed of a real core of the host.
-        `writes_file`: the task writes its output to HDFS, so the output is added to the HDFS bytes. The
-        output of a map that feeds reduces is written to the local disk, and is already included in the
-        counter `spill_bytes`.
+        With `writes_file`, the output goes to HDFS; that of a map with reduces is already in `spill_bytes`.
         """
         read_bytes = counters.read_local_bytes + counters.read_remote_bytes
         return TaskUse(
@@ -57,30 +52,19 @@ class TaskUse:
 
 
 def io_time_s(use: TaskUse, disk_bps: float, hdfs_bps: float) -> float:
-    """Return the seconds that the task's I/O takes at the full rates, in bytes/s, of disk and HDFS (equation
-    3).
-
-    The actual I/O time may be longer, so the CPU demand computed from the result is never too low.
-    """
+    """Return the I/O seconds at the full rates (equation 3), which is never too long for the demand."""
     return use.local_bytes / disk_bps + use.hdfs_bytes / hdfs_bps
 
 
 def cpu_demand(use: TaskUse, disk_bps: float, hdfs_bps: float) -> float:
-    """Return the task's CPU demand in percent of a core: 100 x CPU time / (CPU time + I/O time) (equation 2).
-
-    `disk_bps`, `hdfs_bps`: rates in bytes/s. A task that used neither CPU nor I/O has the demand 100.
-    """
+    """Return 100 x CPU / (CPU + I/O time), the CPU demand in percent of a core (equation 2); 100 without use."""
     total_s = use.cpu_s + io_time_s(use, disk_bps, hdfs_bps)
     return WHOLE_CORE * use.cpu_s / total_s if total_s > 0 else WHOLE_CORE
 
 
 @dataclass(slots=True)
 class DemandMean:
-    """The mean CPU demand of a job's maps or of its reduces, in percent of a core (section 2 of the paper).
-
-    `tasks`: number of tasks added. `demand`: sum of the tasks' demands. `ran_s`: sum of their run times in
-    seconds.
-    """
+    """The mean CPU demand of maps or of reduces, in percent of a core (section 2), from sums over `tasks`."""
 
     tasks: int = 0
     demand: float = 0.0
@@ -93,10 +77,9 @@ class DemandMean:
         self.ran_s += ran_s
 
     def value(self, shortest_s: float) -> int:
-        """Return the mean demand in whole percent of a core, rounded up.
+        """Return the mean in whole percent, rounded up; 100 without tasks, or if they are short.
 
-        The result is 100 if there are no tasks, or if their mean run time is below `shortest_s` seconds,
-        since starting such short tasks costs as much CPU as their work.
+        Starting tasks below `shortest_s` seconds costs as much CPU as their work.
         """
         if not self.tasks or self.ran_s / self.tasks < shortest_s:
             return WHOLE_CORE
@@ -113,10 +96,9 @@ class Hardware(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
-    """The CPU demands of a workload's maps and reduces, in percent of a core.
+    """The CPU demands of a workload, in percent of a core, on `hardware` (None: on any).
 
-    `hardware`: the hardware on which the demands were measured, or None if the demands apply to any hardware.
-    The paper liu2015 says: "Workloads have to be re-analysed every time the cluster hardware changes" (2.2).
+    "Workloads have to be re-analysed every time the cluster hardware changes" (liu2015, 2.2).
     """
 
     map: float = WHOLE_CORE
@@ -124,16 +106,13 @@ class Demands:
     hardware: Hardware | None = None
 
     def to_values(self) -> dict[str, Any]:
-        """Return the demands as a dictionary of JSON values, which `read_demands` converts back."""
+        """Return JSON values for `read_demands`."""
         values: dict[str, Any] = {"map": self.map, "reduce": self.reduce}
         return values | ({} if self.hardware is None else {"hardware": self.hardware._asdict()})
 
 
 def read_demands(values: Mapping[str, Any]) -> Demands:
-    """Return the demands described by JSON values, written by a user or loaded from the profile store.
-
-    Raises ValueError with a message about the wrong value if a name is unknown or a number is out of range.
-    """
+    """Return the demands of a user's or the store's values. Raises ValueError."""
     known = dict(values)
     hardware = known.pop("hardware", None)
     for name, value in known.items():

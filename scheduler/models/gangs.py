@@ -10,11 +10,10 @@ MAP = TaskKind.MAP
 
 
 class Gangs:
-    """A table of the jobs that have started as gangs, in the order of their start.
+    """The jobs that have started as gangs, by start: `started`, and `starting` with unstarted maps.
 
-    `held`: a dictionary from job id to the number of map slots that the job holds. `started`: all gangs that
-    have not ended. `starting`: the gangs that still have unstarted maps. `turn`: a counter that grows when a
-    gang has released its slots, or when tasks may start that could not start before.
+    `held` has their map slots. `turn` grows when slots were released, or tasks may start that could not
+    before.
     """
 
     def __init__(self) -> None:
@@ -28,20 +27,20 @@ class Gangs:
 
     @property
     def may_start(self) -> bool:
-        """Return whether a task of a gang may start, or tasks have become ready since the last offer."""
+        """Return whether a gang's task may start, or any became ready since the last offer."""
         return self._is_stirred or bool(self.starting) or bool(self._reducing)
 
     def stage_ready(self) -> None:
-        """Record that tasks of some job have become ready, before the call of `changed` says which."""
+        """Note that some job's tasks are ready, before `changed` says which."""
         self._is_stirred = True
         self.turn += 1
 
     def offered(self) -> None:
-        """Record that a slot is offered, after all calls of `changed` that were due."""
+        """Note an offered slot, after all due calls of `changed`."""
         self._is_stirred = False
 
     def free(self, slots: int) -> int:
-        """Return how many of the cluster's map slots (`slots`) no gang holds. Negative if slots were lost."""
+        """Return the map slots that no gang holds, negative if slots were lost."""
         return slots - self._held_slots
 
     def start(self, job: JobView, size: int) -> None:
@@ -52,11 +51,7 @@ class Gangs:
         self.turn += 1
 
     def changed(self, job: JobView, kind: TaskKind) -> bool:
-        """Update the table after maps or reduces (`kind`) of the job have started or ended.
-
-        Return whether the job released its map slots. A gang releases all slots together when its last map
-        has ended.
-        """
+        """Update the table after a change, and return whether the job released its slots: all with its last map."""
         could_start = len(self.starting) + len(self._reducing)
         released = False
         if kind is MAP:
@@ -87,24 +82,20 @@ class Gangs:
         return self._release(job)
 
     def _release(self, job: JobView) -> bool:
-        """Release the slots that the job holds. Return whether it held any."""
+        """Release the job's slots. Return whether it held any."""
         size = self.held.pop(job.job, None)
         self._held_slots -= size or 0
         return size is not None
 
 
 class StartsGangs:
-    """The base class of a policy or an admission that starts gangs, and whose nodes may rest meanwhile.
-
-    A subclass adds the method `rests` of `simulate.elision.Resting`.
-    """
+    """The base of a policy or admission that starts gangs. A subclass adds `rests` of `simulate.elision.Resting`."""
 
     def __init__(self) -> None:
         self._gangs = Gangs()
 
     @property
     def rest_turn(self) -> int:
-        """Implement `Resting.rest_turn`."""
         return self._gangs.turn
 
     def stage_ready(self, job: JobView, kind: TaskKind) -> None:

@@ -15,11 +15,10 @@ _NOTHING = 1e-6  # Smaller parts of a resource count as 0.
 
 
 def classify(features: Sequence[Sequence[float]], most: int) -> list[int]:
-    """Return the class number of each job, given one sequence of features (numbers) per job.
+    """Return each job's class number by k-means, with ascending first feature.
 
-    The method is k-means with at most `most` classes, which are numbered from 0 by ascending first feature.
-    Features are scaled by their standard deviations. The first centers are spread evenly over the sorted jobs
-    instead of drawn at random, so equal input gives equal classes.
+    Features are scaled by standard deviations. The first centers are spread evenly over the sorted jobs, not
+    drawn, so equal input gives equal classes.
     """
     points: Any = np.asarray(features, dtype=float)
     spread = points.std(axis=0)
@@ -37,13 +36,12 @@ def classify(features: Sequence[Sequence[float]], most: int) -> list[int]:
 def suggest(
     arrivals: Sequence[float], times_s: Sequence[Sequence[float]], slots: Sequence[int]
 ) -> list[set[int]]:
-    """Return, for each resource (a kind of hardware), the set of job classes that it should serve.
+    """Return the set of job classes that each resource (kind of hardware) should serve, where x_ij is above
+    0.
 
-    `arrivals[i]`: number of tasks of class i. `times_s[i][j]`: seconds of a task of class i on resource j.
-    `slots[j]`: number of slots of resource j. A linear program finds the fraction x_ij of resource j's time
-    to spend on class i. It maximizes the multiple m of all arrivals that the cluster can serve: the sum over
-    j of slots_j x_ij / times_ij is at least m arrivals_i, and the sum over i of x_ij is at most 1. The result
-    for resource j contains class i if x_ij is above 0.
+    A linear program chooses the fraction x_ij of resource j's time for class i to maximize the multiple m of
+    all arrivals: the sum over j of slots_j x_ij / times_ij is at least m arrivals_i, and the sum over i of
+    x_ij at most 1. `times_s[i][j]` are seconds of a task.
     """
     classes, resources = len(arrivals), len(slots)
     every = set(range(classes))

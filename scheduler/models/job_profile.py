@@ -1,8 +1,4 @@
-"""Job profiles for the policy ARIA (verma2011 section 2.2): the durations of a job's tasks by phase, measured
-from attempts.
-
-Durations are seconds from a task's launch to its end.
-"""
+"""Job profiles for ARIA (verma2011, section 2.2): seconds of a job's tasks by phase, launch to end, as measured."""
 
 from __future__ import annotations
 
@@ -18,7 +14,6 @@ class Times(NamedTuple):
     max_s: float = 0.0
 
     def scaled(self, factor: float) -> Times:
-        """Return both durations multiplied by `factor`."""
         return Times(self.avg_s * factor, self.max_s * factor)
 
 
@@ -29,11 +24,10 @@ FIGURES = ("map_min_s", "map_input_bytes", "map_selectivity", "reduce_input_byte
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobProfile:
-    """The average and longest durations of a job's phases, averaged over `runs` runs of the job.
+    """Average and longest durations of a job's phases over `runs` runs. Unknown values are 0.
 
-    `first_shuffle`: for reduces launched before the last map ended, the part of the shuffle and sort after
-    the last map. `typical_shuffle`: the whole shuffle and sort of reduces launched later. Fields in bytes are
-    means per task, selectivities are output bytes / input bytes. Unknown values are 0.
+    `first_shuffle` is the part after the last map of earlier reduces' shuffle and sort, `typical_shuffle` the
+    whole of later ones. Bytes are means per task, selectivities output / input bytes.
     """
 
     map: Times
@@ -48,11 +42,9 @@ class JobProfile:
     runs: int = 1
 
     def for_data(self, map_input_bytes: float, maps: int, reduces: int) -> JobProfile:
-        """Return the profile of the same job with another amount of input.
+        """Return the profile with another amount of input: durations scale with a task's input (footnote 6).
 
-        Durations are multiplied by the ratio of new to old input per task (footnote 6 of the paper).
-        `map_input_bytes`: mean input of a map. `maps`, `reduces`: numbers of tasks. The new input of a reduce
-        is computed from the output bytes per input byte of the maps.
+        A reduce's input follows from the maps' selectivity.
         """
         of_map = _ratio(map_input_bytes, self.map_input_bytes)
         shuffled = map_input_bytes * self.map_selectivity * maps / reduces if reduces else 0.0
@@ -67,9 +59,7 @@ class JobProfile:
         )
 
     def at_scale(self, scale: float) -> JobProfile:
-        """Return the profile with all durations and amounts of data multiplied by the scenario's factor
-        `scale`.
-        """
+        """Return the profile with all durations and amounts of data multiplied by the scenario's factor `scale`."""
         phases: dict[str, Any] = {name: getattr(self, name).scaled(scale) for name in PHASES}
         return replace(
             self,
@@ -94,14 +84,13 @@ class JobProfile:
         return JobProfile(**phases, **figures, runs=runs)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the profile as JSON values, which `from_json` converts back."""
+        """Return JSON values for `from_json`."""
         phases = {name: list(getattr(self, name)) for name in PHASES}
         return {**phases, **{name: getattr(self, name) for name in FIGURES}, "runs": self.runs}
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> JobProfile:
-        """Return the profile described by `raw`, a dictionary that `to_json` returned. Raises ValueError for
-        other data."""
+        """Invert `to_json`. Raises ValueError."""
         try:
             values: dict[str, Any] = {name: Times(*map(float, raw[name])) for name in PHASES}
             values |= {name: float(raw[name]) for name in FIGURES}
@@ -135,11 +124,7 @@ class _Span:
 
 
 class Profiler:
-    """A collector of the durations and bytes of a job's successful tasks, which computes the profile of one
-    run.
-
-    Tasks must be added in the order in which they ended.
-    """
+    """Collects a job's successful tasks, in the order of their ends, for one run's profile."""
 
     def __init__(self) -> None:
         self._map, self._first, self._typical, self._reduce = _Span(), _Span(), _Span(), _Span()
@@ -148,8 +133,7 @@ class Profiler:
         self._reduce_bytes = [0, 0]
 
     def map_ended(self, start_s: float, end_s: float, input_bytes: int, output_bytes: int) -> None:
-        """Add a successful map that held its slot from `start_s` to `end_s`, in seconds since the run's
-        start."""
+        """Add a successful map that held its slot from `start_s` to `end_s`, in seconds since the run's start."""
         self._map.add(max(0.0, end_s - start_s))
         self._maps_end_s = max(self._maps_end_s, end_s)
         self._map_bytes[0] += input_bytes
@@ -158,11 +142,7 @@ class Profiler:
     def reduce_ended(
         self, start_s: float, sorted_s: float | None, end_s: float, input_bytes: int, output_bytes: int
     ) -> None:
-        """Add a successful reduce that held its slot from `start_s` to `end_s` and had sorted its input at
-        `sorted_s`.
-
-        If `sorted_s` is None, the duration of the shuffle is 0.
-        """
+        """Add a successful reduce. Without `sorted_s`, its shuffle takes 0."""
         if sorted_s is None:
             sorted_s = max(start_s, self._maps_end_s)
         if start_s < self._maps_end_s:
@@ -174,11 +154,10 @@ class Profiler:
         self._reduce_bytes[1] += output_bytes
 
     def profile(self) -> JobProfile | None:
-        """Return the profile measured so far, or None before the first map has ended.
+        """Return the profile so far, or None before the first map's end.
 
-        If only one kind of shuffle was measured, its durations are used for both kinds. Before the first
-        reduce has ended, the profile assumes that a reduce takes as long as a map and that its shuffle takes
-        no time.
+        If only one kind of shuffle was measured, it serves as both. Before the first reduce, one takes as
+        long as a map, without shuffle.
         """
         maps = self._map.times()
         if maps is None:

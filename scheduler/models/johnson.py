@@ -1,13 +1,12 @@
-"""The planner of the order axis BalancedPool: divides jobs into at most two pools so that the estimated
-makespan is shortest.
+"""The planner of BalancedPool: divides jobs into at most two pools so that the estimated makespan is
+shortest.
 
-Source: the thesis xu2015, section 3.1.4.2 (Verma, Cherkasova and Campbell 2012). One pool runs the small jobs
-and a second pool the big jobs, each in Johnson's order (Johnson 1954) and with a part of the cluster's slots.
-The best division is the one with the shortest time until both pools have ended.
+Source: the thesis xu2015, section 3.1.4.2 (Verma, Cherkasova and Campbell 2012). One pool runs the small
+jobs, a second the big ones, each in Johnson's order (Johnson 1954) with a part of the slots.
 
-The thesis simulates each division with the simulator SimMR. This module estimates the time instead. A stage
-on s slots takes ceil(tasks / s) x the mean time of a task. The map stages of a pool run one after another. A
-reduce stage starts after its job's map stage and after the previous job's reduce stage.
+The thesis simulates each division with SimMR; this module estimates the time. A stage on s slots takes
+ceil(tasks / s) x the mean time of a task. A pool's map stages run one after another; a reduce stage follows
+its job's map stage and the previous reduce stage.
 """
 
 from __future__ import annotations
@@ -28,13 +27,12 @@ class PlannedStages(NamedTuple):
     reduce_s: float
 
     def on(self, maps: int, reduces: int) -> tuple[float, float]:
-        """Return the seconds that the map stage takes on `maps` slots, and the reduce stage on `reduces`
-        slots."""
+        """Return the seconds that the map stage takes on `maps` slots, and the reduce stage on `reduces` slots."""
         return ceil(self.maps / maps) * self.map_s, ceil(self.reduces / reduces) * self.reduce_s
 
     @property
     def size_s(self) -> float:
-        """Return the size of the job in slot seconds: the sum of the times of all remaining tasks."""
+        """Return the job's remaining work in slot seconds."""
         return self.maps * self.map_s + self.reduces * self.reduce_s
 
 
@@ -49,10 +47,10 @@ class PlannedPool(NamedTuple):
 
 
 def johnson(jobs: Sequence[PlannedStages], maps: int, reduces: int) -> tuple[list[PlannedStages], float]:
-    """Return the jobs in Johnson's order, and their estimated makespan in seconds.
+    """Return jobs in Johnson's order and their makespan: maps shorter than reduces first, shortest maps
+    first.
 
-    `maps`, `reduces`: numbers of slots. Jobs whose map stage is shorter than their reduce stage come first,
-    shortest map stage first. All other jobs follow, longest reduce stage first.
+    All other jobs follow, longest reduce stage first.
     """
     staged = [(*job.on(maps, reduces), number, job) for number, job in enumerate(jobs)]
     early = sorted(each for each in staged if each[0] < each[1])
@@ -67,12 +65,10 @@ def johnson(jobs: Sequence[PlannedStages], maps: int, reduces: int) -> tuple[lis
 def balanced_pools(
     jobs: Sequence[PlannedStages], maps: int, reduces: int, steps: int
 ) -> tuple[PlannedPool, ...]:
-    """Return the plan with the shortest estimated makespan: one pool for all jobs, or a pool of small and one
-    of big jobs.
+    """Return the plan with the shortest makespan: one pool, or one for small and one for big jobs.
 
-    `maps`, `reduces`: numbers of slots to divide. `steps`: number of different sizes to try for the pool of
-    small jobs. For each size, the jobs are sorted by their work, and bisection finds the job at which to
-    divide them so that both pools end at about the same time.
+    For each of `steps` sizes of the small pool, bisection over the jobs by size finds where to divide them so
+    that both pools end at about the same time.
     """
     ordered, alone_s = johnson(jobs, maps, reduces)
     best = (PlannedPool(maps, reduces, tuple(job.job for job in ordered), alone_s),)

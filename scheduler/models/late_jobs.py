@@ -1,10 +1,9 @@
-"""The planner of the order axis MRCP: finds start times of tasks by constraint programming so that few jobs
-are late (xu2015 3.1.5.3).
+"""The planner of MRCP: start times of tasks by constraint programming so that few jobs are late (xu2015
+3.1.5.3).
 
-The model has the five constraints of the thesis: (a) each task runs once, (b) a task starts after now and
-after its job's submission, (c) reduces start after all maps of their job, (d) a job ends with its last task,
-(e) running tasks never exceed the slots, where all slots of one kind are one resource. The solver is CP-SAT
-of OR-Tools, not CPLEX as in the thesis.
+The constraints are the thesis's: (a) each task runs once, (b) after now and its job's submission, (c) reduces
+start after all maps of their job, (d) a job ends with its last task, (e) tasks never exceed the slots, of
+which all of one kind are one resource. The solver is CP-SAT of OR-Tools, not CPLEX.
 """
 
 from __future__ import annotations
@@ -25,11 +24,7 @@ _MOST_STEPS = 10**8
 
 
 class LeftStage(NamedTuple):
-    """The remaining work of a job's maps or of its reduces.
-
-    `unstarted`: number of unstarted tasks. `task_s`: expected seconds of a task. `running_s`: remaining
-    seconds of each running task.
-    """
+    """The rest of a job's maps or reduces. `running_s` has each running task's remaining seconds."""
 
     unstarted: int
     task_s: float
@@ -37,8 +32,7 @@ class LeftStage(NamedTuple):
 
 
 class JobDue(NamedTuple):
-    """A job to plan: its deadline, `due_s` seconds from now, and the remaining work of its map and reduce
-    stages."""
+    """A job to plan: its deadline, `due_s` seconds from now, and the remaining work of its map and reduce stages."""
 
     job: str
     due_s: float
@@ -47,21 +41,14 @@ class JobDue(NamedTuple):
 
 
 class PlannedStarts(NamedTuple):
-    """The planned start times of one job's tasks.
-
-    `starts`: for each kind of task, pairs of a start time (seconds from now) and the number of tasks that
-    start then. `late`: whether the job misses its deadline in this plan.
-    """
+    """A job's planned starts by kind, as (seconds from now, number of tasks). `late` misses the deadline."""
 
     starts: dict[TaskKind, tuple[tuple[float, int], ...]]
     late: bool
 
 
 class LatePlan(NamedTuple):
-    """The solver's result: a dictionary from job id to the plan of that job.
-
-    `proven`: whether the solver has proved that no plan is better.
-    """
+    """The solver's plans by job id. `proven` means that no plan is better."""
 
     jobs: dict[str, PlannedStarts]
     proven: bool
@@ -76,11 +63,9 @@ class TaskBatch(NamedTuple):
 
 
 def batches(tasks: int, steps: int, slots: int, most: int) -> list[TaskBatch]:
-    """Divide the `tasks` tasks of a stage into at most `most` batches of about equal size, and return the
-    batches.
+    """Divide a stage into at most `most` batches of about equal size, of one task if there are few.
 
-    If there are at most `most` tasks, each batch is one task. `steps`: duration of a task in time steps.
-    `slots`: largest number of tasks of a batch that run at the same time.
+    A task takes `steps` time steps, and at most `slots` of a batch run at once.
     """
     if not tasks:
         return []
@@ -130,21 +115,15 @@ class _Model:
                 self.model.add_cumulative([each for each, _ in busy], [width for _, width in busy], slots)
 
     def _free(self, jobs: Sequence[JobDue], kind: TaskKind) -> list[int]:
-        """Return a heap of the times at which the slots for tasks of the given kind become free.
-
-        Times are in time steps from now, and 0 for a slot that is free now. The heap has more entries than
-        there are slots if a node with running tasks was lost.
-        """
+        """Return a heap of when slots become free, in steps from now; longer than the slots if a node was lost."""
         stages = [job.maps if kind is MAP else job.reduces for job in jobs]
         held = sorted(_steps(left) for stage in stages for left in stage.running_s)
         return [0] * max(0, self._slots[kind] - len(held)) + held
 
     def _add(self, job: JobDue, free: dict[TaskKind, list[int]]) -> None:
-        """Add one job to the program (constraints a to d), with hints for the solver.
+        """Add a job (constraints a to d), with hints: a simple schedule without filled gaps, kept in `free`.
 
-        The hints are a simple schedule: jobs in the given order, without filling gaps. With these hints the
-        solver finds a plan even within a small search limit. `free` is the heap of times at which slots
-        become free, which the schedule updates.
+        With them the solver finds a plan even within a small search limit.
         """
         hint, known_end = self.model.add_hint, 0
         end = self.model.new_int_var(0, self.latest, "")
@@ -194,13 +173,12 @@ class _Model:
 
 
 def few_late_first(jobs: Sequence[JobDue], maps: int, reduces: int) -> list[JobDue]:
-    """Return the jobs that should end in time, by ascending deadline, followed by the jobs that will be late.
+    """Return the jobs in time by deadline, then the late ones, as a starting point (Moore and Hodgson's
+    rule).
 
-    The method is Moore and Hodgson's rule. The cluster of `maps` and `reduces` slots is treated as one
-    machine, on which jobs run one after another by deadline. If a job would end late, the job with the most
-    work so far is moved to the late jobs. The work of a job is the time of its longer stage on all slots. A
-    job with unstarted reduces ends one reduce time later than its work. The solver uses this order only as a
-    starting point.
+    The slots count as one machine. When a job would be late, the one with the most work so far, the longer
+    stage's time on all slots, is moved to the late ones. One with unstarted reduces ends a reduce later than
+    its work.
     """
     on_time: list[tuple[float, JobDue]] = []
     behind: list[JobDue] = []
@@ -223,12 +201,10 @@ def few_late_first(jobs: Sequence[JobDue], maps: int, reduces: int) -> list[JobD
 def plan_late_jobs(
     jobs: Sequence[JobDue], maps: int, reduces: int, *, bound: float, most: int, seed: int
 ) -> LatePlan | None:
-    """Return the best plan found, or None if the solver found none.
+    """Return the best plan found, or None: fewest late jobs, then the smallest sum of end times.
 
-    The best plan has the fewest late jobs and, among such plans, the smallest sum of the jobs' end times.
-    `maps`, `reduces`: numbers of slots. `bound`: limit of the search in CP-SAT's deterministic time, which
-    counts search steps and not seconds. `most`: largest number of batches per stage. `seed`: the solver's
-    random seed. The solver has one thread, so that equal jobs give equal plans on any host.
+    `bound` limits the search in CP-SAT's deterministic time, `most` the batches per stage. One thread makes
+    equal jobs give equal plans on any host.
     """
     maps, reduces = max(1, maps), max(1, reduces)
     program = _Model({MAP: maps, REDUCE: reduces}, most)

@@ -30,14 +30,11 @@ _NONE = -float("inf")
 
 @dataclass(eq=False, slots=True)
 class PlacedJob:
-    """A job in one planning round (control cycle) of the policy RAS, with the resource demands of the job's
-    tasks and the number of tasks planned for each node.
+    """A job in one control cycle of RAS, with its demands by kind of hardware and its planned tasks by node.
 
-    `demands`: one entry for each kind of hardware. `pending`: number of unfinished maps. `required`: number
-    of map slots with which the job meets its deadline. `reduces_pending`: number of unfinished reduces, or 0
-    while reduces may not start. `reducing`: if true, a planned reduce has the demand of its reduce phase; if
-    false, the demand of its shuffle. `barred`: numbers of the nodes that must not run more tasks of the job.
-    `maps`, `reduces`: dictionaries from node number to the number of planned tasks.
+    `pending` and `reduces_pending` are unfinished tasks, the latter 0 while reduces may not start. `required`
+    map slots meet the deadline. `reducing`: planned reduces have the demand of their reduce phase, not of the
+    shuffle. `barred` nodes must not run more tasks of the job.
     """
 
     job: str
@@ -55,16 +52,14 @@ class PlacedJob:
     utility: float = _NONE
 
     def key(self) -> tuple[float, int]:
-        """Return the key by which jobs are sorted: jobs with a lower utility come first."""
+        """Return the sort key: lower utility first."""
         return (self.utility, self.serial)
 
 
 class Placement:
-    """The computation of a plan in one control cycle of the policy RAS: how many tasks of each job each node
-    should run. The initial plan contains the tasks that already run.
+    """The plan of one control cycle of RAS, from the tasks that run already.
 
-    `kinds[i]`: the kind of hardware of node i, as an index into the list `demands` of a job. `used[i]`: the
-    planned use of node i's CPU, I/O and memory, in percent.
+    `kinds[i]` is node i's index into a job's `demands`, `used[i]` its planned CPU, I/O and memory in percent.
     """
 
     def __init__(self, jobs: Sequence[PlacedJob], kinds: Sequence[int]) -> None:
@@ -87,17 +82,12 @@ class Placement:
             self._valued(job)
 
     def utilities(self) -> list[float]:
-        """Return the utilities of all jobs with pending maps, lowest first.
-
-        One placement is better than another if its list is greater, compared value by value (equation 4).
-        """
+        """Return the utilities of jobs with pending maps, lowest first. A greater list is better (equation 4)."""
         return sorted(job.utility for job in self.jobs if job.pending)
 
     def run(self, rounds: int) -> Iterator[None]:
-        """Improve the placement: place the pending reduces, then move maps between jobs in at most `rounds`
-        rounds.
-
-        This generator yields after each job or node, so that the caller can do other work in between.
+        """Place pending reduces, then move maps in at most `rounds` rounds. Yields so that the caller can
+        work between.
         """
         yield from self._place_reduces()
         for node in range(len(self.kinds)):
@@ -118,11 +108,7 @@ class Placement:
     # Reduces
 
     def _place_reduces(self) -> Iterator[None]:
-        """Place the pending reduces of all jobs until all are placed or no node has room (Algorithm 1, lines
-        1 to 8).
-
-        Yields after each job.
-        """
+        """Place pending reduces until none is left or fits (Algorithm 1, lines 1 to 8). Yields after each job."""
         nodes = range(len(self.kinds))
         total = [0] * len(nodes)
         for job in self.jobs:
@@ -145,17 +131,12 @@ class Placement:
             yield
 
     def _largest_map(self, kind: int) -> Amounts:
-        """Return the largest demand for each resource by a map of any job on nodes of the kind with index
-        `kind`."""
+        """Return the largest demand for each resource by a map of any job on nodes of the kind with index `kind`."""
         maps = [job.demands[kind].map for job in self.jobs if job.pending]
         return Amounts(*map(max, zip(*maps, strict=True))) if maps else Amounts()
 
     def _most(self, job: PlacedJob, node: int) -> Amounts:
-        """Return the resources that one reduce of the job demands on the node, which the plan must provide.
-
-        If the job's flag `reducing` is set, they are the demand of the reduce phase. Otherwise they are the
-        demand of a shuffle with the largest number of parallel fetches.
-        """
+        """Return what the plan provides for a reduce: its reduce phase, or a shuffle with the most fetches."""
         demands = job.demands[self.kinds[node]]
         return demands.reduce if job.reducing else demands.shuffling(demands.copies)
 
@@ -168,7 +149,7 @@ class Placement:
         return _fits([a + b for a, b in zip(present, self._most(job, node), strict=True)], largest)
 
     def _hold(self, job: PlacedJob, node: int) -> Amounts:
-        """Return, for each resource, the largest demand of one reduce of the job on the node in any phase."""
+        """Return the largest demand of a reduce in any phase, by resource."""
         demands = job.demands[self.kinds[node]]
         return Amounts(*map(max, demands.shuffling(demands.copies), demands.reduce))
 
@@ -189,11 +170,7 @@ class Placement:
     # Maps
 
     def _trim(self, node: int) -> None:
-        """Remove planned maps from the node until the remaining tasks fit, beginning with jobs of high
-        utility.
-
-        New reduces or changed profiles may have overloaded the node.
-        """
+        """Remove maps, of jobs with high utility first, from a node overloaded by new reduces or profiles."""
         while max(self.used[node]) > _FITS:
             out = self._richest(node)
             if out is None:
@@ -201,12 +178,10 @@ class Placement:
             self._remove(out, node)
 
     def _improve(self, node: int) -> None:
-        """Move room on the node from jobs with high utility to jobs with low utility (Algorithm 1, lines 11
-        to 23).
+        """Move room from jobs with high utility to those with low utility (Algorithm 1, lines 11 to 23).
 
-        First, maps of the job with the highest utility are removed. This stops before that job's utility
-        falls below the lowest utility of the other jobs that could use the room. Then maps of the jobs with
-        the lowest utilities are placed on the node until no map fits.
+        Maps of the highest go until it would fall below the lowest other that could use the room. Then maps
+        of the lowest are placed until none fits.
         """
         while (out := self._richest(node)) is not None:
             poorest = self._poorest_of_others(node, out)
@@ -230,12 +205,7 @@ class Placement:
         return None
 
     def _poorest_of_others(self, node: int, out: PlacedJob) -> PlacedJob | None:
-        """Return the job with the lowest utility among all jobs that could run another map on the node,
-        without the job `out`.
-
-        A job could run a map if the map fits beside the node's reduces, whatever other maps are placed on the
-        node. The result is None if there is no such job.
-        """
+        """Return the lowest job other than `out` whose map would fit beside the node's reduces alone, or None."""
         reduces, kind = self._present[node], self.kinds[node]
         for job in self._wanting:
             if job is not out and node not in job.barred and _fits(reduces, job.demands[kind].map):
@@ -243,12 +213,7 @@ class Placement:
         return None
 
     def _shuffle_fits(self, job: PlacedJob, node: int) -> bool:
-        """Return whether the shuffles of the job's reduces still have enough I/O if one more map of the job
-        runs on `node`.
-
-        The result is false if the job must not get more tasks on the node, or if any node with reduces of the
-        job lacks the I/O to fetch the output of another map.
-        """
+        """Return whether the job's reduces have I/O left, on all nodes, to fetch one more map from `node`."""
         if node in job.barred:
             return False
         if job.reducing or not job.reduces:
@@ -279,8 +244,7 @@ class Placement:
         self._valued(job)
 
     def _fetch(self, job: PlacedJob, sign: int) -> None:
-        """Add (`sign` 1) or remove (`sign` -1) the I/O of fetching one more map's output, on all nodes with
-        reduces of the job."""
+        """Add (1) or remove (-1) the I/O of fetching one more map's output, on all nodes with reduces."""
         if not job.reducing:
             for place, count in job.reduces.items():
                 demands = job.demands[self.kinds[place]]
@@ -291,10 +255,7 @@ class Placement:
         _add(self.used[node], amounts, count)
 
     def _valued(self, job: PlacedJob) -> None:
-        """Recompute the job's utility (equation 1).
-
-        Update the sorted list of jobs with maps that are not placed on a node yet.
-        """
+        """Recompute the job's utility (equation 1), and its place among those with unplaced maps."""
         job.utility = reduce_utility(job.reduces_placed, job.reduces_pending)
         job.utility += map_utility(job.placed, job.required, job.pending)
         if job.placed < job.pending:
@@ -321,12 +282,9 @@ _SLACK = 1e-9  # Rounding can put a whole number slightly above itself.
 
 
 def slots_required(pending: int, work_s: float | None, left_s: float | None) -> int:
-    """Return the number of map slots with which a job meets its goal, from 1 to `pending`.
+    """Return the map slots to meet the goal, all `pending` if it has passed or anything is unknown (None).
 
-    `pending`: number of unfinished maps. `work_s`: seconds of work in these maps, or None if the mean time of
-    a map is unknown. `left_s`: seconds until the goal, or None without a goal. The result is `pending`, the
-    earliest possible end, if the goal has passed or if `work_s` or `left_s` is None. Unlike xu2015 equation
-    6, which gives additional slots, the result includes the slots of running maps.
+    Unlike xu2015's equation 6, which gives additional slots, the slots of running maps are included.
     """
     if left_s is None or left_s <= 0 or work_s is None:
         return max(1, pending)
@@ -334,20 +292,14 @@ def slots_required(pending: int, work_s: float | None, left_s: float | None) -> 
 
 
 def ends_within(work_s: float | None, running: int, period_s: float) -> bool:
-    """Return whether `running` maps, each on its own slot, finish `work_s` seconds of work within `period_s`
-    seconds (Algorithm 1, line 26).
-
-    The result is false if `work_s` is None, which means unknown.
-    """
+    """Return whether running maps finish the work within the period (Algorithm 1, line 26). None: unknown."""
     return work_s is not None and running > 0 and work_s / running <= period_s
 
 
 def map_utility(allocated: int, required: int, pending: int) -> float:
-    """Return the utility of `allocated` map slots for a job with `pending` unfinished maps (equation 2).
+    """Return the utility of map slots (equation 2): -inf for none, 0 for `required`, 1 for `pending` or more.
 
-    The utility is -inf for no slot, 0 for `required` slots (the number with which the job meets its goal),
-    and 1 for `pending` slots or more. `required` is from 1 to `pending`; if both are equal, that number of
-    slots gives 1.
+    `required` is from 1 to `pending`; if both are equal, the result is 1.
     """
     if allocated >= pending:
         return 1.0
@@ -359,12 +311,7 @@ def map_utility(allocated: int, required: int, pending: int) -> float:
 
 
 def reduce_utility(allocated: int, pending: int) -> float:
-    """Return the utility of `allocated` reduce slots for a job with `pending` unfinished reduces (equation
-    3).
-
-    The utility is from -1 for no slot to 0 for `pending` slots. The formula is not defined for no slot; -1 is
-    the limit that the paper's text gives.
-    """
+    """Return the utility of reduce slots (equation 3): -1 for none, the limit in the paper's text, to 0."""
     if allocated >= pending:
         return 0.0
     if allocated <= 0:

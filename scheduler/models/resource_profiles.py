@@ -33,11 +33,7 @@ NOTHING = Amounts()
 
 
 class NodeDemands(NamedTuple):
-    """The demands of one map or reduce of a job on one kind of node, by phase, in percent of the node.
-
-    `copies`: largest number of maps from which a reduce fetches at the same time. `shuffle.io`: the I/O of
-    one such fetch.
-    """
+    """A task's demands on one kind of node by phase, in percent. `shuffle.io` is that of one of `copies` fetches."""
 
     map: Amounts
     shuffle: Amounts
@@ -45,11 +41,7 @@ class NodeDemands(NamedTuple):
     copies: int
 
     def of_capacity(self, capacity: float) -> NodeDemands:
-        """Return the demands in percent of the part of the node that tasks may use, instead of the whole
-        node.
-
-        Tasks may use `capacity` percent of the node's CPU and disk, and all of its memory.
-        """
+        """Return the demands in percent of what tasks may use: `capacity` percent of CPU and disk, all memory."""
         factors = Amounts(FULL / capacity, FULL / capacity, 1.0)
         return NodeDemands(
             _times(self.map, factors),
@@ -59,21 +51,16 @@ class NodeDemands(NamedTuple):
         )
 
     def shuffling(self, maps: int) -> Amounts:
-        """Return the demand of a reduce during its shuffle.
-
-        `maps`: number of maps of the job that are placed on nodes.
-        """
+        """Return a reduce's demand in its shuffle, with `maps` of the job placed."""
         return self.shuffle._replace(io=self.shuffle.io * min(maps, self.copies))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceProfile:
-    """The demands of a job's tasks by phase, in percent of one node.
+    """A job's demands by phase, in percent of one node, with `parallel_copies` fetches of a reduce.
 
-    `parallel_copies`: number of simultaneous fetches of a reduce. `map_s`: mean seconds of a map in a
-    scenario with `scale` 1 (the factor on durations), or None if unknown. `node`: capacity of the profiled
-    node (CPU in cores of the host, disk in bytes/s, memory in bytes), or None if the percentages apply to any
-    node.
+    `map_s` is a map's mean with `scale` 1, or None. `node` is the profiled node's capacity (CPU in host
+    cores, disk in bytes/s, memory in bytes); None: any node.
     """
 
     map: Amounts = NOTHING
@@ -84,8 +71,7 @@ class ResourceProfile:
     node: Amounts | None = None
 
     def on(self, spec: NodeSpec) -> NodeDemands:
-        """Return the job's demands on a node with the given spec, at most 100% of the node for each
-        resource."""
+        """Return the job's demands on a node with the given spec, at most 100% of the node for each resource."""
         factors = Amounts(1.0, 1.0, 1.0) if self.node is None else _ratio(self.node, rates_of(spec))
         shuffle = _times(self.shuffle, factors)
         most_io = FULL / self.parallel_copies
@@ -97,8 +83,7 @@ class ResourceProfile:
         )
 
     def at_scale(self, scale: float) -> ResourceProfile:
-        """Return the profile for a scenario whose durations are multiplied by `scale`: only `map_s`
-        changes."""
+        """Return the profile for a scenario whose durations are multiplied by `scale`: only `map_s` changes."""
         return self if self.map_s is None else replace(self, map_s=self.map_s * scale)
 
     def to_values(self) -> dict[str, Any]:
@@ -111,16 +96,12 @@ class ResourceProfile:
 
 
 def rates_of(spec: NodeSpec) -> Amounts:
-    """Return the node's capacity: CPU in cores of the host, disk in bytes/s, memory in bytes."""
+    """Return the capacity: CPU in host cores, disk in bytes/s, memory in bytes."""
     return Amounts(spec.cpu_rate, spec.disk_bps, float(spec.memory_bytes))
 
 
 def declared_demands(job: JobSpec, spec: NodeSpec) -> NodeDemands:
-    """Return the demands of a job without a profile on a node, from the vcores and memory declared for its
-    tasks.
-
-    The demand for I/O is 0. A reduce mostly waits during its shuffle, so its demand is then memory only.
-    """
+    """Return demands by declared vcores and memory, without I/O. A shuffle mostly waits: memory only."""
     map_, reduce = (
         Amounts(
             min(FULL, FULL * demand.vcores / spec.cores),
@@ -133,10 +114,7 @@ def declared_demands(job: JobSpec, spec: NodeSpec) -> NodeDemands:
 
 
 def read_profile(values: Mapping[str, Any]) -> ResourceProfile:
-    """Return the profile described by JSON values, written by a user or loaded from the profile store.
-
-    Raises ValueError with a message about the wrong value if a name is unknown or a number is out of range.
-    """
+    """Return the profile of a user's or the store's values. Raises ValueError."""
     known = dict(values)
     node = known.pop("node", None)
     made: dict[str, Any] = {

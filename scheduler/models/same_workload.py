@@ -23,20 +23,14 @@ class Run(Protocol):
 
 
 def workload_of(job: Run) -> str:
-    """Return the name of the job's workload: the job's name without the number of the copy, `wc` for `wc-2`.
-
-    A scenario may contain several copies of a job. The paper liu2015 identifies workloads by job name
-    (2.2.1).
-    """
+    """Return the job's name without the number of the copy: `wc` for `wc-2` (liu2015, 2.2.1)."""
     return _COPY.sub("", job.name) or job.name
 
 
 def find_profile(profiles: Mapping[str, T], job: Run) -> T | None:
-    """Return the profile stored in `profiles` under the job's name, else under its workload, else under its
-    application.
+    """Return the profile of the job's name, else workload, else application, or None.
 
-    The result is None if there is no such profile. The application of synthetic jobs is not used, since
-    unrelated synthetic jobs share it.
+    Not by the application of synthetic jobs, which unrelated ones share.
     """
     names = [job.name, workload_of(job)] + ([job.app] if job.app != SYNTHETIC else [])
     return next((profiles[name] for name in names if name in profiles), None)

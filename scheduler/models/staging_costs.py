@@ -1,8 +1,8 @@
-"""The cost matrix of the locality axis LSAP: the seconds to transfer the input of each candidate map to each
-idle slot.
+"""The cost matrix of LSAP (xu2015 3.3.1; Guo, Fox and Zhou 2012): seconds to transfer each map's input to
+each slot.
 
-LSAP (the linear sum assignment problem; xu2015 3.3.1; Guo, Fox and Zhou 2012) is solved by scipy. A row is an
-idle slot, a column a candidate map. Costs ignore other traffic on the network.
+Rows are idle slots, columns candidate maps. Costs ignore other traffic. scipy solves the linear sum
+assignment problem.
 """
 
 from __future__ import annotations
@@ -21,11 +21,7 @@ _TIE = 1e-6
 
 
 def staging_s(task: TaskView, node: NodeView, off_rack: float) -> float:
-    """Return the seconds to transfer the task's input to the node, or 0 if the node holds the input.
-
-    The time is the number of bytes divided by the node's network rate, times `off_rack` if the input is in
-    another rack.
-    """
+    """Return the seconds to transfer the input to the node, times `off_rack` from another rack."""
     if not task.hosts or node.node in task.hosts:
         return 0.0
     rate_bps = node.spec.network_bps
@@ -34,11 +30,7 @@ def staging_s(task: TaskView, node: NodeView, off_rack: float) -> float:
 
 
 def cost_matrix(slots: Sequence[NodeView], tasks: Sequence[TaskView], off_rack: float) -> Any:
-    """Return an array of transfer times in seconds, with a row for each slot and a column for each task.
-
-    `slots` contains the node of each idle slot; the slots of a node follow one another. `off_rack`: factor on
-    the time if the input is in another rack.
-    """
+    """Return transfer seconds by slot (rows) and task (columns). A node's slots must follow one another."""
     import numpy as np
 
     slots_by_node = Counter([node.node for node in slots])
@@ -84,10 +76,7 @@ def _node_costs(nodes: Sequence[NodeView], tasks: Sequence[TaskView], off_rack: 
 
 
 def solve(costs: Any) -> list[tuple[int, int]]:
-    """Return the assignment of columns to rows with the lowest total cost, as pairs of row and column.
-
-    `costs` is a two-dimensional array. Among assignments of equal cost, earlier columns are preferred.
-    """
+    """Return (row, column) pairs of lowest total cost; earlier columns win ties."""
     import numpy as np
 
     rows, columns = costs.shape

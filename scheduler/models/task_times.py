@@ -11,15 +11,13 @@ UNKNOWN_S = 1.0
 
 
 def took_s(attempt: AttemptView) -> float:
-    """Return the seconds from an attempt's launch to its end."""
     return max(0.0, attempt.end_s - attempt.assigned_s)
 
 
 class MeanTimes:
-    """The mean time of maps and the mean time of reduces of a job or of a group of jobs.
+    """The mean times of maps and of reduces of a group of jobs.
 
-    `wider`: the mean times of a larger group. Its mean is used before a task of this group has ended, and it
-    also receives all times added here.
+    The mean of the `wider` group is used until a task here has ended; it also receives all times added here.
     """
 
     __slots__ = ("_count", "_sum_s", "_wider")
@@ -37,7 +35,6 @@ class MeanTimes:
             self._wider.add(kind, took_s)
 
     def knows(self, kind: TaskKind) -> bool:
-        """Return whether the time of a task of that kind was added to this group."""
         return self._count[kind] > 0
 
     def mean_s(self, kind: TaskKind) -> float:
@@ -47,8 +44,7 @@ class MeanTimes:
         return UNKNOWN_S if self._wider is None else self._wider.mean_s(kind)
 
     def size_s(self, maps: int, reduces: int) -> float:
-        """Return the size in slot seconds of a job with `maps` maps and `reduces` reduces, from the mean
-        times."""
+        """Return the size in slot seconds of a job with `maps` maps and `reduces` reduces, from the mean times."""
         return maps * self.mean_s(TaskKind.MAP) + reduces * self.mean_s(TaskKind.REDUCE)
 
 
@@ -60,8 +56,7 @@ class StageTimes:
         self._jobs: dict[str, MeanTimes] = {}
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Add the time of an ended attempt if the attempt succeeded. A policy calls this method from its hook
-        `ended`."""
+        """Add the time of a successful attempt. Called from a policy's hook `ended`."""
         if attempt.state != "succeeded":
             return
         job = attempt.task.job
@@ -72,18 +67,11 @@ class StageTimes:
         times.add(attempt.task.kind, took_s(attempt))
 
     def finished(self, view: View, job: JobView) -> None:
-        """Remove the mean times of an ended job, but keep the mean times of its user and job name.
-
-        A policy calls this method from its hook `finished`.
-        """
+        """Forget a job's own mean times. Called from a policy's hook `finished`."""
         self._jobs.pop(job.job, None)
 
     def task_s(self, view: View, job: JobView, kind: TaskKind) -> float:
-        """Return the expected time in seconds of one of the job's tasks of that kind.
-
-        The first known value is used: the mean of the job, the mean of its user and job name, an estimate
-        from its input.
-        """
+        """Return a task's expected seconds: the job's mean, else that of user and job name, else by its input."""
         for times in (self._jobs.get(job.job), self._named.get((job.user, job.spec.name))):
             if times is not None and times.knows(kind):
                 return times.mean_s(kind)
@@ -91,9 +79,7 @@ class StageTimes:
 
 
 def _by_input(view: View, job: JobView, kind: TaskKind) -> float:
-    """Return an estimate of the seconds of one of the job's tasks: one second, plus the time to read the
-    task's input at the disk rate of the cluster's first node.
-    """
+    """Estimate a task: one second, plus its input at the disk rate of the cluster's first node."""
     node = next(iter(view.nodes.values()), None)
     if node is None:
         return UNKNOWN_S

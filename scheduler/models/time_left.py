@@ -9,19 +9,12 @@ from collections.abc import Sequence
 
 
 def time_left_s(progress: float, elapsed_s: float) -> float:
-    """Return the remaining seconds of a task that made `progress` (0 to 1) in `elapsed_s` seconds and keeps
-    this rate.
-
-    The result is infinite for progress 0.
-    """
+    """Return the remaining seconds at the rate so far, infinite without progress."""
     return (1 - progress) * elapsed_s / progress if progress > 0 else math.inf
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the percentile `percent` (0 to 100) of sorted values, interpolated linearly.
-
-    Raises ValueError if there are no values.
-    """
+    """Return a percentile (0 to 100) of sorted values, interpolated linearly. Raises ValueError."""
     if not values:
         raise ValueError("no values")
     place = (len(values) - 1) * percent / 100

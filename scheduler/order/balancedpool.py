@@ -44,11 +44,9 @@ class BalancedPool:
         self._running: dict[tuple[str, TaskKind], int] = {}
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: compute a new plan that includes the job.
+        """Implement `Hooks.submitted`: plan again, or append the job to the last pool if there are too many.
 
-        If the cluster has more jobs than a plan may contain, the job is appended to the last pool instead.
-        Plans are never computed during an offer, because the jobs that avoid the offered node then
-        temporarily seem to have no ready task.
+        Plans are never made during an offer, when the jobs that avoid the node seem to have no ready task.
         """
         if self._plan and len(view.jobs) > self._most:
             self._place[job.job] = (len(self._plan) - 1, self._most + job.serial)
@@ -56,12 +54,11 @@ class BalancedPool:
             self._plan_again(view)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add the time of a successful attempt to the mean task times."""
+        """Implement `Hooks.ended`."""
         self._times.ended(view, attempt)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: remove the job from its pool, and discard the mean times of its
-        tasks."""
+        """Implement `Hooks.finished`: remove the job from its pool, and discard the mean times of its tasks."""
         self._times.finished(view, job)
         pool, _ = self._place.pop(job.job, (0, 0))
         for kind in TaskKind:
@@ -72,16 +69,12 @@ class BalancedPool:
                 self._used[kind][pool] -= running
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: add the job to its pool's ready jobs, or remove it if no task is
-        ready."""
+        """Implement `Hooks.changed`: add the job to its pool's ready jobs, or remove it if no task is ready."""
         if job.active:
             self._file(job, kind)
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order.jobs`: return the ready jobs of the first pool, then of the second pool.
-
-        The first pool is the one that uses the smaller part of its slots.
-        """
+        """Implement `Order.jobs`: the pool that uses the smaller part of its slots comes first."""
         used = self._used[kind]
         pools = sorted(
             range(len(used)), key=lambda pool: (used[pool] / max(1, self._slots(pool, kind)), pool)
@@ -89,8 +82,7 @@ class BalancedPool:
         return chain.from_iterable(self._ready[kind][pool] for pool in pools)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a note to append to the reason of a launch: the job's position in the plan, and the slots of its
-        pool."""
+        """Return the job's place in the plan and its pool's slots, for the reason of a launch."""
         pool, place = self._place.get(job.job, (0, 0))
         if place >= self._most:
             return "behind the plan, by submit time"
@@ -126,19 +118,13 @@ class BalancedPool:
                 self._file(job, kind)
 
     def _left(self, view: View, job: JobView) -> PlannedStages:
-        """Return the job's remaining work: the numbers of unfinished maps and reduces, and their mean times.
-
-        A running task is counted as a whole task.
-        """
+        """Return the job's remaining work, with running tasks as whole ones."""
         left = {kind: job.stage(kind).unstarted + job.stage(kind).running for kind in TaskKind}
         times = {kind: self._times.task_s(view, job, kind) for kind in TaskKind}
         return PlannedStages(job.job, left[MAP], times[MAP], left[REDUCE], times[REDUCE])
 
     def _file(self, job: JobView, kind: TaskKind) -> None:
-        """Update the pool of the job after a change of the job's tasks of that kind.
-
-        The pool's list of ready jobs and the number of slots that the pool uses may change.
-        """
+        """Update the pool's ready jobs and used slots after a change of the job's tasks."""
         known = self._place.get(job.job)
         if known is None:
             return

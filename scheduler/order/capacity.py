@@ -8,6 +8,7 @@ preempted. Source: Hadoop's Capacity Scheduler Guide.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, inf
@@ -74,7 +75,6 @@ class Held:
         self.by_user: dict[str, int] = {}
 
     def add(self, user: str, amount: int) -> None:
-        """Add `amount` to the user's amount and to the total. A negative amount is subtracted."""
         self.total += amount
         self.by_user[user] = self.by_user.get(user, 0) + amount
 
@@ -89,7 +89,7 @@ class Queue:
 
     __slots__ = (
         "held",
-        "jobs_by_user",
+        "jobs",
         "max_share",
         "name",
         "named",
@@ -98,6 +98,7 @@ class Queue:
         "share",
         "user_factor",
         "user_percent",
+        "users",
     )
 
     def __init__(self, name: str, settings: QueueSettings, unpromised: float) -> None:
@@ -111,42 +112,47 @@ class Queue:
         self.priorities = bool(settings.priorities)
         self.ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
         self.held: dict[TaskKind, Held] = {kind: Held() for kind in TaskKind}
-        self.jobs_by_user: dict[str, int] = {}  # Numbers of jobs that have not ended.
+        self.jobs = 0  # That have not ended.
+        self.users: dict[TaskKind, Counter[str]] = {kind: Counter() for kind in TaskKind}  # With ready jobs.
+
+    def list_job(self, job: JobView, kind: TaskKind, *, ready: bool) -> None:
+        """Add the job to those with a task to start, or remove it."""
+        jobs, users = self.ready[kind], self.users[kind]
+        if ready and job not in jobs:
+            jobs.put(job, fifo_key(job) if self.priorities else (job.submit_s, job.serial))
+            users[job.user] += 1
+        elif not ready and job in jobs:
+            jobs.drop(job)
+            users[job.user] -= 1
+            if not users[job.user]:
+                del users[job.user]
 
     def promised_share(self, unnamed: int) -> float:
-        """Return the guaranteed share of the cluster for the queue, from 0 to 1.
-
-        `unnamed` is the number of queues with jobs that have no guaranteed share of their own, and therefore
-        share the remaining capacity.
-        """
+        """Return the guaranteed share. Queues without one of their own, `unnamed` of them, share the rest."""
         return self.share if self.named else self.share / max(1, unnamed)
 
 
 def over_max(held: Held, need: int, most: float) -> bool:
-    """Return whether a task that needs the amount `need` would make the queue exceed its maximum `most`.
-
-    All amounts are in slots or in bytes of memory. A queue that holds nothing may always run one task.
-    """
+    """Return whether a task would exceed the queue's maximum. With nothing held, one always may run."""
     return held.total > 0 and held.total + need > most + _SLACK
 
 
 def user_limit(
     held: Held, need: int, promised: float, users: int, minimum_percent: float, factor: float
 ) -> int:
-    """Return the user limit of a queue: a user who already holds this amount receives no more (as in Hadoop
-    0.20).
+    """Return the user limit of a queue: what a user may hold, the next task included.
 
     All amounts are in slots or in bytes of memory. `need`: amount for the next task. `promised`: the queue's
-    guaranteed amount. `users`: number of the queue's users. Two amounts are compared: an equal part for each
-    user, and `minimum_percent` percent, both of the guaranteed amount or, if the queue uses more, of the
-    amount in use. The limit is the larger amount, but at most `factor` times the guaranteed amount and at
-    least 1. Source: CapacitySchedulerQueue.
+    guaranteed amount. `users`: number of the users with tasks to start. Two amounts are compared: an equal part
+    for each user, and `minimum_percent` percent, both of the guaranteed amount or, if the queue uses more, of the
+    amount in use. The limit is the larger amount, but at most `factor` times the guaranteed amount. A single
+    task may always run. Source: CapacitySchedulerQueue.assignSlotsToJob of Hadoop 1.0.3.
     """
-    current = promised if held.total < promised else held.total + need
+    current = max(need, promised) if held.total < promised else held.total + need
     limit = max(ceil(current / max(1, users) - _SLACK), ceil(current * minimum_percent / 100 - _SLACK))
     if promised > 0:
-        limit = min(limit, ceil(promised * factor - _SLACK))
-    return max(1, limit)
+        limit = min(limit, int(promised * factor + _SLACK))
+    return max(need, limit)
 
 
 QUEUE_FULL, USER_FULL = "the queue has its maximum: ", " has the user's limit of "
@@ -202,32 +208,24 @@ class Capacity:
 
     @property
     def closed_queues(self) -> tuple[str, ...]:
-        """Return the queues named in the settings if their shares add up to the whole cluster, else an empty
-        tuple.
-
-        In the first case, jobs in any other queue would never run.
-        """
+        """Return the named queues if their shares fill the cluster: jobs in any other would never run."""
         return tuple(self._settings) if self._settings and self._unpromised < _SLACK else ()
 
     @property
     def compiled_as(self) -> str | None:
-        """Return "capacity" if the simulator can run this order in its compiled loop, else None.
-
-        The compiled loop supports only tasks of one slot, and settings of queues that have a guaranteed share.
-        """
+        """Return "capacity" if the compiled loop can run this order: tasks of one slot, shares for all queues."""
         by_slots = not (self._by_memory or self.sizes_slots or self._off_switch is not None)
         are_shares = all(settings.capacity is not None for settings in self._settings.values())
         return "capacity" if by_slots and are_shares else None
 
     @property
     def acts_on_ticks(self) -> bool:
-        """Return whether the hook `tick` has an effect."""
         return self._by_memory
 
     def count_memory(self) -> None:
-        """Measure shares in bytes of memory, for maps and reduces together, instead of in slots.
+        """Measure shares in bytes of memory instead of slots.
 
-        A composed policy whose admission does not limit slots must call this method before the first job.
+        A policy whose admission does not limit slots must call this before the first job.
         """
         self._by_memory = True
 
@@ -236,17 +234,15 @@ class Capacity:
     def submitted(self, view: View, job: JobView) -> None:
         """Implement `Hooks.submitted`: increase the number of jobs of the job's queue and user."""
         queue = self._queue(job.queue)
-        if not queue.jobs_by_user and not queue.named:
+        if not queue.jobs and not queue.named:
             self._unnamed += 1
-        queue.jobs_by_user[job.user] = queue.jobs_by_user.get(job.user, 0) + 1
+        queue.jobs += 1
 
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`: decrease the number of jobs of the job's queue and user."""
         queue = self._queue(job.queue)
-        queue.jobs_by_user[job.user] -= 1
-        if not queue.jobs_by_user[job.user]:
-            del queue.jobs_by_user[job.user]
-        if not queue.jobs_by_user and not queue.named:
+        queue.jobs -= 1
+        if not queue.jobs and not queue.named:
             self._unnamed -= 1
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
@@ -257,24 +253,22 @@ class Capacity:
         if started:
             queue.held[kind].add(job.user, started * self._need(job, kind))
             self._running[key] = stage.running
-        if job.active and stage.ready:
-            if job not in queue.ready[kind]:
-                queue.ready[kind].put(job, fifo_key(job) if queue.priorities else (job.submit_s, job.serial))
-        else:
-            queue.ready[kind].drop(job)
+        ready = job.active and stage.ready
+        queue.list_job(job, kind, ready=ready)
+        if not ready:
             self._kept.pop(key, None)
             if not job.active and not stage.running:
                 self._running.pop(key, None)
 
     def stage_ready(self, job: JobView, kind: TaskKind) -> None:
-        """Implement `Resting.stage_ready`: end the reservations of a job that had no task to start before.
+        """Implement `Resting.stage_ready`: end reservations of a job that had no task to start.
 
-        The hook `changed` may not tell of that time, since one call reports several changes.
+        `changed` may not tell of that time, since one call reports several changes.
         """
         self._kept.pop((job.job, kind), None)
 
     def new_queue(self, name: str) -> Queue:
-        """Return an empty queue with the settings for the queue `name`."""
+        """Return an empty queue with its settings."""
         settings = self._settings.get(name, self._defaults)
         return Queue(name, settings.completed(self._defaults), self._unpromised)
 
@@ -287,15 +281,14 @@ class Capacity:
         return queue
 
     def _need(self, job: JobView, kind: TaskKind) -> int:
-        """Return the number of slots that one task of the job takes, or its bytes of memory if shares are in
-        memory."""
+        """Return the number of slots that one task of the job takes, or its bytes of memory if shares are in memory."""
         asked, size = job.stage(kind).demand.memory_bytes, self._slot_bytes[kind]
         if self._by_memory:
             return asked
         return 1 if size is None else max(1, -(-asked // size))
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: recompute the cluster's total memory if shares are measured in memory."""
+        """Implement `Hooks.tick`: update the total memory if shares are measured in it."""
         if self._by_memory:
             self._memory_bytes = _memory(view)
 
@@ -309,17 +302,14 @@ class Capacity:
     # Order of jobs
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order.jobs`: yield the ready jobs whose queue and user are below their limits.
-
-        Jobs of the queue that holds the smallest part of its guaranteed share come first.
-        """
+        """Implement `Order.jobs`: jobs below limits, by the part of its share that their queue holds."""
         total = self._total(view, kind)
         queues: list[tuple[Any, ...]] = []
         for queue in self._queues.values():
             if queue.ready[kind]:
-                promised = queue.promised_share(self._unnamed) * total
-                held = queue.held[kind].total
-                full = held / promised if promised > 0 else inf if held else 1.0
+                # Whole slots, rounded down. A queue of none counts as full (QueueComparator of Hadoop 1.0.3).
+                promised = int(queue.promised_share(self._unnamed) * total + _SLACK)
+                full = queue.held[kind].total / promised if promised else 1.0
                 queues.append((full, queue.name, promised, queue))
         queues.sort()
         return self._jobs(view, node, kind, total, queues)
@@ -330,7 +320,7 @@ class Capacity:
         free = self._free(node, kind) if self.sizes_slots else 0
         only_near = self._off_switch is not None and _off_switch_tasks(view, node) >= self._off_switch
         for _, _, promised, queue in queues:
-            held, limited = queue.held[kind], dict[str, None]()  # users
+            held, limited = queue.held[kind], dict[tuple[str, int], None]()
             most = queue.max_share * total if queue.max_share < 1 else inf  # Else only the nodes are a limit.
             for job in queue.ready[kind]:
                 need = self._need(job, kind)
@@ -338,11 +328,11 @@ class Capacity:
                     state = self.describe(queue, held.total, total, self._unnamed)
                     view.skip(node, job, kind, QUEUE_FULL + state)
                     break
-                if job.user in limited:
+                if (job.user, need) in limited:
                     continue
-                limit = self._limit(queue, held, need, promised)
-                if held.by_user.get(job.user, 0) >= limit:
-                    limited[job.user] = None
+                limit = self._limit(queue, held, kind, need, promised)
+                if held.by_user.get(job.user, 0) + need > limit:
+                    limited[job.user, need] = None
                     view.skip(node, job, kind, job.user + USER_FULL + self._amount(limit))
                     continue
                 if self.sizes_slots and not self._fits(job, node, kind, need, free):
@@ -357,15 +347,13 @@ class Capacity:
                     continue
                 yield job
 
-    def _limit(self, queue: Queue, held: Held, need: int, promised: float) -> int:
-        users = len(queue.jobs_by_user)
+    @staticmethod
+    def _limit(queue: Queue, held: Held, kind: TaskKind, need: int, promised: float) -> int:
+        users = len(queue.users[kind])
         return user_limit(held, need, promised, users, queue.user_percent, queue.user_factor)
 
     def _free(self, node: NodeView, kind: TaskKind) -> int:
-        """Return the number of free slots of the node.
-
-        A running task that declares much memory occupies several slots.
-        """
+        """Return the free slots. A task that declares much memory occupies several."""
         tasks = [attempt.task for attempt in node.attempts.values()]
         return _slots(node, kind) - sum(self._need(task.job, kind) for task in tasks if task.kind is kind)
 
@@ -376,10 +364,7 @@ class Capacity:
         return fits
 
     def _keeps(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> bool:
-        """Return whether the node reserves its free slots for a task of the job that needs more slots.
-
-        A job has reserved slots on at most as many nodes as it has unstarted tasks.
-        """
+        """Return whether the node's slots are reserved for a larger task, on at most one node per unstarted one."""
         kept = self._kept.setdefault((job.job, kind), {})
         for name in [name for name in kept if not view.nodes[name].alive]:
             del kept[name]
@@ -391,17 +376,12 @@ class Capacity:
     # Reasons
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a note to append to the reason of a launch: the resources that the job's queue holds and is
-        guaranteed."""
+        """Return what the job's queue holds and is guaranteed, for the reason of a launch."""
         queue = self._queue(job.queue)
         return self.describe(queue, queue.held[kind].total, self._total(view, kind), self._unnamed)
 
     def describe(self, queue: Queue, held: int, total: int, unnamed: int) -> str:
-        """Return a text with the amounts that the queue holds, is guaranteed and may hold at most.
-
-        `held` is the amount that it holds and `total` that of the cluster, in slots or in bytes of memory.
-        `unnamed` is as in `Queue.promised_share`.
-        """
+        """Return a text of what the queue holds, is guaranteed, and may hold, in slots or bytes."""
         promised, most = queue.promised_share(unnamed) * total, queue.max_share * total
         return (
             f"queue {queue.name} holds {self._amount(held)} of {self._amount(promised)}, "
@@ -413,16 +393,12 @@ class Capacity:
 
 
 def _off_switch_tasks(view: View, node: NodeView) -> int:
-    """Return the number of tasks started by the node's current heartbeat that have no input on the node or in
-    its rack.
-
-    All reduces, and maps without input, are such tasks.
-    """
+    """Return the tasks of this heartbeat without input near: also all reduces, and maps without input."""
     return sum(each.locality == "off" and each.assigned_s == view.now_s for each in node.attempts.values())
 
 
 def _is_near(job: JobView, node: NodeView, kind: TaskKind) -> bool:
-    """Return whether the job has a map with input on the node or in its rack."""
+    """Return whether the job has a map with input on the node or rack."""
     if kind is TaskKind.REDUCE:
         return False
     return job.local_map(node.node) is not None or job.rack_map(node.rack) is not None
@@ -437,11 +413,7 @@ def _memory(view: View) -> int:
 
 
 def queues(doc: str) -> PolicyParameter:
-    """Return the declaration of the policy parameter `queues`, a dictionary from queue name to settings.
-
-    Users set this parameter in YAML only. The capacities must add up to at most 100%. `doc` is the
-    parameter's help text.
-    """
+    """Declare the parameter `queues`, for YAML only, with capacities of at most 100% in total."""
     example = "{prod: {capacity: 70, max_capacity: 90}}"
     readers = {
         "capacity": percent,

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import log
 from typing import Any, NamedTuple
 
 from schedbed.scheduler.models.same_workload import workload_of
 from schedbed.scheduler.models.task_times import MeanTimes, took_s
 from schedbed.scheduler.order.fifo import fifo_key
-from schedbed.scheduler.order.pools import PoolSettings
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import at_least_one, by_name, count, positive
@@ -61,16 +61,14 @@ class KnownWorkload:
         self.on: dict[Machinery, MeanTimes] = {}
 
     def time_s(self, kind: TaskKind, hardware: Machinery) -> float:
-        """Return the expected seconds of a task of that kind on the hardware; the result is always above
-        0."""
+        """Return the expected seconds of a task of that kind on the hardware; the result is always above 0."""
         measured = self.on.get(hardware)
         if measured is not None and measured.knows(kind):
             return max(_SHORTEST_S, measured.mean_s(kind))
         return max(_SHORTEST_S, self.work.mean_s(kind) / hardware.core_speed)
 
     def learn(self, kind: TaskKind, hardware: Machinery, seconds: float) -> bool:
-        """Add the time `seconds` of an ended task. Return whether it is the first task of its kind on the
-        hardware."""
+        """Add the time `seconds` of an ended task. Return whether it is the first task of its kind on the hardware."""
         measured = self.on.get(hardware)
         if measured is None:
             measured = self.on[hardware] = MeanTimes()
@@ -106,14 +104,21 @@ class ReadyByClass:
                 del self.by_class[label]
 
     def jobs(self, classes: set[int] | None, *, suggested: bool) -> Iterator[JobView]:
-        """Yield the user's jobs of the given classes or, if `suggested` is false, the jobs of all other
-        classes.
-
-        Jobs without a class belong to the given classes. None for `classes` stands for all classes.
-        """
+        """Yield jobs of the given classes (None: all) with those without a class, or else all others."""
         for label in sorted(self.by_class, key=lambda label: -1 if label is None else label):
             if (label is None or classes is None or label in classes) is suggested:
                 yield from self.by_class[label]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """A user's minimum number of slots of each kind, and weight."""
+
+    weight: float = 1.0
+    min_share: int = 0
+
+
+_PLAIN = Promise()
 
 
 class Coshh:
@@ -126,7 +131,7 @@ class Coshh:
 
     elidable = True  # Heartbeats without news do not change its answers.
 
-    def __init__(self, *, classes: int = 4, users: Mapping[str, PoolSettings] | None = None) -> None:
+    def __init__(self, *, classes: int = 4, users: Mapping[str, Promise] | None = None) -> None:
         self._most = classes
         self._settings = dict(users or {})
         self._everybody = MeanTimes()
@@ -150,8 +155,7 @@ class Coshh:
         return known
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: count the job in its workload's statistics, and let the next tick
-        recompute the classes."""
+        """Implement `Hooks.submitted`: count the job in its workload, for new classes at the next tick."""
         self._workload(job).jobs += 1
         self._stale = True
         for kind in TaskKind:
@@ -166,13 +170,12 @@ class Coshh:
                 self._stale = True
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: forget the job's class, and let the next tick recompute all classes."""
+        """Implement `Hooks.finished`: forget the job's class, for new classes at the next tick."""
         self._class_of.pop(job.job, None)
         self._stale = True
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: add the job to its user's ready jobs, or remove it if no task is
-        ready."""
+        """Implement `Hooks.changed`: add the job to its user's ready jobs, or remove it if no task is ready."""
         waiting = self._waiting[kind][job.user]
         if job.stage(kind).ready:
             waiting.put(job, self._class_of.get(job.job))
@@ -182,8 +185,7 @@ class Coshh:
     # Queuing: classes, and the hardware suggested for them
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: recompute the classes if the jobs, the workloads or the number of slots
-        have changed."""
+        """Implement `Hooks.tick`: recompute classes after changes of jobs, workloads or slots."""
         slots = (view.slots(TaskKind.MAP), view.slots(TaskKind.REDUCE))
         if (self._stale or slots != self._slots) and view.jobs:
             self._stale, self._slots = False, slots
@@ -207,11 +209,7 @@ class Coshh:
                     self.changed(view, job, kind)
 
     def _features(self, job: JobView, hardware: list[Machinery]) -> list[float]:
-        """Return the job's features, the numbers by which jobs are divided into classes.
-
-        The features are the logarithms of the mean task time on each kind of hardware, the logarithm of the
-        workload's number of jobs, and the priority.
-        """
+        """Return logarithms of task times by hardware and of the workload's jobs, and the priority."""
         workload, totals = self._workload(job), {kind: job.stage(kind).total for kind in TaskKind}
         tasks = max(1, sum(totals.values()))
         means_s = [
@@ -227,11 +225,7 @@ class Coshh:
     def _demands(
         self, jobs: list[JobView], labels: list[int], kind: TaskKind, hardware: list[Machinery]
     ) -> tuple[list[float], list[list[float]]]:
-        """Return two lists with an entry for each class: the number of tasks, and a list of mean times.
-
-        A list of mean times contains the mean seconds of the class's tasks on each kind of hardware.
-        `labels[i]` is the class of `jobs[i]`. Only tasks of the given kind are included.
-        """
+        """Return each class's number of tasks and its tasks' mean seconds by hardware."""
         tasks = [0.0] * self._classes
         times_s = [[0.0] * len(hardware) for _ in tasks]
         for job, label in zip(jobs, labels, strict=True):
@@ -247,11 +241,7 @@ class Coshh:
     # Routing: the order of jobs
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterator[JobView]:
-        """Implement `Order.jobs`: yield the ready jobs in the order of COSHH's routing.
-
-        Jobs of users below their min share come first, then jobs of the classes suggested for the node's
-        hardware, then all other jobs.
-        """
+        """Implement `Order.jobs`: users below min share, then classes suggested for the node, then others."""
         classes = self._suggested.get((kind, machinery(node)))
         lacking: list[tuple[float, str]] = []
         others: list[tuple[float, str]] = []
@@ -271,15 +261,12 @@ class Coshh:
                 yield from self._waiting[kind][user].jobs(classes, suggested=suggested)
 
     def _lacks(self, user: str, kind: TaskKind) -> int:
-        """Return how many slots for that kind of task the user still needs to reach the min share, at least
-        0.
-        """
+        """Return how many slots for that kind of task the user still needs to reach the min share, at least 0."""
         settings = self._settings.get(user, _PLAIN)
         return max(0, settings.min_share - self._tallies[user, kind].running)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a note to append to the reason of a launch: the job's class, and whether the class is suggested for
-        the node."""
+        """Return the job's class and whether it is suggested here, for the reason of a launch."""
         lacks, label = self._lacks(job.user, kind), self._class_of.get(job.job)
         below = f"{job.user} is {lacks} below the min share, " if lacks else ""
         if label is None:
@@ -293,28 +280,20 @@ class Coshh:
         )
 
 
-_PLAIN = PoolSettings()
-
-
 def _solvers() -> tuple[Any, Any]:
-    """Import and return the functions `classify` and `suggest`.
-
-    They are imported only when this order is used, since they import scipy, which is slow.
-    """
+    """Import `classify` and `suggest` only when needed, since scipy is slow to import."""
     from schedbed.scheduler.models.job_classes import classify, suggest
 
     return classify, suggest
 
 
 def machinery(node: NodeView) -> Machinery:
-    """Return the hardware of a node."""
     spec = node.spec
     return Machinery(spec.core_speed, spec.disk_bps, spec.network_bps)
 
 
 def _resources(view: View) -> dict[Machinery, dict[TaskKind, int]]:
-    """Return a dictionary from kind of hardware to the numbers of map and reduce slots on all live nodes of
-    that kind."""
+    """Return {hardware: map and reduce slots} of live nodes."""
     found: dict[Machinery, dict[TaskKind, int]] = {}
     specs = [node.spec for node in view.nodes.values() if node.alive]
     counts = Counter(
@@ -343,7 +322,7 @@ AXIS = Axis(
             "min_share (slots of each kind) and weight by user",
             "{ana: {min_share: 2}}",
             {"min_share": at_least_one, "weight": positive},
-            PoolSettings,
+            Promise,
         ),
     ),
     rank=50,

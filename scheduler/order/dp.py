@@ -60,9 +60,7 @@ class Bidder(Pool):
         super().__init__(name, PoolSettings(weight=max(self.bid, _NOTHING)))
 
     def key(self, kind: TaskKind) -> tuple[int, float, float, str]:
-        """Implement `Pool.key`: return a sort key; the user with the smallest (running tasks + 1) / bid comes
-        first.
-        """
+        """Implement `Pool.key`: return a sort key; the user with the smallest (running tasks + 1) / bid comes first."""
         next_slot = (self.tallies[kind].running + 1) / self.settings.weight
         return (0, next_slot, self.jobs.first().submit_s, self.name)
 
@@ -95,8 +93,7 @@ class DynamicPriority(PoolOrder):
         self.preempts = preempt
 
     def new_pool(self, name: str) -> Bidder:
-        """Implement `PoolOrder.new_pool`: return the pool of the user `name`, with the user's budget and
-        bid."""
+        """Implement `PoolOrder.new_pool`: return the pool of the user `name`, with the user's budget and bid."""
         account = self._accounts.get(name, Account())
         return Bidder(
             name,
@@ -105,10 +102,7 @@ class DynamicPriority(PoolOrder):
         )
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: add the job to its user's pool.
-
-        The run's first job starts the first allocation interval.
-        """
+        """Implement `Hooks.submitted`. The run's first job starts the first allocation interval."""
         super().submitted(view, job)
         if self._ends_s is None:
             self._ends_s = view.now_s + self._interval_s
@@ -116,18 +110,16 @@ class DynamicPriority(PoolOrder):
     # Bids and budgets
 
     def _bidders(self) -> list[Any]:
-        """Return the pools of the users with jobs. Only these users bid and pay."""
+        """Return the pools with jobs, which alone bid and pay."""
         return [pool for pool in self.pools.values() if pool.jobs]
 
     def entitled(self, view: View, bidder: Bidder, kind: TaskKind) -> float:
-        """Return the number of slots of that kind that the user's bid buys: all slots x bid / sum of all
-        bids."""
+        """Return the number of slots of that kind that the user's bid buys: all slots x bid / sum of all bids."""
         total = sum(other.bid for other in self._bidders())
         return view.slots(kind) * bidder.bid / total if total > 0 else 0.0
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: at the end of an interval, charge all users and set their bids for the next
-        interval."""
+        """Implement `Hooks.tick`: at an interval's end, charge all users and set the next bids."""
         if self._ends_s is None or view.now_s < self._ends_s:
             return
         while self._ends_s <= view.now_s:
@@ -140,10 +132,7 @@ class DynamicPriority(PoolOrder):
             self.resettle(bidder, replace(bidder.settings, weight=max(bidder.bid, _NOTHING)))
 
     def _price(self, view: View, bidder: Bidder) -> float:
-        """Return the amount that the user pays for the interval that ends now.
-
-        The price is bid x slots held / slots entitled to. Slots held beyond the number entitled to are free.
-        """
+        """Return bid x slots held / slots entitled to; slots beyond the number entitled to are free."""
         bought = {kind: self.entitled(view, bidder, kind) for kind in TaskKind}
         held = sum(min(slots_of(bidder, kind), bought[kind]) for kind in TaskKind)
         total = sum(bought.values())
@@ -159,10 +148,7 @@ class DynamicPriority(PoolOrder):
         return [kill for kind in TaskKind for kill in self._kills(view, kind)]
 
     def _kills(self, view: View, kind: TaskKind) -> list[Kill]:
-        """Return the attempts to kill, which belong to users above their share.
-
-        One attempt is killed for each slot that a user below the share lacks and could use immediately.
-        """
+        """Return attempts of users above their share, one for each slot that a user below could use at once."""
         users = self._bidders()
         claims = []
         for user in users:

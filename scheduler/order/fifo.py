@@ -15,7 +15,7 @@ from schedbed.tasks.specs import TaskKind, id_key
 
 
 def fifo_key(job: JobView) -> tuple[int, float, int, str]:
-    """Return the sort key of a job: priority, submit time and job id. The smallest key comes first."""
+    """Return priority, submit time and job id; the smallest comes first."""
     return (job.priority, job.submit_s, *id_key(job.job))
 
 
@@ -29,7 +29,7 @@ class Fifo:
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order.jobs`: return the ready jobs in FIFO order."""
+        """Implement `Order.jobs`."""
         return self._ready[kind]
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:

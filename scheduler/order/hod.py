@@ -72,17 +72,13 @@ class Hod:
             self._clusters = [PrivateCluster(f"part {number + 1}", None) for number in range(parts)]
 
     def set_limits(self, limits: Limits) -> None:
-        """Set the resource limits (slots, memory or vcores) that the scheduler core enforces on each node.
-
-        The order uses these limits to find the nodes that can run a task.
-        """
+        """Set the core's limits, by which nodes that can run a task are found."""
         self._limits = limits
 
     # Nodes of the clusters
 
     def _deal(self, view: View) -> None:
-        """Assign nodes that have no private cluster yet to private clusters, in the order of the nodes'
-        names."""
+        """Assign nodes that have no private cluster yet to private clusters, in the order of the nodes' names."""
         new = [name for name in view.nodes if name not in self._cluster_at]
         for name in sorted(new, key=lambda name: (len(name), name)):
             short = [each for each in self._clusters if each.most is not None and len(each.nodes) < each.most]
@@ -92,17 +88,13 @@ class Hod:
             self._cluster_at[name] = cluster
 
     def _owner(self, view: View, node: NodeView) -> PrivateCluster:
-        """Return the private cluster of the node, after assigning any new nodes to clusters."""
+        """Return the node's private cluster, after assigning new nodes."""
         if len(view.nodes) > len(self._cluster_at):
             self._deal(view)
         return self._cluster_at[node.node]
 
     def cluster_of(self, job: JobView) -> PrivateCluster:
-        """Return the private cluster of the job's user or queue.
-
-        A new user or queue is assigned the next cluster in turn or, if `clusters` was given, the cluster of
-        all remaining nodes.
-        """
+        """Return the cluster of the job's user or queue: a new one gets the next, or the rest with `clusters`."""
         name = job.user if self._by_user else job.queue
         cluster = self._cluster_of.get(name)
         if cluster is None:
@@ -113,11 +105,7 @@ class Hod:
     # Waiting jobs
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: record the largest memory and vcores that tasks of the job's cluster
-        declare.
-
-        Also assigns nodes that have no private cluster yet.
-        """
+        """Implement `Hooks.submitted`: assign new nodes, and note the largest demand in the job's cluster."""
         self._deal(view)
         cluster = self.cluster_of(job)
         for kind in TaskKind:
@@ -126,8 +114,7 @@ class Hod:
             cluster.largest_vcores[kind] = max(cluster.largest_vcores[kind], demand.vcores)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: add the job to its cluster's ready jobs, or remove it if no task is
-        ready."""
+        """Implement `Hooks.changed`: add the job to its cluster's ready jobs, or remove it if no task is ready."""
         ready = self.cluster_of(job).ready[kind]
         if job.stage(kind).ready:
             if job not in ready:
@@ -136,29 +123,23 @@ class Hod:
             ready.drop(job)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: after a failed attempt, record that the job may now avoid some of its
-        cluster's nodes.
-        """
+        """Implement `Hooks.ended`: after a failure, the job may avoid nodes of its cluster."""
         job = attempt.task.job
         if attempt.state == "failed" and job.active:
             self.cluster_of(job).suspects[job.job] = None
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: forget that the job had failed attempts."""
+        """Implement `Hooks.finished`."""
         self.cluster_of(job).suspects.pop(job.job, None)
 
     def group_of(self, view: View, node: NodeView) -> str:
-        """Implement `Order.group_of`: return the name of the node's private cluster, whose nodes are offered
-        the same jobs."""
+        """Implement `Order.group_of`: a private cluster's nodes are offered the same jobs."""
         return self._owner(view, node).name
 
     # Order of jobs
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterator[JobView]:
-        """Implement `Order.jobs`: yield the ready jobs of the node's private cluster, then guests.
-
-        Guests are jobs of other clusters that no live node of their own cluster can run.
-        """
+        """Implement `Order.jobs`: the cluster's own jobs, then guests that no live node of their own can run."""
         own = self._owner(view, node)
         yield from own.ready[kind]
         for cluster in self._clusters:
@@ -200,8 +181,7 @@ class Hod:
         )
 
     def _could_hold(self, node: NodeView, kind: TaskKind, memory_bytes: int, vcores: int) -> bool:
-        """Return whether a task of that kind with this memory and number of vcores could run on the node if
-        it were idle."""
+        """Return whether such a task could run on the node if it were idle."""
         limits, spec = self._limits, node.spec
         slots = spec.map_slots if kind is TaskKind.MAP else spec.reduce_slots
         return (
@@ -212,8 +192,7 @@ class Hod:
         )
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a note to append to the reason of a launch: the node's private cluster, and whether the job is a
-        guest."""
+        """Return the private cluster, and whether the job is a guest, for the reason of a launch."""
         own, cluster = self._cluster_at[node.node], self.cluster_of(job)
         if own is cluster:
             return f"private cluster {own.name}, {len(own.nodes)} nodes"

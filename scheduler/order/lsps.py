@@ -24,7 +24,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from schedbed.scheduler.models.task_times import MeanTimes, took_s
-from schedbed.scheduler.order.pools import Pool, PoolOrder, PoolSettings
+from schedbed.scheduler.order.pools import Pool, PoolOrder, PoolSettings, SlotsByKind
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import count, number, positive, share
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
@@ -43,7 +43,7 @@ class SizedPool(Pool):
     __slots__ = ("_mean_s", "_sizes_s", "_variation", "ended_s", "times")
 
     def __init__(self, name: str, window: int, everybody: MeanTimes) -> None:
-        super().__init__(name, PoolSettings(min_share=1, inside="fifo"))
+        super().__init__(name, PoolSettings(min_share=SlotsByKind(1, 1), inside="fifo"))
         self.times = MeanTimes(everybody)
         self._sizes_s: dict[str, float] = {}
         self.ended_s: deque[float] = deque(maxlen=window)
@@ -96,7 +96,7 @@ class Lsps(PoolOrder):
         self._learned = False  # Whether a task has ended since sizes were last computed.
 
     def new_pool(self, name: str) -> SizedPool:
-        """Implement `PoolOrder.new_pool`: return a pool that also stores the sizes of the user's jobs."""
+        """Implement `PoolOrder.new_pool`."""
         return SizedPool(name, self._window, self._everybody)
 
     def _sized_pool(self, job: JobView) -> Any:
@@ -105,16 +105,14 @@ class Lsps(PoolOrder):
     # Sizes
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: compute the size of the new job, and update the weights of all
-        users."""
+        """Implement `Hooks.submitted`: compute the size of the new job, and update the weights of all users."""
         super().submitted(view, job)
         self._times[job.job] = MeanTimes(self._sized_pool(job).times)
         self._size(job)
         self._share_out(view)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: update the size of the job from the task's time. The next tick updates the
-        weights."""
+        """Implement `Hooks.ended`: update the job's size, for new weights at the next tick."""
         job = attempt.task.job
         if job.job in self._times and attempt.state == "succeeded":
             self._times[job.job].add(attempt.task.kind, took_s(attempt))
@@ -122,8 +120,7 @@ class Lsps(PoolOrder):
             self._learned = True
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: keep the size of a successful job, and update the weights of all
-        users."""
+        """Implement `Hooks.finished`: keep the size of a successful job, and update the weights of all users."""
         super().finished(view, job)
         pool = self._sized_pool(job)
         pool.pop_size(job.job, keeps=job.state == "succeeded")
@@ -145,7 +142,7 @@ class Lsps(PoolOrder):
     # Slots and the order inside
 
     def slots(self, view: View, kind: TaskKind) -> dict[str, float]:
-        """Return a dictionary from each user with jobs to the user's number of slots (equation 2)."""
+        """Return each user's slots (equation 2), of those with jobs."""
         sizes = {name: pool.mean_s for name, pool in self._users()}
         return slots_by_size(view.slots(kind), sizes, self._alpha)
 
@@ -153,8 +150,7 @@ class Lsps(PoolOrder):
         return [(name, pool) for name, pool in self.pools.items() if pool.jobs]
 
     def _share_out(self, view: View) -> None:
-        """Set the weights of all users by the sizes of their jobs, and the order of each user's jobs, FIFO or
-        fair."""
+        """Set the weights of all users by the sizes of their jobs, and the order of each user's jobs, FIFO or fair."""
         users = self._users()
         weights = slots_by_size(len(users), {name: pool.mean_s for name, pool in users}, self._alpha)
         for name, pool in users:
@@ -162,8 +158,7 @@ class Lsps(PoolOrder):
             self.resettle(pool, replace(pool.settings, weight=weights[name], inside=inside))
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a note to append to the reason of a launch: the user's slots, and the mean size of the user's
-        jobs."""
+        """Return a note to append to the reason of a launch: the user's slots, and the mean size of the user's jobs."""
         pool = self._sized_pool(job)
         holds, due = pool.tallies[kind].running, self.slots(view, kind)[job.user]
         return (
@@ -199,11 +194,7 @@ POLICY = Named(
 
 
 def slots_by_size(slots: float, sizes: Mapping[str, float], alpha: float) -> dict[str, float]:
-    """Divide `slots` slots among users, and return the number of slots of each user (equation 2, corrected).
-
-    `sizes`: a dictionary from user to mean job size, above 0. `alpha`: 0 gives all users equal numbers of
-    slots, 1 gives slots in proportion to 1 / size.
-    """
+    """Divide slots among users by mean job size (equation 2, corrected): equally for `alpha` 0, by 1 / size for 1."""
     if not sizes:
         return {}
     total = sum(1 / size for size in sizes.values())
@@ -212,6 +203,6 @@ def slots_by_size(slots: float, sizes: Mapping[str, float], alpha: float) -> dic
 
 
 def variation(sizes: Sequence[float]) -> float:
-    """Return the coefficient of variation of the job sizes, or 0 for fewer than two sizes."""
+    """Return the coefficient of variation, 0 for fewer than two sizes."""
     mean = fmean(sizes) if len(sizes) > 1 else 0.0
     return pstdev(sizes) / mean if mean > 0 else 0.0

@@ -59,7 +59,7 @@ class Mimp:
     # Knowledge of task times
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: add the job. The next offer sorts all jobs again."""
+        """Implement `Hooks.submitted`. The next offer sorts all jobs again."""
         self._jobs[job.job] = job
         self._is_stale = True
 
@@ -71,8 +71,7 @@ class Mimp:
         self._risks.pop(job.job, None)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add a successful task's time, and the mean free CPU share of its node, to
-        the model."""
+        """Implement `Hooks.ended`: add a task's time with its node's mean free CPU to the model."""
         if attempt.state != "succeeded":
             return
         times = self._times_of(attempt.task.job, attempt.task.kind)
@@ -80,8 +79,7 @@ class Mimp:
         times.add(mean_free_cpu(attempt.node.spec, attempt.assigned_s, attempt.end_s), took_s(attempt))
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: let the next offer sort all jobs again, since foreground loads and
-        remaining times change."""
+        """Implement `Hooks.tick`: sort again, since loads and remaining times change."""
         self._is_stale = True
 
     def _times_of(self, job: JobView, kind: TaskKind) -> ResidualTimes:
@@ -92,8 +90,7 @@ class Mimp:
         return times
 
     def _look(self, view: View) -> None:
-        """Recompute the number of slots at each free CPU share, and find the jobs that may miss their
-        deadline."""
+        """Recompute the number of slots at each free CPU share, and find the jobs that may miss their deadline."""
         self._is_stale = False
         self._orders.clear()
         self._risks.clear()
@@ -113,10 +110,7 @@ class Mimp:
                 self._risks[job.job] = until_s, deadline_s - view.now_s
 
     def _left_s(self, job: JobView, kind: TaskKind) -> float:
-        """Return the seconds in which all slots of that kind together complete the job's remaining tasks.
-
-        A running task counts as half a task.
-        """
+        """Return the seconds in which all slots complete the job's tasks, a running one as half."""
         stage = job.stage(kind)
         tasks = stage.unstarted + stage.running / 2
         if not tasks:
@@ -127,10 +121,7 @@ class Mimp:
     # Order of jobs
 
     def group_of(self, view: View, node: NodeView) -> str:
-        """Implement `Order.group_of`: return the node's free CPU share as text.
-
-        Nodes with equal shares are offered the same jobs in the same order.
-        """
+        """Implement `Order.group_of`: nodes of equal free CPU are offered the same jobs in the same order."""
         return str(_level(node, view.now_s))
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
@@ -152,11 +143,7 @@ class Mimp:
         return (1, self._normal(job, kind, level), job.deadline_s is None, fifo_key(job))
 
     def _is_in_time(self, job: JobView, kind: TaskKind, level: int) -> bool:
-        """Return whether a task of the job, started now on a node with the free CPU share `level` / 20, would
-        end before the job's deadline.
-
-        The result is also true if the task would be late on every node.
-        """
+        """Return whether a task started on such a node would end in time, or be late on every node."""
         _, left_s = self._risks[job.job]
         task = self._times_of(job, kind).fitted()
         best = max((each.free_cpu for each in self._slots[kind]), default=1.0)
@@ -169,8 +156,7 @@ class Mimp:
         return round(normal_time(times.fitted(), level / LEVELS, self._slots[kind]), 2)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a note to append to the reason of a launch: the risk that the job is late, or its task time on the
-        node."""
+        """Return the risk of being late, or the task time here, for the reason of a launch."""
         level = _level(node, view.now_s)
         if job.job in self._risks and self._is_in_time(job, kind, level):
             needs_s, left_s = self._risks[job.job]
@@ -184,7 +170,7 @@ class Mimp:
 
 
 def _level(node: NodeView, now_s: float) -> int:
-    """Return the free share of the node's CPU at `now_s` in units of 1/20, as a whole number from 1 to 20."""
+    """Return the node's free CPU in 1/20, from 1 to 20."""
     return max(1, round(LEVELS * node.spec.free_cpu(now_s)))
 
 
@@ -224,15 +210,12 @@ class TaskTime(NamedTuple):
     scaled_s: float
 
     def on(self, free_cpu: float) -> float:
-        """Return the seconds that a task takes on a node with the share `free_cpu` of its CPU free."""
+        """Return a task's seconds with this share of CPU free."""
         return self.fixed_s + self.scaled_s / free_cpu
 
 
 def mean_free_cpu(node: NodeSpec, from_s: float, to_s: float) -> float:
-    """Return the mean free share of the node's CPU from the time `from_s` to the time `to_s`.
-
-    Times are in seconds since the run's start.
-    """
+    """Return the mean free share of the node's CPU, by seconds since the run's start."""
     if to_s <= from_s:
         return node.free_cpu(from_s)
     changes = [from_s, *(at_s for at_s, _ in node.foreground if from_s < at_s < to_s), to_s]
@@ -264,10 +247,10 @@ class ResidualTimes:
         self._tried = (min(self._tried[0], x), max(self._tried[1], x))
 
     def fitted(self) -> TaskTime:
-        """Return the `TaskTime` fitted to the measurements. Neither of its two parts is negative.
+        """Return the fitted `TaskTime`, both parts at least 0.
 
-        Until tasks with two different shares were added, `fixed_s` is 0. Without measurements, `scaled_s` is
-        the constant UNKNOWN_S.
+        `fixed_s` is 0 until two different shares were measured. Without measurements, `scaled_s` is
+        UNKNOWN_S.
         """
         if not self._count:
             return TaskTime(0.0, UNKNOWN_S)
@@ -295,19 +278,12 @@ class SlotsLeft(NamedTuple):
 
 
 def tasks_per_s(task: TaskTime, levels: list[SlotsLeft]) -> float:
-    """Return the number of tasks per second that the slots of all node groups in `levels` complete together.
-
-    `task` is the time of each task.
-    """
+    """Return the tasks per second of all slots together."""
     return sum(level.slots / max(1e-9, task.on(level.free_cpu)) for level in levels)
 
 
 def normal_time(task: TaskTime, free_cpu: float, levels: list[SlotsLeft]) -> float:
-    """Return a task's time on nodes with the free CPU share `free_cpu`, divided by the task's mean time over
-    the slots of all node groups in `levels`.
-
-    A result below 1 means that such nodes are better than average for the task.
-    """
+    """Return a task's time at this free CPU over its mean on all slots: below 1 is better than average."""
     slots = sum(level.slots for level in levels)
     mean_s = sum(level.slots * task.on(level.free_cpu) for level in levels) / max(1, slots)
     return task.on(free_cpu) / mean_s if mean_s > 0 else 1.0

@@ -38,10 +38,7 @@ OR_TOOLS = Needs("ortools", "mrcp")
 
 
 def _solver() -> Any:
-    """Import and return the module `models.late_jobs`.
-
-    The module is imported only when this order is used, since it imports OR-Tools.
-    """
+    """Import `models.late_jobs` only when needed, since it imports OR-Tools."""
     return import_module("schedbed.scheduler.models.late_jobs")
 
 
@@ -68,15 +65,11 @@ class Mrcp:
         _solver()  # import the solver here, not in the first tick
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: if the job has a deadline, let the next tick compute a new plan."""
+        """Implement `Hooks.submitted`: a job with a deadline causes a new plan at the next tick."""
         self._stale = self._stale or job.deadline_s is not None
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add the time of a successful attempt to the mean task times.
-
-        If the job has a deadline, the first such time for its user, job name and kind of task causes a new
-        plan.
-        """
+        """Implement `Hooks.ended`: add the time. The first one of a user, name and kind causes a new plan."""
         self._times.ended(view, attempt)
         job = attempt.task.job
         known = (job.user, job.spec.name, attempt.task.kind)
@@ -109,10 +102,7 @@ class Mrcp:
         return (SPARE, *fifo_key(job))
 
     def _next_start_s(self, job: JobView, kind: TaskKind) -> float | None:
-        """Return the planned start of the job's next task of that kind, in seconds since the run's start.
-
-        The result is None if the plan does not include the job.
-        """
+        """Return the planned start of the job's next task, or None if it is not in the plan."""
         starts = self._starts.get((job.job, kind))
         if not starts:
             return None
@@ -124,9 +114,7 @@ class Mrcp:
         return starts[-1][0]
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: compute a new plan if a hook has asked for one or if the number of slots
-        has changed.
-        """
+        """Implement `Hooks.tick`: compute a new plan if a hook asked for one, or for other slots."""
         slots = (view.slots(MAP), view.slots(REDUCE))
         if not (self._stale or slots != self._slots):
             return
@@ -150,10 +138,7 @@ class Mrcp:
             self._take(view, due, found)
 
     def _left(self, view: View, job: JobView, module: Any) -> Any:
-        """Return the remaining work of the job's stages, and the seconds until its deadline, as a `JobDue`.
-
-        `module` is the imported module `models.late_jobs`, which defines `JobDue`.
-        """
+        """Return the job's remaining work and seconds to its deadline as a `JobDue`."""
         stages = [self._stage_left(view, job, kind, module) for kind in (MAP, REDUCE)]
         return module.JobDue(job.job, (job.deadline_s or 0.0) - view.now_s, *stages)
 
@@ -167,10 +152,7 @@ class Mrcp:
         return module.LeftStage(job.stage(kind).unstarted, task_s, running_s)
 
     def _take(self, view: View, due: list[JobView], found: Any) -> None:
-        """Replace the current plan by the solver's result `found`, and sort all ready jobs by the new plan.
-
-        `due` contains the planned jobs.
-        """
+        """Replace the plan by the solver's, and sort all ready jobs."""
         self._proven = found.proven
         self._starts.clear()
         self._unstarted.clear()
@@ -184,12 +166,11 @@ class Mrcp:
                 self.changed(view, job, kind)
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order.jobs`: return the ready jobs, the earliest planned start first."""
+        """Implement `Order.jobs`: the earliest planned start first."""
         return self._ready[kind]
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a note to append to the reason of a launch: the job's planned start, or why the job is not in the
-        plan."""
+        """Return the planned start, or why there is none, for the reason of a launch."""
         starts_s = self._next_start_s(job, kind)
         if starts_s is None:
             return "spare slot, no deadline" if job.deadline_s is None else "behind the plan, by deadline"

@@ -52,7 +52,7 @@ class PerformanceDriven:
     # Groups of jobs
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: if the job has a deadline, begin to record the times of its tasks."""
+        """Implement `Hooks.submitted`: record task times of a job with a deadline."""
         if job.deadline_s is not None:
             self._times[job.job] = MeanTimes()
 
@@ -63,7 +63,7 @@ class PerformanceDriven:
             times.add(attempt.task.kind, took_s(attempt))
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: discard the recorded task times of the job."""
+        """Implement `Hooks.finished`."""
         self._times.pop(job.job, None)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
@@ -78,8 +78,7 @@ class PerformanceDriven:
         self._place(view, job, kind)
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: sort the ready jobs with a deadline again, since they may become late or
-        lack slots."""
+        """Implement `Hooks.tick`: jobs with a deadline may become late or lack slots."""
         for kind, due in self._due.items():
             for job in due.values():
                 self._place(view, job, kind)
@@ -90,10 +89,7 @@ class PerformanceDriven:
         self._ready[kind].put(job, (group, within, *fifo_key(job)))
 
     def _judge(self, view: View, job: JobView, kind: TaskKind) -> tuple[int, float]:
-        """Return the job's group (LATE, NEW, LACKING or SPARE) and the number of slots that the job lacks.
-
-        The group SPARE contains all jobs that need no additional slot, including jobs without a deadline.
-        """
+        """Return the job's group (LATE, NEW, LACKING, or SPARE for all others) and the slots it lacks."""
         deadline_s, times, stage = job.deadline_s, self._times.get(job.job), job.stage(kind)
         if deadline_s is None or times is None:
             return SPARE, 0.0
@@ -112,10 +108,7 @@ class PerformanceDriven:
         return (LACKING if lacks > _SLACK else SPARE), lacks
 
     def _left_s(self, view: View, attempt: AttemptView, mean_s: float) -> float:
-        """Return the remaining seconds of a running task, which are delta in equation 6.
-
-        `mean_s`: mean seconds of the job's ended tasks of the same kind.
-        """
+        """Return a running task's remaining seconds, delta in equation 6."""
         started_s = attempt.started_s
         if self._by_progress and attempt.progress > 0 and started_s is not None:
             return time_left_s(attempt.progress, max(0.0, view.now_s - started_s))
@@ -124,8 +117,7 @@ class PerformanceDriven:
     # Order of jobs
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Any:
-        """Implement `Order.jobs`: return the ready jobs: late jobs, new jobs, jobs that lack slots, then all
-        others."""
+        """Implement `Order.jobs`: return the ready jobs: late jobs, new jobs, jobs that lack slots, then all others."""
         return self._ready[kind]
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
@@ -176,13 +168,9 @@ POLICY = Named(
 def slots_lacking(
     mean_s: float, running_left_s: float, unstarted: int, running: int, until_goal_s: float
 ) -> float:
-    """Return the number of additional slots that a job needs to meet its deadline: (remaining work / time
-    left) - running tasks.
+    """Return (remaining work / time left) - running tasks, which may be negative, or infinite when late.
 
-    `mean_s`: mean time of a task. `running_left_s`: sum of the remaining times of the running tasks.
-    `unstarted`, `running`: numbers of tasks. `until_goal_s`: seconds until the deadline. The result is
-    negative if the job has more slots than necessary, and infinite if the deadline has passed. The remaining
-    work is `running_left_s` + `unstarted` x `mean_s`, which equals the term in equation 6 as printed.
+    The work, `running_left_s` + `unstarted` x `mean_s`, equals the term in equation 6 as printed.
     """
     if until_goal_s <= 0:
         return inf

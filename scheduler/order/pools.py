@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
@@ -16,17 +17,36 @@ from schedbed.tasks.specs import JobSpec, TaskKind, id_key
 PRIORITY_WEIGHTS = (4.0, 2.0, 1.0, 0.5, 0.25)  # JobSchedulable.getWeight of HFS
 
 
+class SlotsByKind(NamedTuple):
+    """A number of map slots and a number of reduce slots."""
+
+    map: float
+    reduce: float
+
+    def of(self, kind: TaskKind) -> float:
+        """Return the number for one kind."""
+        return self.map if kind is TaskKind.MAP else self.reduce
+
+
+NO_SLOTS, ALL_SLOTS = SlotsByKind(0, 0), SlotsByKind(inf, inf)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSettings:
     """The settings of a pool of jobs.
 
-    `weight`: the pool's slots are in proportion to this number. `min_share`: the pool's minimum number of map
-    slots, and also of reduce slots. `inside`: order of the pool's jobs, fair or fifo.
+    `weight`: the pool's slots are in proportion to this number. `min_share`, `max_share`: the slots of each
+    kind that the pool has before others, and may hold at most. `max_running`: the jobs that may start tasks at a
+    time, or None. `inside`: order of the pool's jobs, fair or fifo, or empty for the policy's default.
+    `min_share_timeout_s`: replaces the policy's timeout for this pool.
     """
 
     weight: float = 1.0
-    min_share: int = 0
-    inside: str = "fair"
+    min_share: SlotsByKind = NO_SLOTS
+    max_share: SlotsByKind = ALL_SLOTS
+    max_running: int | None = None
+    inside: str = ""
+    min_share_timeout_s: float | None = None
 
 
 class Pool:
@@ -47,16 +67,26 @@ class Pool:
         self.jobs: SortedKeys[JobView] = SortedKeys()  # not ended, oldest first
 
     def key(self, kind: TaskKind) -> tuple[int, float, float, str]:
-        """Return the sort key of the pool; the smallest key comes first. The pool must have a ready job."""
+        """Return the sort key of the pool; the smallest key comes first. The pool must have a ready job.
+
+        A pool below its min share comes before others, by what it holds of the min share or, if it has less to
+        run, of its demand (SchedulingAlgorithms.FairShareComparator of Hadoop 1.0.3).
+        """
         running, settings = self.tallies[kind].running, self.settings
         submit_s = 0.0 if self.by_name else self.jobs.first().submit_s
-        if running < settings.min_share:
-            return (0, running / settings.min_share, submit_s, self.name)
+        least = settings.min_share.of(kind)
+        if running < least:
+            least = min(least, running + self.startable(kind))
+            if running < least:
+                return (0, running / least, submit_s, self.name)
         return (1, running / settings.weight, submit_s, self.name)
 
+    def startable(self, kind: TaskKind) -> int:
+        """Return the number of unstarted tasks of the jobs that may start tasks now."""
+        return sum(job.stage(kind).unstarted for job in self.ready[kind])
+
     def job_key(self, job: JobView, stage: StageView) -> tuple[Any, ...]:
-        """Return the key by which the job is sorted inside the pool. `stage` is the job's map stage or reduce
-        stage."""
+        """Return the key by which the job is sorted inside the pool. `stage` is the job's map stage or reduce stage."""
         if self.settings.inside == "fifo":
             return fifo_key(job)
         weight = PRIORITY_WEIGHTS[job.priority]
@@ -87,12 +117,10 @@ class PoolOrder(ABC):
         """Return a new pool for the user or queue `name`."""
 
     def pool_of(self, job: JobView | JobSpec) -> str:
-        """Return the name of the job's pool, which is the job's user or queue."""
         return job.user if self._by_user else job.queue
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order.jobs`: return the ready jobs of the first pool, then of the second pool, and so
-        on."""
+        """Implement `Order.jobs`: return the ready jobs of the first pool, then of the second pool, and so on."""
         return chain.from_iterable(self._order[kind])
 
     def submitted(self, view: View, job: JobView) -> None:
@@ -107,10 +135,7 @@ class PoolOrder(ABC):
         pool.jobs.put(job, (job.submit_s, job.serial))
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: remove the job from its pool, and sort the pool again among all pools.
-
-        The pool's sort key depends on its oldest job, which may be the job that ended.
-        """
+        """Implement `Hooks.finished`. The pool is sorted again: its oldest job, which is in its key, may be gone."""
         pool = self._pool(job)
         pool.jobs.drop(job)
         for kind in TaskKind:
@@ -119,20 +144,27 @@ class PoolOrder(ABC):
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
         """Implement `Hooks.changed`: sort the job in its pool again, and the pool among all pools."""
+        self.settle_job(job, kind)
+
+    def settle_job(self, job: JobView, kind: TaskKind) -> None:
+        """Sort the job in its pool again, if it may start tasks, and the pool among all pools."""
         pool = self._pool(job)
         ready = pool.ready[kind]
         stage = job.stage(kind)
-        if stage.ready:
+        if stage.ready and self.may_run(job):
             ready.put(job, pool.job_key(job, stage))
         else:
             ready.drop(job)
         self._place(pool, kind)
 
+    def may_run(self, job: JobView) -> bool:
+        """Return whether the job may start tasks. A subclass may limit the number of such jobs."""
+        return True
+
     def _place(self, pool: Pool, kind: TaskKind) -> None:
-        """Sort the pool again among the pools with ready jobs of that kind. A pool without ready jobs is
-        removed."""
+        """Sort the pool again among the pools with ready jobs of that kind. A pool without ready jobs is removed."""
         ready = pool.ready[kind]
-        if ready:
+        if ready and pool.tallies[kind].running < pool.settings.max_share.of(kind):
             self._order[kind].put(ready, pool.key(kind))
         else:
             self._order[kind].drop(ready)

@@ -4,6 +4,7 @@ the attempts to kill for them."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 from schedbed.scheduler.order.pools import Pool
@@ -15,75 +16,99 @@ _SLACK = 1e-9  # shares are sums of fractions
 
 
 def frees_slots(admission: Admission) -> bool:
-    """Return whether a killed attempt frees a slot for other jobs, without which preemption is useless."""
+    """Return whether a kill frees a slot for others, without which preemption is useless."""
     return admission.limits.slots and not getattr(admission, "keeps_slots", False)
 
 
 class Preemption:
     """A rule that kills attempts for pools that were below their min share or half their fair share for too
-    long.
+    long (FairScheduler.tasksToPreempt and preemptTasks of Hadoop 1.0.3).
 
     `min_share_timeout_s` and `fair_share_timeout_s` are the seconds that a pool may stay below its min share,
-    or below half its fair share; None is no limit. The instance stores for each pool the last time at which
-    the pool had its min share, and half its fair share.
+    or below half its fair share; None is no limit. A pool may have a `min_share_timeout_s` of its own. Between
+    two looks for such pools are `look_s` seconds.
     """
 
-    def __init__(self, min_share_timeout_s: float | None, fair_share_timeout_s: float | None) -> None:
+    def __init__(
+        self, min_share_timeout_s: float | None, fair_share_timeout_s: float | None, look_s: float = 0.0
+    ) -> None:
         self._min_timeout_s = min_share_timeout_s
         self._fair_timeout_s = fair_share_timeout_s
+        self._look_s = look_s
+        self._looked_s = -inf
+        # The last times at which a pool had its min share, had half its fair share, and took slots back.
         self._at_min_s: dict[tuple[str, TaskKind], float] = {}
         self._at_half_s: dict[tuple[str, TaskKind], float] = {}
+        self._took_s: dict[tuple[str, TaskKind], float] = {}
 
-    def kills(self, view: View, pools: Mapping[str, Pool], kind: TaskKind) -> list[Kill]:
-        """Return the attempts of that kind to kill now for pools that lack slots.
+    def kills(self, view: View, pools: Mapping[str, Pool]) -> list[Kill]:
+        """Return the attempts to kill now for pools that lack slots.
 
-        No kill takes a pool below its fair share.
+        Attempts are killed only in pools that hold more than their fair share.
         """
-        names = [name for name, pool in pools.items() if kind in pool.tallies]
-        shares = self.shares(view, pools, names, kind)
-        owed = [(name, *self._owed(view, pools[name], kind, shares[name])) for name in names]
+        looks = view.now_s >= self._looked_s + self._look_s
+        if looks:
+            self._looked_s = view.now_s
         kills: list[Kill] = []
-        for name, kill in take_back(pools, kind, owed, shares):
-            kills.append(kill)
-            # The pool's jobs may decline the slots (delay scheduling), so the next kill waits for a new timeout.
-            self._at_min_s[name, kind] = self._at_half_s[name, kind] = view.now_s
+        for kind in TaskKind:
+            shares = self.shares(view, pools, kind)
+            owed = [(name, *self._owed(view, pools[name], kind, share)) for name, share in shares.items()]
+            if looks:
+                for name, kill in take_back(pools, kind, owed, shares):
+                    kills.append(kill)
+                    self._took_s[name, kind] = view.now_s
         return kills
 
     @staticmethod
-    def shares(view: View, pools: Mapping[str, Pool], names: list[str], kind: TaskKind) -> dict[str, float]:
-        """Return a dictionary from each pool in `names` to its fair share of the slots of that kind."""
-        claims = [
-            Claim(
-                slots_of(pools[name], kind) + pools[name].tallies[kind].unstarted,
-                pools[name].settings.weight,
-                pools[name].settings.min_share,
-            )
-            for name in names
-        ]
-        return dict(zip(names, fair_shares(view.slots(kind), claims), strict=True))
+    def shares(view: View, pools: Mapping[str, Pool], kind: TaskKind) -> dict[str, float]:
+        """Return a dictionary from each pool to its fair share of the slots of that kind."""
+        claims = {
+            name: Claim(_demand(pool, kind), pool.settings.weight, pool.settings.min_share.of(kind))
+            for name, pool in pools.items()
+            if kind in pool.tallies
+        }
+        return dict(zip(claims, fair_shares(view.slots(kind), list(claims.values())), strict=True))
 
     def _owed(self, view: View, pool: Pool, kind: TaskKind, share: float) -> tuple[int, str]:
-        """Return the number of slots that the pool may take from other pools now, and the reason as text.
-
-        Also updates the last times at which the pool had its min share and half its fair share. `share` is
-        the pool's fair share in slots.
-        """
+        """Return the slots that a pool may take now, and why. Updates when it last had its shares."""
         held, key, now_s = slots_of(pool, kind), (pool.name, kind), view.now_s
-        promised = min(pool.settings.min_share, held + pool.tallies[kind].unstarted, share)
+        promised = min(pool.settings.min_share.of(kind), _demand(pool, kind), share)
         if held >= promised or key not in self._at_min_s:
             self._at_min_s[key] = now_s
         if held >= share / 2 or key not in self._at_half_s:
             self._at_half_s[key] = now_s
+        took_s = self._took_s.get(key, 0.0)  # What was taken comes later, and may be declined.
         hungry_s, starved_s = now_s - self._at_min_s[key], now_s - self._at_half_s[key]
+        timeout_s = self._min_timeout_of(pool)
         owed, why = 0, ""
-        if self._min_timeout_s is not None and hungry_s > self._min_timeout_s:
+        if timeout_s is not None and min(hungry_s, now_s - took_s) > timeout_s:
             owed = int(promised - held + _SLACK)
             why = f"pool {pool.name} was below its min share for {hungry_s:.1f} s"
-        if self._fair_timeout_s is not None and starved_s > self._fair_timeout_s:
+        if self._fair_timeout_s is not None and min(starved_s, now_s - took_s) > self._fair_timeout_s:
             due = int(share - held + _SLACK)
             if due > owed:
                 owed, why = due, f"pool {pool.name} was below half its fair share for {starved_s:.1f} s"
         return owed, why
+
+    def _min_timeout_of(self, pool: Pool) -> float | None:
+        own_s = pool.settings.min_share_timeout_s
+        return self._min_timeout_s if own_s is None else own_s
+
+    def starves(self, view: View, pool: Pool, kind: TaskKind) -> bool:
+        """Return whether the pool has lacked slots for longer than a timeout.
+
+        Its jobs then do not wait for data (FairScheduler.getAllowedLocalityLevel).
+        """
+        key, timeout_s = (pool.name, kind), self._min_timeout_of(pool)
+        at_min_s, at_half_s = self._at_min_s.get(key, view.now_s), self._at_half_s.get(key, view.now_s)
+        return (timeout_s is not None and view.now_s - at_min_s > timeout_s) or (
+            self._fair_timeout_s is not None and view.now_s - at_half_s > self._fair_timeout_s
+        )
+
+
+def _demand(pool: Pool, kind: TaskKind) -> float:
+    """Return the number of slots that the pool could use now."""
+    return min(slots_of(pool, kind) + pool.startable(kind), pool.settings.max_share.of(kind))
 
 
 def take_back(
@@ -92,11 +117,9 @@ def take_back(
     owed: Iterable[tuple[str, int, str]],
     shares: Mapping[str, float],
 ) -> Iterator[tuple[str, Kill]]:
-    """Yield a pair for each attempt to kill: the name of the pool that needs the slot, and the kill.
+    """Yield (pool in need, kill) for what is owed, less what earlier kills are about to free.
 
-    `owed`: for each pool that lacks slots, its name, the number of slots and the reason. Slots that earlier
-    kills are about to free are subtracted from these numbers. Attempts are killed only in pools that hold
-    more slots than their share in `shares`.
+    Only pools that hold more than their share lose attempts.
     """
     left = {name: slots_of(pools[name], kind) for name in shares}
     coming = sum(pools[name].tallies[kind].killing for name in shares)
@@ -112,8 +135,7 @@ def take_back(
 
 
 def slots_of(pool: Pool, kind: TaskKind) -> int:
-    """Return the number of slots of that kind that the pool holds, except slots whose attempts are being
-    killed."""
+    """Return the number of slots of that kind that the pool holds, except slots whose attempts are being killed."""
     tally = pool.tallies[kind]
     return tally.running - tally.killing
 
@@ -125,12 +147,13 @@ def _victims(
     left: dict[str, int],
     shares: Mapping[str, float],
 ) -> Iterator[AttemptView]:
-    """Yield attempts to kill from pools above their share, the most recent launch first.
+    """Yield attempts to kill from pools above their value in `shares`, the most recent launch first.
 
-    `left`: number of slots that each pool still holds; it is decreased for each kill. No pool falls below its
-    value in `shares`.
+    `left`: number of slots that each pool still holds; it is decreased for each kill. The last kill may take a
+    pool below its share by less than a slot: otherwise no pool could be given a whole slot where all shares of the
+    others are fractions.
     """
-    rich = [name for name in names if left[name] - 1 >= shares[name] - _SLACK]
+    rich = [name for name in names if left[name] > shares[name] + _SLACK]
     candidates = [
         (attempt.serial, name, attempt)
         for name in rich
@@ -139,7 +162,7 @@ def _victims(
         if attempt.task.kind is kind and attempt.state != "killing"
     ]
     for _, name, attempt in sorted(candidates, key=lambda candidate: -candidate[0]):
-        if left[name] - 1 >= shares[name] - _SLACK:
+        if left[name] > shares[name] + _SLACK:
             left[name] -= 1
             yield attempt
 
@@ -157,12 +180,10 @@ class Claim(NamedTuple):
 
 
 def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
-    """Divide `capacity` slots among the claims, and return the shares in the order of the claims.
+    """Divide slots by weight x one level for all, limited from min share (or demand, if smaller) to demand.
 
-    A share is the claim's weight x a level, limited to a range. The range is from the smaller of min share
-    and demand up to the demand. The level is the same for all claims, and is chosen so that the shares add up
-    to the capacity. If the demands are less than the capacity, each share is the demand. Min shares that
-    together exceed the capacity are reduced in proportion.
+    The level makes shares add up to the capacity. Smaller demands are met in full; min shares above the
+    capacity are reduced in proportion.
     """
     floors = [min(claim.min_share, claim.demand) for claim in claims]
     promised = sum(floors)
@@ -178,11 +199,7 @@ def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
 
 
 def _level(left: float, claims: Sequence[Claim], floors: Sequence[float]) -> float:
-    """Return the level (share / weight, equal for all claims) at which the shares add up to the min shares
-    plus `left` slots.
-
-    `floors` are the min shares. The demands must add up to at least the min shares plus `left`.
-    """
+    """Return the level (share / weight) at which shares add up to `floors` plus `left`, which demands must reach."""
     turns = [(floor / claim.weight, claim.weight) for claim, floor in zip(claims, floors, strict=True)]
     turns += [(claim.demand / claim.weight, -claim.weight) for claim in claims]
     level = width = 0.0

@@ -1,5 +1,4 @@
-"""A list that stays sorted while the keys of single items change, so that orders do not have to sort at each
-offer."""
+"""A list that stays sorted while the keys of single items change, so that orders do not have to sort at each offer."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ class SortedKeys(Generic[H]):
         return iter(self._items)
 
     def first(self) -> H:
-        """Return the item with the smallest key. Raises IndexError if there are no items."""
+        """Return the item with the smallest key. Raises IndexError."""
         return self._items[0]
 
     def __contains__(self, item: H) -> bool:

@@ -45,7 +45,7 @@ PROFILES = "aria"  # Kind of ARIA's profiles in the profile store.
 
 
 def profile_name(spec: Run) -> str:
-    """Return the name under which a job's profile is stored: its user and job name, as in the paper."""
+    """Return the name of a job's profile: user and job name, as in the paper."""
     return f"{spec.user}/{workload_of(spec)}"
 
 
@@ -127,8 +127,7 @@ class Aria:
     # Slots that jobs ask for
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: find the job's profile and compute the slots that it asks for
-        (Algorithm 1, lines 1 to 3)."""
+        """Implement `Hooks.submitted`: find the profile and the slots to ask for (Algorithm 1, lines 1 to 3)."""
         if (view.slots(MAP), view.slots(REDUCE)) != self._slots:
             self.tick(view)
         name = profile_name(job.spec)
@@ -144,10 +143,7 @@ class Aria:
                 self._predictions[job.job] = contract.prediction
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add a successful attempt to the job's profile.
-
-        If the job has a deadline, the slots that it asks for are recomputed (Algorithm 1, lines 22 to 24).
-        """
+        """Implement `Hooks.ended`: measure, and recompute slots for a deadline (Algorithm 1, lines 22 to 24)."""
         contract = self._contracts.get(attempt.task.job.job)
         if contract is None:
             return
@@ -157,8 +153,7 @@ class Aria:
             self._ask(view, contract)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: merge the profile measured for a successful job into the profile stored
-        under its name."""
+        """Implement `Hooks.finished`: merge a successful job's profile into the stored one."""
         contract = self._contracts.pop(job.job)
         if job.deadline_s is not None:
             self._due -= 1
@@ -171,10 +166,7 @@ class Aria:
             self._place(job, kind)
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: recompute the slots that jobs ask for, for all jobs that lack slots.
-
-        If the cluster's number of slots has changed, this is done for all jobs with a deadline.
-        """
+        """Implement `Hooks.tick`: recompute for jobs that lack slots, or all deadlines if the cluster changed."""
         slots = (view.slots(MAP), view.slots(REDUCE))
         if slots != self._slots:
             self._slots = slots
@@ -187,10 +179,7 @@ class Aria:
             self._ask(view, self._contracts[name])
 
     def _ask(self, view: View, contract: Contract) -> None:
-        """Compute the numbers of slots with which the job meets its deadline, and store them in the contract.
-
-        Without a profile, the job asks for all slots.
-        """
+        """Compute the slots to meet the deadline; without a profile the job asks for all."""
         job, deadline_s = contract.job, contract.job.deadline_s
         assert deadline_s is not None
         profile = contract.profile or contract.profiler.profile()
@@ -219,8 +208,7 @@ class Aria:
     # Offers
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: add the job to the ready jobs of that kind, or remove it if no task is
-        ready."""
+        """Implement `Hooks.changed`: add the job to the ready jobs of that kind, or remove it if no task is ready."""
         self._place(job, kind)
         if self._after_maps and kind is MAP:
             self._place(job, REDUCE)
@@ -247,8 +235,7 @@ class Aria:
             waiting.lacking.drop(job)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: return a task of a job that lacks slots, else of another job (Algorithm
-        1, lines 4 to 21)."""
+        """Implement `Policy.decide`: jobs that lack slots come first (Algorithm 1, lines 4 to 21)."""
         waiting = self._waiting[kind]
         proposal = self._first(view, node, kind, waiting.lacking, spare=False)
         if proposal is None and self._spare_due:
@@ -285,8 +272,7 @@ class Aria:
         return None
 
     def report(self) -> dict[str, Any]:
-        """Return the results of the run as JSON values: the profiles of successful jobs, which are stored for
-        later runs, and the completion times predicted at submission."""
+        """Return the profiles, for later runs, and the completion times predicted at submission."""
         learnt = {name: profile.to_json() for name, profile in sorted(self._learnt.items())}
         return {"profiles": {PROFILES: learnt}, "predictions": dict(self._predictions)}
 
@@ -307,11 +293,10 @@ def _left(stage: StageView) -> int:
 def _in_waves(
     view: View, contract: Contract, profile: JobProfile, left_s: float
 ) -> tuple[SlotAllocation, float]:
-    """Return the slots with which the remaining tasks end within `left_s` seconds, in whole waves, and the
-    seconds that the tasks take.
+    """Return the slots that end the rest in whole waves of tasks within `left_s`, and the seconds it takes.
 
-    A wave is one task on each slot. Running maps are a wave in progress. When all maps have ended, reduces
-    keep their number of slots, since the progress of running reduces is unknown.
+    Running maps are a wave in progress. After all maps, reduces keep their slots, since their progress is
+    unknown.
     """
     job, kept = contract.job, contract.asked[REDUCE]
     running = [a for a in job.attempts.values() if a.task.kind is MAP and a.state != "killing"]
@@ -326,11 +311,7 @@ def _in_waves(
 
 
 def _prediction(now_s: float, maps: int, reduces: int, predicted: Bounds) -> dict[str, Any]:
-    """Return a prediction as JSON values: the slots, and the bounds of the completion time in seconds since
-    the run's start.
-
-    `predicted` contains the bounds in seconds from now.
-    """
+    """Return slots, and bounds of the end in seconds since the run's start, as JSON values."""
     return {
         "slots": [maps, reduces],
         "low_s": now_s + predicted.low_s,

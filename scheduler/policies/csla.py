@@ -33,11 +33,7 @@ class LoadAware(Explained):
         self._passed = dict.fromkeys(TaskKind, False)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: return the proposal of the composed policy.
-
-        If a slot would stay free only because of tags, every second time the proposal is a task of the first
-        refused job, whatever the tag of that job.
-        """
+        """Implement `Policy.decide`. Every second time that only tags keep a slot free, they are ignored."""
         tags = self._tags
         tags.skipped = None
         proposal = super().decide(view, node, kind)

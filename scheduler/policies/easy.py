@@ -52,12 +52,12 @@ class Easy(StartsGangs):
         self._slots = 0
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: add the job to the queue of jobs that have not started."""
+        """Implement `Hooks.submitted`: queue the job."""
         self._waiting.put(job, fifo_key(job))
         self._dirty = True
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: release the map slots of a job whose last map has ended."""
+        """Implement `Hooks.changed`: release the slots of a job whose maps have ended."""
         if self._gangs.changed(job, kind):
             self._dirty = True
 
@@ -74,16 +74,14 @@ class Easy(StartsGangs):
     # Resting nodes
 
     def rests(self, view: View, node: NodeView) -> bool:
-        """Implement `Resting.rests`: return whether no started job has a task to start, and the queue has not
-        changed since it was last examined."""
+        """Implement `Resting.rests`: no started job has a task, and the queue is as last examined."""
         may_say = self._dirty or bool(self._unsaid) or view.slots(MAP) != self._slots
         return not may_say and not self._gangs.may_start
 
     # Offers
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: start all jobs that may start now, then return a task of a started
-        job."""
+        """Implement `Policy.decide`: start all jobs that may start now, then return a task of a started job."""
         self._gangs.offered()
         if view.slots(MAP) != self._slots:
             self._slots, self._dirty = view.slots(MAP), True
@@ -165,12 +163,10 @@ class Easy(StartsGangs):
         self._why[job.job] = f"{why}: {job.maps.total} slots at once"
 
     def _reservation(self, view: View, size: int, free: int) -> tuple[float, int]:
-        """Return the time at which `size` slots will be free, and the number of additional slots free at that
-        time.
+        """Return when `size` slots will be free, and how many more then: shadow time and extra slots.
 
-        In the papers these are the shadow time and the extra slots. `free`: number of slots free now. A job
-        that runs longer than requested is expected to end at any moment. The returned time is infinite if too
-        few slots will be free before the end of a job without a requested run time.
+        A job beyond its request may end at any moment. The time is infinite if it depends on a job without
+        one.
         """
         ends = sorted((max(self._ends_s[job], view.now_s), held) for job, held in self._gangs.held.items())
         shadow_s = inf

@@ -21,7 +21,6 @@ class Explained(Composed):
 
     @property
     def elidable(self) -> bool:
-        """Return whether all axes allow the simulator to skip heartbeats that report no change."""
         return super().elidable
 
     def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
@@ -32,14 +31,11 @@ class Explained(Composed):
 
     @staticmethod
     def suits(*axes: Any) -> bool:
-        """Return whether any of the axes has a note or a report, so that the policy must be an `Explained`
-        and not the plain `Composed`.
-        """
+        """Return whether an axis has a note or report, so that the policy must be an `Explained`."""
         return any(hasattr(axis, "note") or hasattr(axis, "report") for axis in axes)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: return the proposal of `Composed`, with the axes' notes added to its
-        reason."""
+        """Implement `Policy.decide`: return the proposal of `Composed`, with the axes' notes added to its reason."""
         proposal = super().decide(view, node, kind)
         return None if proposal is None else self.noted(view, node, proposal)
 
@@ -50,11 +46,7 @@ class Explained(Composed):
         return replace(proposal, reason="; ".join([proposal.reason, *notes]))
 
     def report(self) -> dict[str, Any]:
-        """Return the merged reports of the axes, a dictionary from topic to JSON values.
-
-        The topic `profiles` contains the profiles to keep for later runs: a dictionary from kind of profile
-        to a dictionary from name to profile.
-        """
+        """Return the axes' merged reports. `profiles` are for later runs, {kind: {name: profile}}."""
         merged: dict[str, Any] = {}
         for report in self._reports:
             for topic, values in report().items():
@@ -63,7 +55,6 @@ class Explained(Composed):
 
 
 def report_of(policy: Policy) -> dict[str, Any]:
-    """Return the report of the policy as JSON values, or an empty dictionary if the policy has no
-    `report`."""
+    """Return the report of the policy as JSON values, or an empty dictionary if the policy has no `report`."""
     report = getattr(policy, "report", None)
     return {} if report is None else report()

@@ -1,8 +1,4 @@
-"""The rule that decides which maps keep the block they fetch as a replica on their node.
-
-The settings come from the policy's locality (parameter `keep_copy`) or from the scenario (the replication
-scheme `dare`).
-"""
+"""The rule for which maps keep a fetched block, by the locality (`keep_copy`) or the scenario (`dare`)."""
 
 from __future__ import annotations
 
@@ -24,19 +20,12 @@ class Keeping(NamedTuple):
     budget: float
 
     def asks(self, seed: int, attempt: str) -> bool:
-        """Return whether the attempt with the id `attempt` tries to keep the block that it fetches.
-
-        The choice is random, but the same for equal `seed` and `attempt`.
-        """
+        """Return whether an attempt tries to keep its block: at random, but the same for equal arguments."""
         return self.share >= 1 or chance(seed, "keeps a copy", attempt).random() < self.share
 
 
 def keeping_of(policy: Policy, blocks: BlockSettings) -> Keeping | None:
-    """Return the settings by which maps keep fetched blocks, or None if maps never keep blocks.
-
-    The settings are the attribute `keeping` of the policy, else that of the policy's locality axis, else the
-    values in `blocks`, the scenario's settings of blocks.
-    """
+    """Return the settings by policy, else its locality, else the scenario, or None for never."""
     for owner in (policy, getattr(policy, "locality", None)):
         own: Keeping | None = getattr(owner, "keeping", None)
         if own is not None:

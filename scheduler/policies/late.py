@@ -67,8 +67,7 @@ class Late:
     # ---------------------------------------------------------------- hooks
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: record the rate of a successful attempt, and update the speed of its
-        node."""
+        """Implement `Hooks.ended`: record the rate of a successful attempt, and update the speed of its node."""
         task, started_s = attempt.task, attempt.started_s
         if attempt.speculative:
             self._copies[task.kind].pop(task.task, None)
@@ -81,8 +80,7 @@ class Late:
             self._speeds[node] = before + NEWEST * (rate / usual - before)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: discard the rates of the job's attempts and the list of its copied
-        tasks."""
+        """Implement `Hooks.finished`: discard the rates of the job's attempts and the list of its copied tasks."""
         self._copied.pop(job.job, None)
         for kind in TaskKind:
             self._rates.pop((job.job, kind), None)
@@ -120,11 +118,7 @@ class Late:
         attempts: Iterable[AttemptView],
         relative: dict[NodeId, list[float]],
     ) -> Iterable[SlowAttempt]:
-        """Yield the slow attempts among `attempts`, which all belong to one stage.
-
-        Also adds each attempt's rate, divided by the median rate of the stage, to the list of its node in
-        `relative`.
-        """
+        """Yield a stage's slow attempts. Adds each rate over the stage's median to its node in `relative`."""
         rates = {id(each): _rate(each, view.now_s) for each in attempts}
         known = sorted([*self._rates.get((job.job, kind), ()), *rates.values()])
         limit, usual = percentile(known, self._slow_task), percentile(known, 50)
@@ -145,11 +139,9 @@ class Late:
                 yield SlowAttempt(left_s, attempt.serial, attempt, why)
 
     def _find_slow_nodes(self, view: View, relative: dict[NodeId, list[float]]) -> None:
-        """Compute the speeds of the nodes from `relative`, and find the slow nodes.
+        """Find slow nodes by the mean of `relative` rates.
 
-        `relative` is a dictionary from node name to a list with one number per attempt on the node: the
-        attempt's rate divided by the median rate of its stage. A node without running attempts keeps its last
-        speed, since a copy may have ended its slow attempt.
+        A node without attempts keeps its last speed, since a copy may have ended its slow attempt.
         """
         for name, values in relative.items():
             self._speeds[name] = sum(values) / len(values)
@@ -162,11 +154,7 @@ class Late:
     # --------------------------------------------------------------- copies
 
     def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Speculation.copy`: return a copy of the slow task that has the longest remaining time.
-
-        The result is None if the node is slow or has no room for any slow task, or if copies already hold the
-        share `cap` of the slots.
-        """
+        """Implement `Speculation.copy`: the slow task that ends last, unless the node is slow or `cap` is reached."""
         candidates = self._candidates[kind]
         if not candidates or node.node in self._slow:
             return None
@@ -197,10 +185,7 @@ class Late:
 
 
 def _may_copy(job: JobView, kind: TaskKind) -> bool:
-    """Return whether the job's tasks of this kind may be copied: maps always, reduces only after all maps.
-
-    Maps run again if their outputs are lost.
-    """
+    """Return whether tasks may be copied: reduces only after all maps, which run again if outputs are lost."""
     return kind is TaskKind.MAP or job.maps.done == job.maps.total
 
 
@@ -211,8 +196,5 @@ def _rate(attempt: AttemptView, now_s: float) -> float:
 
 
 def _weight(task: TaskView) -> float:
-    """Return the size of the task relative to a whole map: below 1 for a part of a split map, else 1.
-
-    Without this factor, parts would seem fast because they are small.
-    """
+    """Return the size relative to a whole map, as parts would seem fast because they are small."""
     return task.part.share if task.part is not None else 1.0

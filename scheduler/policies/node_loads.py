@@ -1,7 +1,4 @@
-"""The attempts on each node and the resources that they use, as the policy RAS counts them.
-
-Nodes are asked several times between two changes of their attempts, so most results are kept.
-"""
+"""The attempts on each node and the resources that they use, as RAS counts them. Most results are kept."""
 
 from __future__ import annotations
 
@@ -42,20 +39,17 @@ class NodeLoads:
         self._fixed: NodeMemo[_FixedLoad] = NodeMemo(self._sum)
 
     def counts(self, node: NodeView) -> Counts:
-        """Return the number of the node's attempts by (job id, kind of task), without attempts that are being
-        killed."""
+        """Return the node's attempts by (job, kind), without those being killed."""
         return self._fixed.of(node).counts
 
     def forget(self, job: str) -> None:
-        """Forget the results that contain the job with this id, because the job has ended."""
+        """Forget results with an ended job."""
         self._fixed.drop(lambda load: (job, MAP) in load.counts or (job, REDUCE) in load.counts)
 
     def least(self, node: NodeView) -> Amounts:
-        """Return the least resources, in percent of the node, that the node's running tasks may use until one
-        of them ends.
+        """Return the least percent of the node that its tasks use until one ends.
 
-        The result is the sum of the demands of all running tasks. A reduce may be in its shuffle or its
-        reduce phase, so the smaller demand of the two is added, and no I/O.
+        A reduce may be in its shuffle or reduce phase: it counts with the smaller demand, without I/O.
         """
         return self._fixed.of(node).least
 
@@ -99,10 +93,7 @@ class NodeLoads:
 
 
 def demand_of(known: KnownJob, demands: NodeDemands, kind: TaskKind) -> Amounts:
-    """Return what one task of the job demands now, of the job's `demands` on a node.
-
-    A reduce has the demand of its shuffle until all maps of the job have ended.
-    """
+    """Return what one task demands now: a reduce its shuffle's demand until all maps have ended."""
     if kind is MAP:
         return demands.map
     maps = known.job.maps

@@ -94,7 +94,7 @@ class Ras:
     # Events of jobs
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: find the job's resource profile."""
+        """Implement `Hooks.submitted`."""
         self._known[job.job] = self._know(job)
 
     def _know(self, job: JobView) -> KnownJob:
@@ -114,8 +114,7 @@ class Ras:
                     placed[name].remove(known)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add a successful map's time to the mean map times of its job and of all
-        jobs."""
+        """Implement `Hooks.ended`: add a successful map's time to the mean map times of its job and of all jobs."""
         known = self._known.get(attempt.task.job.job)
         if known is not None and attempt.task.kind is MAP and attempt.state == "succeeded":
             duration_s = took_s(attempt)
@@ -131,9 +130,9 @@ class Ras:
             self.rest_turn += 1
 
     def rests(self, view: View, node: NodeView) -> bool:
-        """Implement `Resting.rests`: return whether no job can start a task on the node until the next cycle.
+        """Implement `Resting.rests`: no job can start a task here until the next cycle.
 
-        Demands of reduces change as maps end, so each running reduce is assumed to have its smallest demand.
+        Demands of reduces change as maps end, so each counts with its smallest.
         """
         name = node.node
         running = self._loads.counts(node)
@@ -161,9 +160,7 @@ class Ras:
     # The placement control loop
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: start a control cycle if one is due, and run the cycle's next `steps`
-        steps.
-        """
+        """Implement `Hooks.tick`: start a control cycle if one is due, and run the cycle's next `steps` steps."""
         if not self._known:
             self._next_s = view.now_s
         if self._cycle is None and self._known and view.now_s >= self._next_s:
@@ -246,12 +243,7 @@ class Ras:
         running: Mapping[tuple[str, TaskKind], int],
         used: Amounts | None,
     ) -> Proposal | None:
-        """Return a proposal to start a map that was not planned for the node, in free room, or None.
-
-        The map's job has a lower utility than all jobs that wait for room on this node. `running`: a
-        dictionary from (job id, kind) to the number of attempts on the node. `used`: the node's use in
-        percent, or None to compute the use here.
-        """
+        """Return an unplanned map in free room, of a job poorer than all that wait for room here, or None."""
         used = self._taken(node, MAP, running) if used is None else used
         if not self._poorest or not self._takes_least(node, used):
             return None
@@ -290,13 +282,7 @@ class Ras:
         return Proposal(task, "reduce") if task is not None else None
 
     def _taken(self, node: NodeView, kind: TaskKind, running: Mapping[tuple[str, TaskKind], int]) -> Amounts:
-        """Return the percentages of the node's resources that are not available to a new task of the given
-        kind.
-
-        These resources are used by running tasks or, if `kind` is map, by reduces that were placed on the
-        node but have not started. `running`: a dictionary from (job id, kind) to the number of attempts on
-        the node.
-        """
+        """Return what a new task cannot have: use by tasks and, for a map, by reduces placed but not started."""
         sums = self._loads.used(node)
         for known in self._reducing.get(node.node, ()) if kind is MAP else ():
             job = known.job
@@ -308,7 +294,7 @@ class Ras:
 
     @staticmethod
     def _starved(job: JobView) -> bool:
-        """Return whether the job has unstarted maps but no running map, so that its reduces must wait."""
+        """Return whether reduces must wait: maps are unstarted, and none runs."""
         return job.maps.unstarted > 0 and not job.maps.running
 
     def _lacks(
@@ -345,7 +331,7 @@ class Ras:
         return all(self._loads.used(other, kind).io + more[other.node] <= _FITS for other in others)
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks.preempt`: return reduces to kill whose jobs' maps found no room for too long."""
+        """Implement `Hooks.preempt`: kill reduces whose jobs' maps found no room for too long."""
         return self._stalls.kills(view, lambda node, job: self._takes_map(view, node, job))
 
     def _takes_map(self, view: View, node: NodeView, job: JobView) -> bool:

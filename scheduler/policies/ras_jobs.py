@@ -37,12 +37,10 @@ class MeanMap:
         self.sum_s = 0.0
 
     def add(self, duration_s: float) -> None:
-        """Add the duration of a successful map in seconds."""
         self.count += 1
         self.sum_s += duration_s
 
     def mean_s(self) -> float | None:
-        """Return the mean duration in seconds, or None if no map was added."""
         return self.sum_s / self.count if self.count else None
 
 
@@ -66,7 +64,6 @@ class Share:
     reduces: dict[NodeId, int] = field(default_factory=dict)
 
     def on(self, node: NodeId, kind: TaskKind) -> int:
-        """Return the number of the job's tasks of that kind placed on the node."""
         return (self.maps if kind is MAP else self.reduces).get(node, 0)
 
     def why(self) -> str:
@@ -91,15 +88,11 @@ class Cycle:
         self.steps: Iterator[None] = placement.run(rounds)
 
     def advance(self, steps: int) -> bool:
-        """Run at most `steps` steps of the cycle, one job or node each.
-
-        Return whether the cycle is complete.
-        """
+        """Run at most `steps` steps of the cycle, one job or node each. Return whether the cycle is complete."""
         return sum(1 for _ in islice(self.steps, steps)) < steps
 
     def share_of(self, job: PlacedJob) -> Share:
-        """Return the placement of one job after the end of the cycle, with node names instead of node
-        numbers."""
+        """Return the placement of one job after the end of the cycle, with node names instead of node numbers."""
         return Share(
             utility=job.utility,
             placed=job.placed,
@@ -131,11 +124,7 @@ class KnownJob:
         self._demands: dict[tuple[float, ...], NodeDemands] = {}
 
     def demands(self, spec: NodeSpec, kind: tuple[float, ...] | None = None) -> NodeDemands:
-        """Return the demands of the job's tasks on a node with this spec, in percent of the usable
-        capacity.
-
-        `kind`: the result of `kind_of(spec)` if the caller knows it.
-        """
+        """Return the demands on a node in percent of the usable capacity. `kind` is `kind_of(spec)` if known."""
         kind = kind or kind_of(spec)
         known = self._demands.get(kind)
         if known is None:
@@ -145,30 +134,19 @@ class KnownJob:
         return known
 
     def utility(self) -> float:
-        """Return the utility of the job with the maps that run now (equation 2).
-
-        The number of slots that the job needs to meet its goal is taken from the last cycle.
-        """
+        """Return the utility of the running maps (equation 2), with the need as of the last cycle."""
         maps = self.job.maps
         running = maps.running - maps.killing
         pending = max(1, maps.unstarted + running)
         return map_utility(running, min(max(1, self.share.required), pending), pending)
 
     def mean_s(self, cluster: MeanMap) -> float | None:
-        """Return the mean duration in seconds of the job's maps, else of its profile, else of all maps of the
-        cluster.
-
-        The result is None if no duration is known.
-        """
+        """Return a map's mean: the job's, else its profile's, else the cluster's, or None."""
         profiled_s = self._profile.map_s if self._profile is not None else None
         return self.maps.mean_s() or profiled_s or cluster.mean_s()
 
     def work_s(self, now_s: float, mean_s: float | None) -> float | None:
-        """Return the seconds that one slot would need for the rest of the job's maps, or None if `mean_s` is
-        None.
-
-        `mean_s`: mean duration of the job's maps.
-        """
+        """Return the seconds that one slot needs for the rest of the maps, or None."""
         if mean_s is None:
             return None
         running_s = sum(
@@ -187,16 +165,11 @@ class KnownJob:
         kinds: tuple[NodeDemands, ...],
         barred: frozenset[int],
     ) -> PlacedJob:
-        """Return the job as input of the next control cycle (planning round), with its running tasks placed
-        on their nodes.
+        """Return the job as input of the next control cycle, with its running tasks placed.
 
-        `now_s`: current time. `cycle_s`: seconds from one cycle to the next. `cluster`: mean map duration of
-        all jobs. `numbers`: a dictionary from node name to number. `kinds`: the job's demands on each kind of
-        node. `barred`: numbers of the nodes that must not run more tasks of the job.
-
-        Until a map of the job has ended, the job's deadline is ignored, and the job needs a slot for each
-        pending map. Its utility is then very low, so it gets most resources, as in section 4.2 of the paper
-        ("no tasks from Job 7 have been completed").
+        Until a map has ended, the deadline is ignored and each pending map needs a slot. The utility is then
+        very low, so the job gets most resources, as in section 4.2 of the paper ("no tasks from Job 7 have
+        been completed").
         """
         maps, reduces = self.job.maps, self.job.reduces
         pending = maps.unstarted + maps.running - maps.killing
@@ -224,18 +197,12 @@ class KnownJob:
 
 
 def kind_of(spec: NodeSpec) -> tuple[float, ...]:
-    """Return the kind of a node: cores, core speed, disk rate and memory.
-
-    Demands in percent are equal on nodes of one kind.
-    """
+    """Return what demands in percent depend on."""
     return (spec.cores, spec.core_speed, spec.disk_bps, spec.memory_bytes)
 
 
 def barred_of(view: View, job: JobView, numbers: Mapping[NodeId, int]) -> frozenset[int]:
-    """Return the numbers of the nodes on which the job avoids maps or reduces.
-
-    `numbers`: a dictionary from node name to number.
-    """
+    """Return the numbers of nodes that the job avoids for maps or reduces."""
     return frozenset(
         numbers[name]
         for name in job.excluded

@@ -1,4 +1,1 @@
-"""The available policies with their parameters, and construction of a policy from a SPEC.
-
-A SPEC is a text or mapping with a policy's name and parameters, such as `delay:node_wait=5s`.
-"""
+"""The available policies, and construction of one from a SPEC, a text or mapping: `delay:node_wait=5s`."""

@@ -1,7 +1,4 @@
-"""Classes with which a file declares a policy or an axis, so that the registry lists it under a name.
-
-Files in scheduler/order, locality, admission and policies contain such declarations.
-"""
+"""Classes with which files in order, locality, admission and policies declare themselves for the registry."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ class Declared:
 
     @property
     def lacks(self) -> Needs | None:
-        """Return the dependency `needs` if it is not installed, else None."""
+        """Return `needs` if it is not installed."""
         return None if self.needs is None or self.needs.met else self.needs
 
 
@@ -91,7 +88,6 @@ class Named(Declared):
 
     @property
     def axes(self) -> dict[str, str]:
-        """Return a dictionary from axis to the name of the implementation that the policy uses."""
         return {"order": self.order, "locality": self.locality, "admission": self.admission}
 
 
@@ -103,5 +99,5 @@ class Whole(Declared):
 
     @property
     def axes(self) -> dict[str, str]:
-        """Return an empty dictionary, because the policy does not consist of axes."""
+        """Return nothing: the policy has no axes."""
         return {}

@@ -31,19 +31,13 @@ class PolicyParameter:
     duration: bool = False
 
     def value(self, raw: object, scale: float) -> Any:
-        """Return the constructor's argument for the user's value `raw`.
-
-        A duration is multiplied by `scale`, the scenario's factor on all durations.
-        """
+        """Return the constructor's argument. Durations are multiplied by the scenario's `scale`."""
         value = self.read(raw)
         return value * scale if self.duration and value is not None else value
 
 
 def duration(name: str, default: str, doc: str) -> PolicyParameter:
-    """Return a parameter whose value is a time in seconds. `doc` is the description for users.
-
-    If the default is `off`, a user may also set `off`, which becomes None.
-    """
+    """Return a parameter of seconds. With the default `off`, `off` becomes None."""
     read = _maybe_duration if default == "off" else parse_duration
     return PolicyParameter(
         name=name, default=default, unit="s", doc=doc, read=read, argument=f"{name}_s", duration=True
@@ -62,10 +56,7 @@ def choice(name: str, options: tuple[str, ...], doc: str) -> PolicyParameter:
 
 
 def count(name: str, default: str, doc: str, unit: str = "", *, least: int = 0) -> PolicyParameter:
-    """Return a parameter whose value is a whole number of at least `least`.
-
-    `default`: the default value as text. `doc`: the description for users. `unit`: the unit shown to users.
-    """
+    """Return a parameter that is a whole number of at least `least`."""
 
     def read(raw: object) -> int:
         number = int(raw) if isinstance(raw, str) and raw.isdecimal() and len(raw) < 10 else raw
@@ -123,10 +114,7 @@ class ProfilesParameter(PolicyParameter):
     """
 
     def value(self, raw: object, scale: float) -> dict[str, dict[str, Any]]:
-        """Implement `PolicyParameter.value`: return a dictionary {kind: {name: profile}}.
-
-        Profiles with times are converted to `scale`, the scenario's factor on all durations.
-        """
+        """Implement `PolicyParameter.value`: {kind: {name: profile}}, with times multiplied by `scale`."""
         return {
             kind: {name: _at_scale(profile, scale) for name, profile in named.items()}
             for kind, named in self.read(raw).items()
@@ -134,12 +122,9 @@ class ProfilesParameter(PolicyParameter):
 
 
 def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] = dict) -> PolicyParameter:
-    """Return the policy parameter `profiles`, a set of values measured in earlier runs.
+    """Return the parameter `profiles`, {kind: {name: profile}}, from a store or YAML.
 
-    The user names a profile store or writes the profiles in YAML. `kind`: the kind of profile that the policy
-    reads. `parse` converts each profile of this kind. The parameter's value becomes a dictionary {kind:
-    {name: profile}}. From a store, this dictionary also contains the profiles of the kinds in `others`,
-    without conversion.
+    `parse` converts profiles of `kind`. From a store, those of `others` come too, unconverted.
     """
 
     def read(raw: object) -> dict[str, dict[str, Any]]:
@@ -165,18 +150,12 @@ def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] 
 
 
 def number(name: str, default: str, unit: str, doc: str, read: Reader) -> PolicyParameter:
-    """Return a parameter whose value is parsed by the function `read`, for example `positive` or `share`.
-
-    `default`: the default value as text. `unit` and `doc`: the unit and the description shown to users.
-    """
+    """Return a parameter that `read` parses, for example `positive` or `share`."""
     return PolicyParameter(name=name, default=default, unit=unit, doc=doc, read=read, argument=name)
 
 
 def size(name: str, default: str, doc: str) -> PolicyParameter:
-    """Return a parameter whose value is a size in bytes. `doc` is the description for users.
-
-    If the default is `off`, a user may also set `off`, which becomes None.
-    """
+    """Return a parameter of bytes. With the default `off`, `off` becomes None."""
 
     def read(raw: object) -> int | None:
         off = default == "off" and (raw is None or raw is False or raw == "off")
@@ -196,11 +175,9 @@ def by_name(
     make: Callable[..., Any],
     check: Callable[[dict[str, Any]], None] | None = None,
 ) -> PolicyParameter:
-    """Return a parameter whose value is a mapping from names to settings, which only YAML can express.
+    """Return a parameter that maps names to settings, for YAML only. `what` a name denotes is for messages.
 
-    `what` says what a name denotes, such as a queue, and `example` is a valid value; both appear in messages.
-    `readers` is a dictionary from the key of a setting to the function that parses its value. `make` builds
-    an object from the parsed settings of one name. `check` raises ValueError if the objects of all names
+    `readers` parse settings by key, and `make` builds one name's object. `check` raises ValueError if they
     cannot be combined.
     """
 
@@ -275,10 +252,7 @@ def at_least_one(raw: object) -> int:
 
 
 def switch(raw: object) -> bool:
-    """Parse a boolean from YAML, or from one of the texts on, off, true and false.
-
-    Raises ValueError for other values.
-    """
+    """Parse a boolean from YAML or the texts on, off, true and false. Raises ValueError."""
     words = {"true": True, "on": True, "false": False, "off": False}
     if isinstance(raw, bool):
         return raw
@@ -321,10 +295,7 @@ def _maybe_duration(raw: object) -> float | None:
 
 
 def hint(word: str, known: Mapping[str, object] | list[str]) -> str:
-    """Return the end of an error message about an unknown `word`, with a list of the known words.
-
-    If a known word is similar, the text also asks whether the user meant this word.
-    """
+    """Return the end of a message about an unknown word: similar and known ones."""
     names = list(known)
     close = get_close_matches(word, names, 1)
     if close:
@@ -335,10 +306,7 @@ def hint(word: str, known: Mapping[str, object] | list[str]) -> str:
 def read_parameters(
     where: str, parameters: tuple[PolicyParameter, ...], given: Mapping[str, object], scale: float
 ) -> dict[str, Any]:
-    """Return the constructor's arguments for the given values, with default values for other parameters.
-
-    Raises BadInput, with `where` in the message, for an unknown parameter or a value that is not allowed.
-    """
+    """Return the constructor's arguments with defaults. Raises BadInput that begins with `where`."""
     known = {parameter.name: parameter for parameter in parameters}
     for name in given:
         if name not in known:

@@ -16,7 +16,7 @@ Choice = tuple[str, dict[str, Any]]
 
 
 def is_policy_file(name: str) -> bool:
-    """Return whether the policy name in a SPEC is the path of a Python file."""
+    """Return whether the name is the path of a Python file."""
     return name.endswith(".py") or ".py:" in name
 
 
@@ -32,11 +32,7 @@ class ParsedSpec:
 
 
 def parse_spec(spec: object, axes: tuple[str, ...]) -> ParsedSpec:
-    """Parse a SPEC, which describes a policy. Raises BadInput if its form is wrong.
-
-    The forms are `name`, `name:key=value,...`, `axis=name:key=value+...,...`, and equivalent mappings. `axes`
-    are the allowed names of axes: order, locality and admission.
-    """
+    """Parse a SPEC: `name`, `name:key=value,...`, `axis=name:key=value+...,...`, or a mapping. Raises BadInput."""
     if isinstance(spec, str):
         return _parse_text(spec.strip(), axes)
     if isinstance(spec, Mapping) and spec and all(key in axes for key in spec):
@@ -93,10 +89,7 @@ def _pairs(text: str, rest: str, separator: str) -> dict[str, Any]:
 
 
 def _choice(where: str, raw: object) -> Choice:
-    """Return the name and the parameters from a text `name:key=value+...` or a mapping with one key.
-
-    `where` is the start of error messages.
-    """
+    """Return name and parameters of `name:key=value+...` or a mapping with one key. Raises BadInput."""
     if isinstance(raw, str):
         name, rest = _cut(raw)
         return name, _pairs(raw, rest, "+")

@@ -1,7 +1,4 @@
-"""The registry of policies and axes, and construction of a policy from a SPEC.
-
-The registry finds policies and axes in the files that declare them (as `POLICY` and `AXIS`).
-"""
+"""The registry of policies and axes, found in the files that declare them, and construction from a SPEC."""
 
 from __future__ import annotations
 
@@ -40,10 +37,7 @@ def _keeps(each: Declared) -> bool:
 
 
 def _unknown(name: str, known: Mapping[str, object]) -> str:
-    """Return the end of an error message about an unknown policy or axis `name`.
-
-    The text contains the extra to install if an optional dependency is missing, else the known names.
-    """
+    """Return the end of a message about an unknown name: the extra to install, or the known names."""
     needs = WITHHELD.get(name)
     if needs is None:
         return f"is unknown{hint(name, known)}"
@@ -81,11 +75,9 @@ POLICIES = _policies()
 
 
 def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: str = "store") -> Policy:
-    """Return the policy that the SPEC describes.
+    """Return the policy that the SPEC describes, with durations times `scale`. Raises BadInput.
 
-    Durations in the SPEC and in default values are multiplied by `scale`, the scenario's factor on durations.
-    `store` is the profile store to use if the SPEC does not set one: `store` (the user's own), `none`, or a
-    path. Raises BadInput if the SPEC is wrong.
+    `store` is the profile store to use if the SPEC sets none: `store` (the user's own), `none`, or a path.
     """
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is not None:
@@ -150,11 +142,7 @@ def _compose(parsed: ParsedSpec, scale: float, store: str) -> Policy:
 
 
 def _composed(where: str, chosen: Sequence[Axis], made: Sequence[Any]) -> Policy:
-    """Return the policy composed of the order, locality and admission in `made`.
-
-    `chosen` contains the declarations of these three objects. Raises BadInput, with `where` at the start of
-    the message, if the objects cannot be combined.
-    """
+    """Compose a policy of order, locality and admission. Raises BadInput that begins with `where`."""
     order, locality, admission = made
     for axis in chosen:
         if axis.check is not None:
@@ -173,12 +161,7 @@ def _composed(where: str, chosen: Sequence[Axis], made: Sequence[Any]) -> Policy
 
 
 def with_store(parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str) -> dict[str, Any]:
-    """Return the values `given` for a policy's parameters, with the profile store to read added.
-
-    `store` is the word `store` (the user's own profile store), `none` or a path. A path without a file is
-    replaced by `none`. Each of the `parameters` for profiles receives this value, unless `given` contains
-    another value.
-    """
+    """Return the values with a profile store where none is given; a path without a file means `none`."""
     if store not in ("store", "none") and not Path(store).is_file():
         store = "none"
     asked = _asked(parameters)
@@ -188,11 +171,7 @@ def with_store(parameters: Iterable[PolicyParameter], given: Mapping[str, Any], 
 def with_opened_store(
     parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str
 ) -> dict[str, Any]:
-    """Return the values `given` for a policy's parameters, with an opened profile store added.
-
-    `store` is the word `store` (the user's own profile store), `none` or a path. The values are those of
-    `with_store`, except that a `ProfileStore` replaces each name or path of a store.
-    """
+    """Return the values of `with_store`, with a `ProfileStore` in place of each name or path."""
     named = with_store(parameters, given, store)
     return {**named, **{name: _opened(named[name]) for name in _asked(parameters)}}
 
@@ -222,10 +201,7 @@ SHIPPED = (*FOLDERS, "schedbed.scheduler.models")
 
 
 def sizes_read_in(source: str) -> dict[str, tuple[str, int]]:
-    """Return which sizes the source code reads: a dictionary from each kind of size to its first use.
-
-    The use is a pair of the name of the attribute that is read and the line number.
-    """
+    """Return {kind of size: its first use in the source, as (attribute, line)}."""
     found: dict[str, tuple[str, int]] = {}
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)]
     for node in sorted(nodes, key=lambda node: node.lineno):
@@ -253,10 +229,7 @@ def _parts_of(parsed: ParsedSpec) -> list[Declared]:
 
 
 def sizes_read_by(spec: Any) -> dict[str, str]:
-    """Return which sizes the policy reads: a dictionary from each kind of size to its first use.
-
-    The use is a text such as `job.spec.map_costs, mine.py, line 7`, or empty for shipped policies.
-    """
+    """Return {kind of size: its first use}, such as `job.spec.map_costs, mine.py, line 7`; "" if shipped."""
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is None and is_policy_file(parsed.name):
         path = Path(parsed.name.rpartition(":")[0])
@@ -270,10 +243,7 @@ def sizes_read_by(spec: Any) -> dict[str, str]:
 
 
 def _kinds(module: str) -> Iterable[str]:
-    """Yield the kinds of sizes that a shipped module reads.
-
-    Modules of policies that it imports are also searched.
-    """
+    """Yield the kinds of sizes that a shipped module reads. Modules of policies that it imports are also searched."""
     todo, known = [module], {module: None}
     while todo:
         source = Path(str(sys.modules[todo.pop()].__file__)).read_text(encoding="utf-8")

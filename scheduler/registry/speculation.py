@@ -1,7 +1,6 @@
 """The scenario setting `speculation`, which adds copies of slow tasks to any policy.
 
-Values are `none`, `late` (the algorithm LATE, which copies the task expected to end last), or `late` with
-parameters such as `{late: {cap: 0.2}}`.
+Values are `none`, `late` (copies the task expected to end last), or `{late: {cap: 0.2}}`.
 """
 
 from __future__ import annotations
@@ -32,10 +31,7 @@ PARAMETERS: tuple[PolicyParameter, ...] = (
 
 
 def make_speculation(given: Any, scale: float = 1.0) -> Late | None:
-    """Return the speculation for the value `given` of the scenario setting, or None for the value `none`.
-
-    Durations are multiplied by the scenario's `scale`. Raises BadInput for an unknown value.
-    """
+    """Return the speculation, with durations times `scale`, or None for `none`. Raises BadInput."""
     if given is None or given == "none":
         return None
     name, parameters = given, {}
@@ -47,10 +43,7 @@ def make_speculation(given: Any, scale: float = 1.0) -> Late | None:
 
 
 def with_speculation(policy: Policy, given: Any, scale: float = 1.0) -> Policy:
-    """Set the policy's speculation according to the scenario setting `given`, and return the policy.
-
-    Durations are multiplied by the scenario's `scale`.
-    """
+    """Set the policy's speculation, with durations times `scale`, and return it."""
     late = make_speculation(given, scale)
     if late is not None:
         late.admission = getattr(policy, "admission", None)

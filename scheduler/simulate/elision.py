@@ -1,10 +1,8 @@
 """The rules by which the simulator skips heartbeats and ticks that have no effect.
 
-If a node has nothing to report, no order to receive and no free room for a task, its heartbeat changes only
-the core's sequence numbers. Such a heartbeat still matters to a policy that counts heartbeats or that reads
-values sent with heartbeats (use of resources, progress). All heartbeats are therefore simulated unless the
-policy is `elidable`. A user's policy need not declare this: the simulator watches which values the policy
-reads.
+Without reports, orders or room, a heartbeat changes only sequence numbers. It still matters to a policy that
+counts heartbeats or reads what they bring (use, progress), so all are simulated unless the policy is
+`elidable`. A user's policy is watched instead.
 """
 
 from __future__ import annotations
@@ -35,19 +33,18 @@ from schedbed.scheduler.view import NodeView, View
 
 
 def is_quiet(policy: Policy) -> bool:
-    """Return whether heartbeats that report no change have no effect on the policy's answers.
+    """Return whether heartbeats without changes do not matter (`elidable`).
 
-    The policy's attribute `elidable` decides. The result is false for a policy with speculation, since that
-    policy launches copies of attempts depending on their progress.
+    With speculation they do: copies depend on progress.
     """
     return getattr(policy, "speculation", None) is None and says(policy, "elidable") is True
 
 
 def reads_progress(policy: Policy) -> bool:
-    """Return whether the policy may read the progress of attempts that run, which heartbeats then report.
+    """Return whether the policy may read the progress of attempts, which heartbeats report.
 
-    A policy for which heartbeats may be skipped does not. The others do unless they are composed of axes that
-    allow the simulator to skip heartbeats or have a false attribute `reads_progress`.
+    It does not if heartbeats may be skipped, or if all its axes are elidable or have a false
+    `reads_progress`.
     """
     if is_quiet(policy):
         return False
@@ -59,53 +56,41 @@ def reads_progress(policy: Policy) -> bool:
 
 
 def watch_of(policy: Policy) -> HeartbeatWatch | None:
-    """Start to watch whether a user's policy reads values that heartbeats update, and return the record of
-    its reads.
-
-    The result is None for a shipped policy, which is not watched.
-    """
+    """Watch a user's policy for reads of values from heartbeats; None for a shipped one."""
     watch_heartbeats: Callable[[], HeartbeatWatch] | None = getattr(policy, "watch_heartbeats", None)
     return None if watch_heartbeats is None else watch_heartbeats()
 
 
 def acts_on_ticks(policy: Policy) -> bool:
-    """Return whether the policy acts on ticks, so that ticks must be simulated.
-
-    The policy's attribute `acts_on_ticks` decides. Without it, a policy with the hook `tick` or `preempt`
-    acts on ticks.
-    """
+    """Return the attribute `acts_on_ticks`, by default whether there is a hook `tick` or `preempt`."""
     said: bool | None = getattr(policy, "acts_on_ticks", None)
     return said if said is not None else hasattr(policy, "tick") or hasattr(policy, "preempt")
 
 
 class Resting(Protocol):
-    """The interface of a shipped policy or admission that can tell which nodes would receive no task now.
+    """A shipped policy or admission that can tell which nodes would receive no task now, and rest.
 
-    Such nodes rest: the simulator skips their heartbeats even if they have free slots, since an offer would
-    not even write a decision row. The policy increases the counter `rest_turn` when nodes that rest may
-    receive a task again. The policy may also have a method `stage_ready(job, kind)`, which the core calls as
-    soon as maps or reduces of the job may start. This call comes before that of the hook `changed`.
+    The simulator skips their heartbeats even with free slots, since an offer would not write a row. The core
+    calls `stage_ready(job, kind)`, if there is one, as soon as tasks may start, before `changed`.
     """
 
     @property
     def rest_turn(self) -> int:
-        """Return a counter of the times at which nodes that rest might receive a task again."""
+        """Return a counter that grows when resting nodes may receive a task again."""
         ...
 
     def rests(self, view: View, node: NodeView) -> bool:
-        """Return whether an offer of the node's free slots would have no effect.
+        """Return whether an offer of the node would have no effect.
 
-        The answer must remain valid until the counter `rest_turn` grows, the node's attempts change, or the
-        number of the cluster's slots changes.
+        This must hold until `rest_turn` grows, the node's attempts change, or the cluster's slots do.
         """
         ...
 
 
 def resting_of(policy: Policy) -> Resting | None:
-    """Return the part of the policy that can tell which nodes would receive no task now, or None.
+    """Return the policy or a composed one's admission, if it can tell which nodes rest.
 
-    This is the policy or, for a composed policy, its admission. Its class itself must define the method
-    `rests`, since a method inherited from a parent class may be wrong for the subclass.
+    Its own class must define `rests`: an inherited one may be wrong for it.
     """
     own: Any = policy
     if type(policy) in (Composed, Explained):
@@ -117,11 +102,7 @@ _awaits_beat = methodcaller("awaits_beat")
 
 
 class Awaits:
-    """The parts of a policy that may want to see heartbeats even if these report no change.
-
-    A part is the policy itself or one of its axes (order, locality, admission). Such a part has the method
-    `awaits_beat`, which returns whether the part needs the next heartbeat.
-    """
+    """The parts of a policy, itself or axes, that may need a heartbeat without changes (`awaits_beat`)."""
 
     def __init__(self, policy: Policy) -> None:
         parts: tuple[Any, ...] = (policy, *getattr(policy, "axes", ()))
@@ -129,14 +110,9 @@ class Awaits:
         self.ever = bool(self._waiting)
 
     def needs_heartbeat(self) -> bool:
-        """Return whether the policy or any of its axes needs the next heartbeat of any node."""
         return any(map(_awaits_beat, self._waiting))
 
     def pass_heartbeat(self, view: View, node: NodeView) -> None:
-        """Call the hook `beat` of each part of the policy that can need heartbeats.
-
-        The call stands for a heartbeat of `node` that was skipped. `view` is the state of the scheduler,
-        whose current time is the time of this heartbeat.
-        """
+        """Call the hook `beat` of these parts for a skipped heartbeat, at the time of `view`."""
         for part in self._waiting:
             part.beat(view, node)

@@ -1,8 +1,4 @@
-"""The event queue of a simulation.
-
-Events are pairs of a time and a number that encodes the event's kind and object, so that events at the same
-time have a fixed order.
-"""
+"""The event queue. A number for kind and object gives events at the same time a fixed order."""
 
 from __future__ import annotations
 
@@ -16,10 +12,7 @@ NUMBERS = (1 << SHIFT) - 1
 
 
 class EventQueue:
-    """The future events of a simulation, sorted by time, then by kind, then by number.
-
-    `now_s`: time of the last processed event, in seconds since the run's start.
-    """
+    """Future events by time, kind and number. `now_s` is the time of the last processed one."""
 
     __slots__ = ("_passed", "_passed_s", "heap", "now_s")
 
@@ -30,22 +23,18 @@ class EventQueue:
         self._passed = -1
 
     def push(self, at_s: float, kind: int, number: int) -> None:
-        """Add an event of that kind at the time `at_s`.
-
-        `number` identifies the object of the event: the index of a node, or the serial number of a message.
-        """
+        """Add an event. `number` is a node's index or a message's serial number."""
         heappush(self.heap, (at_s, kind << SHIFT | number))
 
     def has_before(self, at_s: float, kind: int, number: int) -> bool:
-        """Return whether an event in the queue precedes the event of that kind with that number at `at_s`."""
+        """Return whether the queue has an event before this one."""
         return bool(self.heap) and self.heap[0] < (at_s, kind << SHIFT | number)
 
     def pass_timers(self, number: int) -> None:
-        """Record that the heartbeat timers due now have fired for all nodes with an index up to `number`."""
+        """Note that the timers due now have fired for nodes up to `number`."""
         self._passed_s, self._passed = self.now_s, number
 
     @property
     def passed(self) -> int:
-        """Return the highest index of a node whose heartbeat timer has fired at the current time, or -1 if
-        none has."""
+        """Return the highest index of a node whose heartbeat timer has fired at the current time, or -1 if none has."""
         return self._passed if self._passed_s == self.now_s else -1

@@ -1,8 +1,7 @@
-"""Costs that a MapReduce framework adds to the work of tasks: polls, set-up and clean-up tasks, start
-latencies, limits per heartbeat.
+"""Costs that a MapReduce framework adds to tasks: polls, set-up and clean-up, latencies, limits per
+heartbeat.
 
-Only the simulator models these costs. The latencies of schedbed's own live clusters are in
-`cluster.virtual.latencies`.
+Only the simulator has them. The latencies of schedbed's live clusters are in `cluster.virtual.latencies`.
 """
 
 from __future__ import annotations
@@ -48,32 +47,24 @@ class Framework:
 
     @property
     def is_none(self) -> bool:
-        """Return whether the framework adds no costs."""
         return self == NONE
 
     @property
     def news_after_s(self) -> float:
-        """Return the seconds from a reply with new map outputs until the node's reduces can fetch these
-        outputs."""
+        """Return the seconds from a reply with new map outputs until the node's reduces can fetch these outputs."""
         return 0.0 if self.recorded_shuffle else self.fetch_poll_s
 
     def start_s(self, kind: TaskKind, cost: TaskCost) -> float:
-        """Return the seconds from the start of an attempt until the work described by `cost` begins.
+        """Return the seconds from an attempt's start to the work in `cost`.
 
-        The result is 0 for a map with a recorded duration, which includes the start of its JVM, and for a
-        reduce with recorded times, whose work begins after the shuffle.
+        A recorded map includes its JVM's start; a recorded reduce's work begins after the shuffle.
         """
         if kind is TaskKind.MAP:
             return self.jvm_s if cost.duration_s is None else 0.0
         return 0.0 if cost.shuffle_s is not None else self.jvm_s + self.fetch_poll_s
 
     def cleanup_takes_s(self, heartbeat_s: float) -> float:
-        """Return the seconds from the end of a job's last task until the JobTracker knows that the job has
-        ended.
-
-        `heartbeat_s` is the heartbeat interval. If no heartbeat is sent immediately at the end of a task
-        (`out_of_band` is false), the result is rounded up to a multiple of this interval.
-        """
+        """Return the seconds from a job's last task to its known end, in heartbeats unless `out_of_band`."""
         if self.out_of_band or not self.cleanup_s:
             return self.cleanup_s
         return math.ceil(self.cleanup_s / heartbeat_s) * heartbeat_s

@@ -1,7 +1,7 @@
 """Heartbeats in virtual time: when nodes send them, what they contain, and what their replies change.
 
-The content of a heartbeat is read when the JobTracker processes the heartbeat, `request_s` seconds after the
-timer or event that caused it. The delay of the reply is part of the start latency of launches.
+One is read when the JobTracker processes it, `request_s` after its cause. The reply's delay is part of
+launches' latency.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping
 from heapq import heappush
-from math import inf
 from typing import Protocol
 
 from schedbed.cluster.messages import (
@@ -69,10 +68,10 @@ class HeartbeatSimulation(Protocol):
 
 
 class HeartbeatSchedule:
-    """The heartbeats of all simulated nodes, and the actions in the JobTracker's replies.
+    """The heartbeats of all nodes, and the actions in replies.
 
-    Of a node whose heartbeats may be skipped, only those that report an end or start a task have a row, unless
-    faults may lose or delay heartbeats.
+    Of a node whose heartbeats may be skipped, those that report an end or start a task have a row, and others
+    only if faults may lose or delay heartbeats.
     """
 
     def __init__(self, simulation: HeartbeatSimulation) -> None:
@@ -104,7 +103,9 @@ class HeartbeatSchedule:
         self._ledger, awaits = self._master.ledger, Awaits(self._master.policy)
         self._awaits = awaits if awaits.ever and self._timers.elides else None
         self._passes = not (self._master.journals or self._simulation.setup.faults)
-        self._passing_s = inf
+        self._waits_since: tuple[float, int] | None = (
+            None  # A timer after which the policy hears any heartbeat.
+        )
         self._unchanged = UnchangedHeartbeats(self._ledger, self._master.policy)
         special = self._timers.elides, self._lossy, self._steps, self._master.journals
         self._takes_unchanged = not any(special)
@@ -164,11 +165,7 @@ class HeartbeatSchedule:
     # ------------------------------------------------------------- the heartbeat
 
     def _heartbeat(self, now_s: float, node: SimNode) -> None:
-        """Process one heartbeat of the node: pass it to the JobTracker, and the JobTracker's reply to the
-        node.
-
-        With faults, either message may be lost or late; the heartbeat is then sent again.
-        """
+        """Pass a heartbeat to the JobTracker, and its reply to the node. A fault may lose or delay either."""
         if node.resend_s >= 0.0:  # The last heartbeat is unanswered: the next one follows its reply.
             node.due = True
             self._timers.served(now_s, node)
@@ -187,8 +184,8 @@ class HeartbeatSchedule:
         if simulation.due_s <= now_s:
             simulation.submit_due(now_s)
         self._statistics.heartbeats += 1
-        if self._passing_s < inf:
-            self._pass(now_s, node)
+        if self._waits_since is not None:
+            self._pass(now_s, *self._waits_since)
         if self._steps is not None:
             self._statistics.events += self._steps.heartbeat(now_s, node)
         reply = self._master.do(now_s, "heartbeat", heartbeat)
@@ -214,7 +211,7 @@ class HeartbeatSchedule:
         self._timers.served(now_s, node)
         if self._awaits is not None and self._awaits.needs_heartbeat():
             if self._passes:
-                self._passing_s = self._timers.any_s(now_s)
+                self._waits_since = now_s, self._queue.passed
             else:
                 self._timers.want_any(now_s)
 
@@ -230,11 +227,7 @@ class HeartbeatSchedule:
         return True
 
     def note(self, now_s: float, node: SimNode) -> None:
-        """Write a heartbeat row for the node without a heartbeat, when the node joins or the run ends.
-
-        The row contains the use of resources since the node's last row. It is needed only if heartbeats of
-        idle nodes are skipped, since idle time at the start and end of the run would otherwise be missing.
-        """
+        """Write a row without a heartbeat when a node joins or the run ends: idle time would be missing."""
         if self._rows is not None and self._timers.elides and not node.always:
             self._note(now_s, node, self._emulation.usage(now_s, node.spec.node))
 
@@ -244,17 +237,24 @@ class HeartbeatSchedule:
             utils = (usage.cpu_util, usage.disk_util, usage.net_util, usage.memory_bytes)
             self._rows.heartbeat((now_s, node.spec.node, maps, node.reduces, *utils, self._decision_s))
 
-    def _pass(self, now_s: float, node: SimNode) -> None:
-        """Tell the policy about a heartbeat that was due before `now_s` and that the simulator skipped.
+    def _pass(self, now_s: float, since_s: float, index: int) -> None:
+        """Tell the policy about the skipped heartbeats before `now_s`, until it waits for no more.
 
-        The policy's hook `beat` is called only if the policy has asked for heartbeats that report no change.
-        With faults or a journal, such heartbeats are never skipped: a fault could lose the heartbeat or stop
-        its timer, and a journal must contain it.
+        They are those of timers after the one at `since_s` of the node with this index. With faults or a journal,
+        no heartbeat is skipped while the policy waits: a fault could lose the heartbeat or stop its timer, and a
+        journal must contain it.
         """
-        if self._awaits is not None and self._passing_s < now_s and node.held is not None:
-            self._ledger.now_s = self._passing_s
-            self._awaits.pass_heartbeat(self._ledger, node.held)
-        self._passing_s = inf
+        self._waits_since = None
+        awaits = self._awaits
+        while awaits is not None and awaits.needs_heartbeat():
+            found = self._timers.everyone.after(since_s, index)
+            if found is None or found[0] >= now_s:
+                return
+            since_s, node = found
+            index = node.index
+            if node.held is not None:
+                self._ledger.now_s = since_s
+                awaits.pass_heartbeat(self._ledger, node.held)
 
     def _look(self, now_s: float, node: SimNode) -> None:
         """Update the progress and resource use that the node will report, unless nothing reads them."""
@@ -265,10 +265,9 @@ class HeartbeatSchedule:
             node.usage = self._emulation.usage(now_s, name)
 
     def _is_late(self, now_s: float, node: SimNode, heartbeat: Heartbeat) -> bool:
-        """Return whether a fault delays this heartbeat.
+        """Return whether a fault delays this heartbeat, and schedule it if so.
 
-        If so, schedule the heartbeat for the end of the delay. The delay is doubled to include that of the
-        reply, which is then not delayed separately. The heartbeat is not delayed a second time.
+        The delay is doubled for the reply, which is then not delayed, nor the heartbeat again.
         """
         delay_s = 0.0 if node.late == heartbeat.sequence else 2 * self._faults.delay_s(node)
         node.late = heartbeat.sequence if delay_s else -1
@@ -282,11 +281,7 @@ class HeartbeatSchedule:
         self._timers.served(now_s, node)
 
     def _count(self, now_s: float, node: SimNode, heartbeat: Heartbeat) -> None:
-        """Count the ended attempts that the heartbeat reports in the statistics.
-
-        Also wakes the nodes with reduces that can now fetch the outputs of ended maps. A heartbeat that is
-        sent a second time is ignored.
-        """
+        """Count reported ends, unless the heartbeat is a repeated one, and wake nodes that need outputs."""
         if heartbeat.sequence == node.counted:
             return
         node.counted = heartbeat.sequence
@@ -341,7 +336,7 @@ class HeartbeatSchedule:
         self._reply(now_s, node, late)
 
     def _reply(self, now_s: float, node: SimNode, actions: list[Action]) -> None:
-        """Schedule the time at which the actions of a reply reach the node."""
+        """Schedule the arrival of a reply's actions."""
         if actions:
             self._serial += 1
             self._replies[self._serial] = (node, node.incarnation, actions)
@@ -362,10 +357,7 @@ class HeartbeatSchedule:
                     self._start_over(now_s, node)
 
     def _start_over(self, now_s: float, node: SimNode) -> None:
-        """Kill all attempts on the node and register the node as a new incarnation (life of the node).
-
-        The JobTracker has declared the node's last incarnation lost.
-        """
+        """Kill all attempts of a node whose incarnation was given up, and register a new one."""
         for attempt in tuple(node.running):
             self._emulation.kill(now_s, node.spec.node, attempt, "its node was given up")
         for job in tuple(node.jobs):
@@ -393,7 +385,7 @@ class HeartbeatSchedule:
             self._timers.reducer(job, node, runs=False)
 
     def forget(self, node: SimNode) -> None:
-        """Remove the node from the table of running reduces, since no attempt runs on the node any more."""
+        """Forget the node's running reduces."""
         for key in [key for key in self._reducers if key[1] == node.index]:
             del self._reducers[key]
 
@@ -414,10 +406,9 @@ class SteppedSimulation(Protocol):
 
 
 class FrameworkSteps:
-    """The framework's work for jobs before their tasks: initialization, set-up tasks, and fetches of job
-    files by nodes.
+    """The framework's work before tasks: initialization, set-up tasks, and fetches of job files.
 
-    An instance holds each job until the job's set-up task is done, and then submits the job to the core.
+    A job is held until its set-up task is done, and then submitted.
     """
 
     def __init__(self, simulation: SteppedSimulation, framework: Framework) -> None:
@@ -436,15 +427,10 @@ class FrameworkSteps:
 
     @property
     def holds_jobs(self) -> bool:
-        """Return whether any job waits for its initialization or set-up."""
         return bool(self._held)
 
     def take_due(self, now_s: float) -> None:
-        """Take the jobs whose submit time is at or before `now_s` from the JobTracker's list, and begin to
-        initialize them.
-
-        A restarted JobTracker lists jobs that were taken before; they are not taken again.
-        """
+        """Take due jobs and begin to initialize them. Ones that a restarted JobTracker lists again are not taken."""
         waiting = self._master.waiting
         while waiting and waiting[0].submit_s <= now_s:
             job = waiting.popleft()
@@ -457,11 +443,7 @@ class FrameworkSteps:
                 self._initialized.append((job.submit_s + self._framework.init_s, job))
 
     def heartbeat(self, now_s: float, node: SimNode) -> int:
-        """Process a heartbeat of the node: submit the jobs whose set-up task has ended on the node, and start
-        a waiting set-up task.
-
-        Return the number of submitted jobs.
-        """
+        """Submit jobs set up on the node, return their number, and start a waiting set-up task."""
         if self._waiting:
             self._poll(now_s)
         ready = self._reported(now_s, node)
@@ -497,18 +479,14 @@ class FrameworkSteps:
             self._queue.push(end_s, SET_UP, node.index)
 
     def localize_s(self, now_s: float, job: str, node: SimNode) -> float:
-        """Return the seconds until the node has fetched the job's files.
-
-        The first call for a job and node starts the fetch.
-        """
+        """Return the seconds until the node has the job's files; the first call starts the fetch."""
         ready = self._files_ready_s.setdefault(job, {})
         return max(0.0, ready.setdefault(node.index, now_s + self._framework.localize_s) - now_s)
 
     def _poll(self, now_s: float) -> None:
-        """Initialize waiting jobs if a poll of the framework was due since the last call.
+        """Initialize waiting jobs if a poll was due, up to `init_jobs` unstarted ones of each user.
 
-        At each poll, at most `init_jobs` jobs of a user may be initialized and not started. The first poll is
-        one interval after the run's start.
+        The first poll is one interval after the run's start.
         """
         number = int(now_s / self._framework.init_poll_s)
         if number == self._polled:
@@ -538,11 +516,7 @@ class FrameworkSteps:
 
 
 class CleanedRows:
-    """A receiver of rows that adds the time of the clean-up task to the end of each job, and passes all rows
-    on.
-
-    `last_s` is the end of the last clean-up task, in seconds since the run's start.
-    """
+    """Passes rows on, with the clean-up added to jobs' ends. `last_s` is the last one's end."""
 
     def __init__(self, rows: Rows, cleanup_s: float) -> None:
         self._cleanup_s = cleanup_s

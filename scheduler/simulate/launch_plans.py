@@ -16,11 +16,7 @@ from schedbed.tasks.specs import TaskKind
 
 
 class Plans:
-    """A factory of attempt plans, which tell a simulated node the cost of an attempt.
-
-    The cost is that of the attempt's task in the setup's cost model. The CPU times of slow attempts (the
-    setup's `stragglers`), and of jobs in the setup's `cpu_factors`, are multiplied by factors.
-    """
+    """Makes plans with the costs of attempts, slower for `stragglers` and by `cpu_factors`."""
 
     def __init__(self, setup: Setup, driver: Driver) -> None:
         self._costs = setup.costs
@@ -34,12 +30,7 @@ class Plans:
         self._luck = chance(self._seed, "straggler")  # Seeded again for each attempt.
 
     def of(self, launch: Launch, start_s: float, core_speed: float) -> AttemptPlan | None:
-        """Return the plan of the attempt in the launch order `launch`, or None if the attempt's job has
-        ended.
-
-        `start_s`: seconds from now until the attempt's code begins. Start latencies of the framework, such as
-        that of a JVM, are added. `core_speed`: speed of the node's cores.
-        """
+        """Return a launched attempt's plan, or None after its job's end. `start_s` is without the framework's part."""
         known = self._driver.ledger.jobs.get(launch.job)
         if known is None:
             return None
@@ -81,10 +72,7 @@ class Plans:
         )
 
     def _on_core(self, cost: TaskCost, core_speed: float) -> TaskCost:
-        """Return the cost of the task on a core of the speed `core_speed`.
-
-        Equal arguments return the same object, to save memory.
-        """
+        """Return the cost on a core, the same object for equal arguments."""
         found = self._on_cores.get((cost, core_speed))
         if found is None:
             found = self._on_cores[cost, core_speed] = cost.on_core(core_speed)
@@ -102,10 +90,7 @@ class Plans:
 
 
 def times(cost: TaskCost, factor: float) -> TaskCost:
-    """Return the cost with its CPU times multiplied by `factor`.
-
-    A recorded duration of the whole attempt is multiplied as well.
-    """
+    """Return a cost with CPU times, and a recorded duration, multiplied."""
     return replace(
         cost,
         cpu_s=cost.cpu_s * factor,

@@ -14,11 +14,10 @@ from schedbed.tasks.specs import BlockRange, NodeId, Split
 
 @dataclass(slots=True, kw_only=True)
 class PlacedFile:
-    """An input file with the nodes of its blocks' replicas. There is no object for each block.
+    """An input file with its replicas' nodes, without objects for blocks.
 
-    `first` is the number of the first block, and `lengths` contains the sizes of the blocks in bytes. Block i
-    is on the nodes `nodes[number]` for the numbers `holders[ends[i - 1]:ends[i]]`; `ends[-1]` counts as 0.
-    `offsets` are the positions of the blocks in the file, in bytes.
+    Block i is on `nodes[number]` for the numbers `holders[ends[i - 1]:ends[i]]`; `ends[-1]` counts as 0.
+    `first` is the first block's number.
     """
 
     path: str
@@ -59,7 +58,6 @@ class PlacedSplits(Sequence[Split]):
         self.file = file
 
     def __len__(self) -> int:
-        """Return the number of splits."""
         return len(self.file.lengths)
 
     @overload
@@ -67,13 +65,11 @@ class PlacedSplits(Sequence[Split]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Split, ...]: ...
     def __getitem__(self, index: int | slice) -> Split | tuple[Split, ...]:
-        """Return the split with this number, or the splits of a slice."""
         if isinstance(index, slice):
             return tuple(self._make(place) for place in range(len(self))[index])
         return self._make(range(len(self))[index])
 
     def __iter__(self) -> Iterator[Split]:
-        """Yield all splits in order."""
         return map(self._make, range(len(self)))
 
     def _make(self, index: int) -> Split:

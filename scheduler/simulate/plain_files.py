@@ -1,7 +1,6 @@
-"""Complete files of a simulated block store that the NameNode has not been told about yet.
+"""Complete files that the NameNode has not been told about, without objects.
 
-The NameNode has objects for each block and each replica of a file. In many simulations nobody asks for them
-until the end, and there may be millions. Therefore such files are kept here, without objects.
+It has objects for each block and replica, maybe millions, which many simulations need only at the end.
 """
 
 from __future__ import annotations
@@ -46,9 +45,7 @@ class _Files:
 
 
 class WrittenFiles(NamedTuple):
-    """Output files, as columns: the time of the end, the path, the name that determines the random choice of
-    nodes, the writing node and the number of blocks of each file, and the sizes in bytes of all blocks.
-    """
+    """Output files as columns: `placed_as` determines the chance, `counts` are blocks, `lengths` those of all."""
 
     made_s: Sequence[float]
     paths: Sequence[str]
@@ -60,10 +57,10 @@ class WrittenFiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainReplicas:
-    """The rows of the blocks table for the replicas of plain files, a `RowRanges`.
+    """The blocks table's rows for plain files, a `RowRanges`. Row i is about the replica `order[i]`.
 
-    Row i is about the replica `order[i]`. `node`, `block` and `cause` are by replica, where `block` is the
-    number of the block after `first`. `file` and `lengths` are by block, and `paths` and `made_s` by file.
+    `node`, `block` (after `first`) and `cause` are by replica, `file` and `lengths` by block, `paths` and
+    `made_s` by file.
     """
 
     order: Values
@@ -78,7 +75,6 @@ class PlainReplicas:
     first: int
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.order)
 
     def between(self, low: int, high: int) -> Iterator[dict[str, Column]]:
@@ -101,11 +97,10 @@ class PlainReplicas:
 
 
 class PlainFiles:
-    """Complete files with all wanted replicas. `names` is the NameNode, which is told about them by `tell`.
+    """Complete files with all replicas, placed by HDFS's rule when added. `tell` tells the NameNode `names`.
 
-    The nodes of the replicas are chosen by HDFS's rule when a file is added, and the loads of the nodes in the
-    NameNode's index are increased at once. Other methods of the NameNode must not be called between the first
-    `add_input` or `add_output` and `tell`, apart from those that ask for orders or changes of replicas.
+    Its index has the loads at once. Between the first `add_input` or `add_output` and `tell`, only its
+    methods that ask for orders or changes of replicas may be called.
     """
 
     def __init__(self, names: NameNode, seed: int) -> None:
@@ -119,20 +114,14 @@ class PlainFiles:
         self._placed_numbers = np.zeros(0, np.int32)  # By the placer's number of a node.
 
     def __len__(self) -> int:
-        """Return the number of files."""
         return len(self._files.paths)
 
     def add_input(self, path: str, lengths: Sequence[int], replication: int) -> PlacedFile:
-        """Add an input file at time 0, and return it with the nodes of its blocks.
-
-        `lengths` are the sizes of the blocks in bytes.
-        """
+        """Add an input file at time 0."""
         return self.add_inputs([(path, lengths)], replication)[0]
 
     def add_inputs(self, files: Sequence[tuple[str, Sequence[int]]], replication: int) -> list[PlacedFile]:
-        """Add input files, given as their paths and the sizes of their blocks, as `add_input` does. Fast after
-        `place_many`.
-        """
+        """Add (path, block sizes), as `add_input`. Fast after `place_many`."""
         made: list[PlacedFile] = []
         for has_blocks, group in groupby(files, key=lambda file: len(file[1]) > 0):
             some = list(group)
@@ -221,11 +210,9 @@ class PlainFiles:
         writer: NodeId,
         placed_as: str,
     ) -> None:
-        """Add an output file that the node `writer` has written. Raises NoNodes if no node can hold a block.
+        """Add a file written by `writer`. Raises NoNodes.
 
-        `lengths` are the sizes of the blocks in bytes. A live run writes to the temporary path `placed_as`,
-        which determines the random choice of nodes, and then renames the file. Therefore the simulation
-        chooses the nodes for `placed_as` as well.
+        A live run renames the temporary `placed_as`, by which the nodes are therefore chosen.
         """
         self._next_block()
         self._drop_placer()
@@ -243,10 +230,7 @@ class PlainFiles:
         self._add([path], [now_s], [len(sizes)], sizes, replication, copies, holders, is_input=False)
 
     def add_outputs(self, outputs: WrittenFiles, replication: int) -> None:
-        """Add output files, in order, as `add_output` does. Raises NoNodes if no node can hold a block.
-
-        Fast after `place_many`.
-        """
+        """Add output files, as `add_output`. Fast after `place_many`. Raises NoNodes."""
         made_s, paths, placed_as, writers, counts, lengths = outputs
         if self._placer is None or not self._placer.takes(replication, int(lengths.sum())):
             ends = np.cumsum(counts).tolist()
@@ -274,13 +258,13 @@ class PlainFiles:
             self._placed_numbers = np.array(self._numbers([self._placer.names]), np.int32)
 
     def _drop_placer(self) -> None:
-        """Let the NameNode's index have the loads of the nodes again."""
+        """Give the NameNode's index the loads again."""
         if self._placer is not None:
             self._placer.put_back()
             self._placer = None
 
     def _next_block(self) -> int:
-        """Return the number of the next block, which follows those of the NameNode and of these files."""
+        """Return the next block's number, after the NameNode's and these files'."""
         if not self._files.paths:
             self._first = self._names.next_block_number()
         return self._first + len(self._files.lengths)
@@ -326,10 +310,7 @@ class PlainFiles:
             begin = end
 
     def replicas(self) -> PlainReplicas:
-        """Return the rows of the blocks table for all replicas of the files.
-
-        They are ordered by node, the node with the oldest replica first.
-        """
+        """Return the rows of all replicas, by node, the one with the oldest first."""
         files = self._files
         copies = np.array(files.copies, np.int64)
         starts = np.cumsum(copies) - copies
@@ -353,11 +334,7 @@ class PlainFiles:
         )
 
     def _by_age(self, holders: Values) -> tuple[list[NodeId], Values]:
-        """Return the nodes with replicas, the one with the oldest replica first, and each replica's place in
-        this list.
-
-        `holders` are the numbers of the replicas' nodes, the oldest replica first.
-        """
+        """Return the nodes by their oldest replica, and each replica's place among them."""
         first = np.full(len(self._nodes), len(holders))
         first[holders[::-1]] = np.arange(len(holders))[::-1]  # The last one that is assigned remains.
         numbers = np.argsort(first, kind="stable")[: int((first < len(holders)).sum())]
@@ -378,10 +355,7 @@ def block_ids(numbers: Values) -> list[str]:
 
 
 def _batches(counts: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield ranges of rows with at least `ROWS_AT_ONCE` rows each (the last has the rest).
-
-    No group of rows is divided. `counts` are the numbers of rows of the groups.
-    """
+    """Yield ranges of at least `ROWS_AT_ONCE` rows (the last has the rest), without dividing a group."""
     low = high = 0
     for count in counts.tolist():
         high += count
@@ -401,10 +375,7 @@ ROWS_AT_ONCE = 250_000
 def columns_of_lives(
     living: Iterable[tuple[NodeId, Mapping[str, Life]]], files: Sequence[tuple[str, Iterable[str]]]
 ) -> Iterator[dict[str, Column]]:
-    """Yield rows of the blocks table for all replicas, as columns, in batches of about `ROWS_AT_ONCE` rows.
-
-    `living`: pairs of a node and a dictionary from block to replica. `files`: pairs of a path and its blocks.
-    """
+    """Yield rows of all replicas as columns, about `ROWS_AT_ONCE` at a time, of (node, {block: replica})."""
     file_of = {block: place for place, (_, blocks) in enumerate(files) for block in blocks}
     paths = [*(path for path, _ in files), ""]
     nodes: list[NodeId] = []

@@ -1,7 +1,6 @@
-"""Simulated messages of the NameNode: orders to nodes to delete or copy blocks, and reports to the JobTracker
-about added and removed replicas.
+"""Simulated messages of the NameNode: orders to nodes, and reports of changed replicas to the JobTracker.
 
-Nodes send heartbeats to the NameNode only while the NameNode has orders.
+Nodes send heartbeats to it only while it has orders.
 """
 
 from __future__ import annotations
@@ -69,11 +68,9 @@ class Upkeep:
             self._simulation.queue.push(FOLLOW_BLOCKS_S, READS, 0)
 
     def note_reads(self, now_s: float, number: int) -> None:
-        """Report to the NameNode how many attempts read each input now, and schedule the next such report.
+        """Report the reads of each input, and schedule the next report unless no event is left.
 
-        `number`: 0 for the first report, 1 for the second, and so on. No further report is scheduled if the
-        event queue is empty. Reports are skipped without a scheme for the number of replicas, or while the
-        JobTracker is down.
+        Skipped without a scheme for replicas, or while the JobTracker is down.
         """
         simulation, scheme = self._simulation, self._simulation.setup.cluster.blocks.replicas
         if scheme is not None and simulation.master.is_up:
@@ -83,10 +80,7 @@ class Upkeep:
             simulation.queue.push((number + 2) * FOLLOW_BLOCKS_S, READS, number + 1)
 
     def stir(self) -> None:
-        """Schedule heartbeats to the NameNode if it has orders for nodes.
-
-        Also schedule a report to the JobTracker if replicas were added or removed.
-        """
+        """Schedule heartbeats to the NameNode if it has orders, and a report of changed replicas."""
         if not self._has_timer and self._storage.has_orders():
             self._has_timer = True
             self._next_round()
@@ -96,12 +90,12 @@ class Upkeep:
             self._simulation.queue.push(number * FOLLOW_BLOCKS_S, BLOCKS, 0)
 
     def _next_round(self) -> None:
-        """Schedule one heartbeat of each node to the NameNode, spread over `NAMENODE_HEARTBEAT_S` seconds."""
+        """Schedule one heartbeat of each node, spread over `NAMENODE_HEARTBEAT_S` seconds."""
         self._round = max(self._round, int(self._simulation.queue.now_s / NAMENODE_HEARTBEAT_S)) + 1
         self._simulation.queue.push(self._heartbeat_s(0), NAMES, 0)
 
     def _heartbeat_s(self, index: int) -> float:
-        """Return the time of the NameNode heartbeat of the node with the number `index` in this round."""
+        """Return the time of a node's heartbeat in this round."""
         into_round_s = NAMENODE_HEARTBEAT_S * index / len(self._simulation.nodes)
         return self._round * NAMENODE_HEARTBEAT_S + into_round_s
 
@@ -122,7 +116,7 @@ class Upkeep:
             self._next_round()
 
     def _heartbeat(self, now_s: float, node: SimNode) -> None:
-        """Process a heartbeat of the node to the NameNode, and carry out the NameNode's orders."""
+        """Carry out the NameNode's orders to the node."""
         if node.up and not node.frozen and not self._simulation.faults.is_cut_off(node):
             for command in self._storage.names.heartbeat(now_s, node.node):
                 self._obey(now_s, node.node, command)
@@ -142,8 +136,7 @@ class Upkeep:
                 known.blocks = None
 
     def keep(self, now_s: float, block: str, node: str, read_bytes: int) -> None:
-        """Copy the rest of a block to a node where a map has already read `read_bytes` bytes, so that the
-        node holds a replica."""
+        """Copy the rest of a block to a node where a map has read `read_bytes`."""
         holders = self._storage.names.holders(block)
         if holders and node not in holders:
             self._copy(now_s, "kept", block, holders[0], node, read_bytes)
@@ -151,11 +144,7 @@ class Upkeep:
     def _copy(
         self, now_s: float, event: str, block: str, source: str, target: str, there_bytes: int = 0
     ) -> None:
-        """Start a copy of the block from the node `source` to the node `target`, and schedule its end.
-
-        The rate is the lowest disk or network rate of the two nodes, without contention. `event`: the event
-        reported to the NameNode at the end. `there_bytes`: number of bytes that the target has already read.
-        """
+        """Copy a block at the lowest rate of both nodes, without contention; at the end report `event`."""
         nodes = self._simulation.node_by_name
         one, other = nodes[source], nodes[target]
         length = self._storage.names.block_length(block)
@@ -175,10 +164,7 @@ class Upkeep:
         self._simulation.queue.push(now_s + COPY_LATENCY_S + took_s, COPIED, self._serial)
 
     def copied(self, now_s: float, serial: int) -> None:
-        """Add the replica at the end of the copy with the number `serial`.
-
-        Nothing is added if one of the two nodes has stopped or restarted since the copy began.
-        """
+        """Add the copy's replica, unless one of the nodes has restarted since."""
         event, block, source, target, length = self._copies.pop(serial)
         nodes = self._simulation.node_by_name
         lives = self._incarnations.pop(serial)
@@ -189,8 +175,7 @@ class Upkeep:
             self.stir()
 
     def follow_blocks(self, now_s: float, _: int) -> None:
-        """Report added and removed replicas of inputs to the JobTracker, and write the rows of removed
-        replicas."""
+        """Report added and removed replicas of inputs to the JobTracker, and write the rows of removed replicas."""
         simulation = self._simulation
         self._following = False
         if not simulation.master.is_up:
@@ -208,6 +193,6 @@ class Upkeep:
                 self._simulation.rows.block(row)
 
     def close(self) -> None:
-        """Write the rows of all remaining replicas at the end of the run."""
+        """Write the rows of remaining replicas."""
         self.take_rows()
         self._storage.put_living(self._simulation.rows)

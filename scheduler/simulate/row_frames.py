@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A column of texts: row i has the text `texts[codes[i]]`.
-
-    `texts` is a list, or an index of pandas, which is faster if several columns use it.
-    """
+    """Texts as codes of `texts`, a list or a pandas index, which is faster for several columns."""
 
     codes: Any
     texts: Any
@@ -34,7 +31,6 @@ Column = Any
 
 
 def count_of(columns: dict[str, Column]) -> int:
-    """Return the number of rows that are given as columns."""
     column = next(iter(columns.values()))
     return len(column.codes if isinstance(column, Text) else column)
 
@@ -55,15 +51,12 @@ class RowRanges(Protocol):
         ...
 
     def between(self, low: int, high: int) -> Iterator[dict[str, Column]]:
-        """Yield the rows from number `low` up to but not including number `high`, in batches."""
+        """Yield rows [low, high) in batches."""
         ...
 
 
 def put_ranges(rows: Any, table: str, ranges: RowRanges) -> None:
-    """Write rows to the receiver `rows`, as `put_columns` does.
-
-    A receiver with the method `ranges` receives all of them at once, and may make them in several processes.
-    """
+    """Write rows; a receiver with `ranges` gets all at once, and may make them in several processes."""
     if hasattr(rows, "ranges"):
         rows.ranges(table, ranges)
         return
@@ -72,16 +65,12 @@ def put_ranges(rows: Any, table: str, ranges: RowRanges) -> None:
 
 
 def are_shared(rows: Any, count: int) -> bool:
-    """Return whether the receiver `rows` makes `count` rows, given to `put_ranges`, in several processes."""
+    """Return whether the receiver makes `count` rows in several processes."""
     return hasattr(rows, "shares") and rows.shares(count)
 
 
 def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:
-    """Write rows, given as columns, to the receiver `rows`.
-
-    A receiver whose attribute `takes_columns` is true receives `data`, and one with the method `columns` a
-    DataFrame. Any other receives one row at a time. `table` is the table's name.
-    """
+    """Write columns to a receiver: as they are (`takes_columns`), a DataFrame (`columns`), or row by row."""
     if getattr(rows, "takes_columns", False):
         rows.pass_columns(table, data)
         return
@@ -94,10 +83,7 @@ def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:
 
 
 def as_frame(table: str, columns: dict[str, Column]) -> pd.DataFrame:
-    """Return the columns as a DataFrame, in the column order of the table named `table`.
-
-    A `Text` becomes a categorical column.
-    """
+    """Return columns as a DataFrame in the table's order, categorical for `Text`."""
     import pandas as pd
 
     return pd.DataFrame({name: _series(columns[name]) for name in COLUMNS[table]}, copy=False)

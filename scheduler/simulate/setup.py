@@ -24,11 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Latencies of the JobTracker and the NameNode and of messages to them, in seconds.
-
-    The values should match live runs. Heartbeats do not wait in a queue at the JobTracker. The latencies of
-    attempts are in `Latencies`.
-    """
+    """Seconds of JobTracker, NameNode and messages to them, as in live runs. Heartbeats do not queue."""
 
     request_s: float = 0.004  # from a node's timer, or from an attempt's end, to the service of the heartbeat
     decision_s: float = 0.0005  # the JobTracker's service of one heartbeat
@@ -41,11 +37,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stragglers:
-    """Slow attempts: each attempt is slow with the probability `share`.
-
-    A slow attempt needs `factor` times the CPU time. If the task's cost is a recorded duration of a whole
-    attempt, the factor applies to this duration.
-    """
+    """Each attempt is slow with probability `share`: `factor` times the CPU time or recorded duration."""
 
     share: float = 0.0
     factor: float = 5.0
@@ -75,11 +67,7 @@ CostRuns = list[tuple[TaskCost, int]]
 
 
 def stage_costs(model: CostModel, job: JobSpec, kind: TaskKind) -> CostRuns:
-    """Return the costs of the job's maps or of its reduces.
-
-    A model with a true attribute `is_as_declared` is asked once for all consecutive tasks whose declared cost is
-    the same object.
-    """
+    """Return the costs of maps or reduces. With `is_as_declared`, one question serves the same object."""
     one, count, declared = model.map_cost, job.maps, job.map_costs
     if kind is TaskKind.REDUCE:
         one, count, declared = model.reduce_cost, job.reduces, job.reduce_costs
@@ -93,7 +81,7 @@ def stage_costs(model: CostModel, job: JobSpec, kind: TaskKind) -> CostRuns:
 
 
 def _runs(items: Sequence[T]) -> list[tuple[T, int]]:
-    """Return each item that is not the same object as the one before, and how often it follows."""
+    """Return each item and how often the same object follows."""
     if are_one(items):
         return [(items[0], len(items))]
     groups = (list(group) for _, group in groupby(items, key=id))
@@ -101,11 +89,7 @@ def _runs(items: Sequence[T]) -> list[tuple[T, int]]:
 
 
 class Rows(Sink, Protocol):
-    """The interface of a receiver of all rows of a simulation, in the order of events.
-
-    The methods of `Sink` receive the rows of the core; the methods here receive the rows of heartbeats,
-    blocks and faults.
-    """
+    """A receiver of all rows in the order of events; `Sink` has those of the core."""
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
         """Receive the row of a heartbeat."""
@@ -161,10 +145,9 @@ class Setup:
 
 @dataclass(slots=True)
 class Statistics:
-    """Counters of a simulation.
+    """Counters of a simulation. `events` are as in SimMR (Verma et al., 2011).
 
-    `events` is counted as in SimMR: arrivals and departures of jobs and tasks, and the ends of map stages
-    (Verma et al., 2011).
+    They are arrivals and departures of jobs and tasks, and the ends of map stages.
     """
 
     events: int = 0

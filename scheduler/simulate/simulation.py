@@ -42,18 +42,18 @@ from schedbed.tasks.specs import JobSpec, NodeId
 
 QUIET_LIMIT_S = 60.0
 """Seconds without any live node or coming fault after which a run fails, as in live runs."""
+IDLE_LIMIT_S = 86_400.0
+"""Seconds without a task, a coming fault or a coming job after which a run fails, since its jobs wait for ever."""
 
 OnProgress = Callable[["Simulation"], None]
 
 
 class Simulation:
-    """A simulation of `setup`. Call `run`, or call `step` until it returns False.
+    """A simulation of `setup`: call `run`, or `step` until it returns False. Rows go to `rows` as they occur.
 
-    Rows of the tables are passed to `rows` as they occur. If the simulation skips heartbeats and the policy
-    reads a value that only heartbeats update, the simulation starts again without skipping any. Rows that
-    were already passed on are not passed on again. `placed` is the result of `place_inputs` for this setup or
-    one that differs only in the policy, if it exists already. The simulation changes it, so that it can be
-    used once.
+    If the policy reads a value that skipped heartbeats change, it starts again without skipping, and without
+    repeating rows. `placed` is that of `place_inputs` for this setup or one that differs only in the policy;
+    it is changed, so use it once.
     """
 
     def __init__(self, setup: Setup, rows: Rows, placed: PlacedInputs | None = None) -> None:
@@ -99,7 +99,7 @@ class Simulation:
         self.due_s = inf  # Submit time of the next job.
         self._tick_at_s = -1.0
         self._commits: dict[int, Commit] = {}
-        self._serial, self._alive_s = 0, 0.0
+        self._serial, self._alive_s, self._busy_s = 0, 0.0, 0.0
         self._ended = False
         self._handlers = self._make_handlers()
         self._start()
@@ -141,7 +141,7 @@ class Simulation:
             self.want_tick()
 
     def join_at(self, at_s: float, node: SimNode) -> None:
-        """Schedule the node's registration at the time `at_s`. This replaces an earlier schedule."""
+        """Schedule the node's registration, in place of an earlier schedule."""
         node.join_s = at_s
         self.queue.push(at_s, kinds.JOIN, node.index)
 
@@ -186,22 +186,19 @@ class Simulation:
 
     @property
     def now_s(self) -> float:
-        """Return the virtual time in seconds since the run's start."""
         return self.queue.now_s
 
     @property
     def core(self) -> Core:
-        """Return the JobTracker's core. A restart of the JobTracker creates a new core."""
+        """Return the JobTracker's core, a new one after a restart."""
         return self.master.core
 
     @property
     def ended(self) -> bool:
-        """Return whether all jobs and all their attempts have ended."""
         return self._ended
 
     @property
     def jobs(self) -> Sequence[JobSpec]:
-        """Return all jobs of the run, sorted by submit time."""
         return self._jobs
 
     def is_alive(self, node: NodeId) -> bool:
@@ -209,10 +206,7 @@ class Simulation:
         return (known := self.node_by_name[node]).up and not known.frozen
 
     def run(self, on_progress: OnProgress | None = None, *, every: int = 20_000) -> None:
-        """Simulate until all jobs have ended, and call `on_progress` after each `every` events.
-
-        Raises Stuck if the jobs cannot end.
-        """
+        """Simulate all jobs, with `on_progress` after each `every` events. Raises Stuck."""
         while not self._ended:
             self._run_or_begin_again(every)
             if on_progress is not None:
@@ -225,14 +219,14 @@ class Simulation:
         return not self._ended
 
     def _run_or_begin_again(self, count: int) -> None:
-        """Simulate `count` events. Begin again if the policy reads a value that skipped heartbeats change."""
+        """Simulate, or begin again if the policy reads what skipped heartbeats change."""
         try:
             self._run(count)
         except HeartbeatRead:
             self.begin_again(replace(self.setup, process_all_heartbeats=True))
 
     def begin_again(self, setup: Setup) -> None:
-        """Begin again from the start, with `setup`. Rows that were passed on are not passed on again."""
+        """Begin again with `setup`, without repeating rows."""
         self._begin(setup, RestOfRows(self.noted), place_inputs(setup))
 
     def _run(self, count: int) -> None:
@@ -283,7 +277,7 @@ class Simulation:
     # ------------------------------------------------------------------ jobs
 
     def _look_for_jobs(self) -> None:
-        """Schedule an event at the next submit time. The next heartbeat or tick submits the job."""
+        """Schedule an event at the next submit time, after which a heartbeat or tick submits."""
         self.due_s = self.master.next_due_s
         if self.due_s < inf:
             self.queue.push(max(self.due_s, self.queue.now_s), kinds.DUE, 0)
@@ -302,7 +296,7 @@ class Simulation:
         self._look_for_jobs()
 
     def _on_set_up(self, now_s: float, index: int) -> None:
-        """Schedule a heartbeat of the node number `index`, on which a job's set-up task has ended."""
+        """Schedule a heartbeat of a node whose set-up task has ended."""
         self.heartbeats.set_off(now_s, self.nodes[index])
 
     # ----------------------------------------------------------------- ticks
@@ -336,6 +330,11 @@ class Simulation:
             self._alive_s = now_s
         elif now_s - self._alive_s > QUIET_LIMIT_S:
             raise Stuck(f"no node is alive since {QUIET_LIMIT_S:.0f} s and none is to come back")
+        if self.faults.more_to_come or self.due_s < inf or self.master.ledger.live_attempts:
+            self._busy_s = now_s
+        elif now_s - self._busy_s > IDLE_LIMIT_S:
+            jobs = ", ".join(job.job for job in self.master.ledger.jobs.values() if job.active)
+            raise Stuck(f"no task runs since {IDLE_LIMIT_S:.0f} s, but {jobs} wait")
 
     # --------------------------------------------------------------- effects
 
@@ -414,11 +413,10 @@ def make_emulation(setup: Setup, store: Store) -> Emulation:
 
 
 class NotedRows:
-    """A receiver that passes rows on to `target`, and remembers which rows it has passed on.
+    """Passes rows on to `target`, and remembers what `RestOfRows` needs if the simulation starts again.
 
-    It stores the number of rows and the last row of each table, and the time of each node's last heartbeat
-    row. `RestOfRows` needs these values if the simulation starts again. With `takes_columns`, it also passes on
-    rows as columns.
+    That is each table's number of rows and last row, and each node's last heartbeat. `takes_columns` passes
+    columns too.
     """
 
     def __init__(self, target: Rows) -> None:
@@ -433,32 +431,32 @@ class NotedRows:
         self.last[table] = row
 
     def decision(self, row: DecisionRow) -> None:
-        """Implement `Sink.decision`: count the row and pass it on."""
+        """Implement `Sink.decision`."""
         self._note("decision", row)
         self.target.decision(row)
 
     def attempt(self, row: AttemptRow) -> None:
-        """Implement `Sink.attempt`: count the row and pass it on."""
+        """Implement `Sink.attempt`."""
         self._note("attempt", row)
         self.target.attempt(row)
 
     def job(self, row: JobRow) -> None:
-        """Implement `Sink.job`: count the row and pass it on."""
+        """Implement `Sink.job`."""
         self._note("job", row)
         self.target.job(row)
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows.heartbeat`: store the row's time as the node's last, and pass the row on."""
+        """Implement `Rows.heartbeat`."""
         self.heartbeats_s[row[1]] = row[0]
         self.target.heartbeat(row)
 
     def block(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows.block`: count the row and pass it on."""
+        """Implement `Rows.block`."""
         self._note("block", row)
         self.target.block(row)
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows.fault`: count the row and pass it on."""
+        """Implement `Rows.fault`."""
         self._note("fault", row)
         self.target.fault(row)
 
@@ -473,11 +471,9 @@ class NotedRows:
 
 
 class RestOfRows:
-    """A receiver for a simulation that has started again: drops the rows that `NotedRows` has already passed
-    on.
+    """Drops the rows that `NotedRows` has passed on, for a simulation that has started again.
 
-    Raises PolicyError if the last dropped row of a table differs from the row that was passed on, since the
-    policy has then answered differently the second time.
+    PolicyError means that the last one differs: the policy has answered differently.
     """
 
     def __init__(self, noted: NotedRows) -> None:
@@ -507,7 +503,6 @@ class RestOfRows:
         return take
 
     def heartbeat(self, row: tuple[Any, ...]) -> None:
-        """Implement `Rows.heartbeat`: pass the row on unless it was already passed on before the simulation
-        started again."""
+        """Implement `Rows.heartbeat`."""
         if row[0] > self._noted.heartbeats_s.get(row[1], -1.0):  # type: ignore[operator]
             self._noted.target.heartbeat(row)

@@ -1,8 +1,7 @@
 """The block store of a simulation: the NameNode of live runs, called in virtual time.
 
-Inputs are placed before the run as in a live run. Output files of attempts are created in the NameNode,
-except empty files. Steps that have no effect on results are left out. Files that are written in one step are
-created in the NameNode only when it is needed.
+Empty files and steps without effect are left out. Files written in one step are created only when the
+NameNode is needed.
 """
 
 from __future__ import annotations
@@ -43,11 +42,9 @@ COMPILED_FILES = 50_000
 
 
 class Storage:
-    """The block store of a simulation: the NameNode, and the output files of attempts.
+    """The NameNode and attempts' output files, a `cluster.virtual.node_model.Store`.
 
-    Implements `cluster.virtual.node_model.Store`. `restarts`: whether the NameNode can restart during the
-    simulation. Only then are its changes kept in a journal, which takes memory. `alive` is a function that
-    returns whether a node is alive. All nodes are, unless another function is set.
+    Only with `restarts` is there a journal, which takes memory. `alive` tells of a node; by default all are.
     """
 
     def __init__(self, cluster: ClusterSpec, seed: int, *, restarts: bool = True) -> None:
@@ -80,14 +77,11 @@ class Storage:
         return self._names
 
     def has_orders(self) -> bool:
-        """Return whether the NameNode may now or later have an order for a node, see `NameNode.has_orders`.
-
-        The method is fast, because files that the NameNode was not told about need no orders.
-        """
+        """See `NameNode.has_orders`. Fast: files that the NameNode was not told about need no orders."""
         return self._names.has_orders()
 
     def has_replica_changes(self) -> bool:
-        """Return whether replicas of inputs have changed, see `NameNode.has_replica_changes`. Fast as well."""
+        """See `NameNode.has_replica_changes`. Fast as well."""
         return self._names.has_replica_changes()
 
     # ----------------------------------------------------------------- start
@@ -164,21 +158,11 @@ class Storage:
         return self.names.holders(block)
 
     def replicas_of(self, split: Split) -> Sequence[NodeId]:
-        """Return the nodes, live or not, that hold the split's block at the start of the run.
-
-        If the simulation's setup declared these nodes for the block, they are returned. Otherwise the result
-        is `split.hosts`.
-        """
+        """Return a split's nodes at the run's start, live or not, as declared or else `split.hosts`."""
         return self._given.get(split.block or "", split.hosts)
 
     def allocate(self, now_s: float, node: NodeId, path: str, replication: int, length: int) -> list[NodeId]:
-        """Implement `Store.allocate`: return the nodes that will hold the next block of an attempt's output
-        file.
-
-        `node`: the node that writes the file. `path`: path of the file, which contains the attempt's id.
-        `length`: size of the block in bytes. The list is empty if no node has room for the block or if the
-        attempt was discarded.
-        """
+        """Implement `Store.allocate`: no nodes if there is no room or the attempt was discarded."""
         _, _, job, _, attempt = path.split("/")
         if job in self._ended or attempt in self._dropped.get(job, ()):
             return []
@@ -191,11 +175,7 @@ class Storage:
         return answer["nodes"]
 
     def written(self, now_s: float, node: NodeId, path: str, lengths: Sequence[int]) -> None:
-        """Implement `Store.written`: complete an attempt's output file, whose blocks have the sizes
-        `lengths`.
-
-        If the file was deleted before, it stays deleted.
-        """
+        """Implement `Store.written`. A deleted file stays deleted."""
         blocks = self._writing.pop(path, [])
         if len(blocks) < len(lengths):
             return
@@ -217,11 +197,10 @@ class Storage:
         counts: Values,
         lengths: Values,
     ) -> None:
-        """Write the committed outputs of attempts in one step. Raises NoNodes if no node can hold a block.
+        """Write committed outputs in one step, instead of `allocate`, `written` and `commit`. Raises NoNodes.
 
-        Use this method instead of `allocate`, `written` and `commit` if the commits are certain. Attempt i ends
-        at `made_s[i]` on the node `writers[i]`. `attempts`: job id, attempt id and task index of each.
-        `counts`: the number of blocks of each output. `lengths`: sizes of all blocks in bytes.
+        `attempts` are (job, attempt, task's index), and `counts` the blocks of each; `lengths` are those of
+        all.
         """
         self._plain.place_many(fast_engine())
         paths = [f"/out/{job}/part-{index:05d}" for job, _, index in attempts]
@@ -232,10 +211,7 @@ class Storage:
     # ----------------------------------------------------- orders of the JobTracker
 
     def commit(self, now_s: float, job: str, attempt: str, index: int) -> str:
-        """Move an attempt's output file to its job's output directory, as part number `index`.
-
-        Return the error as text, or "" on success or if the attempt has no file.
-        """
+        """Move an output to its job's, as part `index`. Return the error, or "", also without a file."""
         if attempt not in self._wrote.get(job, ()):
             return ""
         try:
@@ -264,11 +240,10 @@ class Storage:
     # ----------------------------------------------------------------- nodes
 
     def register(self, now_s: float, node: NodeId, rack: str, blocks: Sequence[Mapping[str, Any]]) -> None:
-        """Register a node with the NameNode, and report the blocks on its disk."""
         self.names.register(now_s, node, rack, "", [dict(block) for block in blocks])
 
     def blocks_on(self, node: NodeId) -> list[Json]:
-        """Return the blocks on the node as dictionaries, the form in which a node reports its blocks."""
+        """Return the blocks on the node as a block report."""
         return self.names.blocks_on(node)
 
     def restart(self, now_s: float) -> None:
@@ -277,16 +252,11 @@ class Storage:
         self._plain = PlainFiles(self._names, self._seed)
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return rows of the blocks table that were not returned before, at most `ROWS_AT_ONCE`, or an empty
-        list.
-        """
+        """Return rows of the blocks table that were not returned before, at most `ROWS_AT_ONCE`, or an empty list."""
         return self._journal.take_ended(ROWS_AT_ONCE)
 
     def put_living(self, rows: Any) -> None:
-        """Write the rows of all remaining replicas to the blocks table of the receiver `rows`.
-
-        Each replica appears once.
-        """
+        """Write the rows of all remaining replicas."""
         if not self._journal.has_living():
             put_ranges(rows, "blocks", self._plain.replicas())
             return
@@ -296,9 +266,9 @@ class Storage:
 
 
 class PlacedInputs(NamedTuple):
-    """A block store with the input files, and all jobs with the locations of their splits, by submit time.
+    """A block store with inputs, and all jobs with their splits' places, by submit time.
 
-    `tables` is what the fast engine shares among runs (`Engine.shared_tables`), if it was made beforehand.
+    `tables` is what a fast engine shares among runs (`Engine.shared_tables`).
     """
 
     storage: Storage
@@ -326,8 +296,7 @@ Keep = Callable[[float, str, str, int], None]
 
 
 class Copies:
-    """The running maps that will keep the block they fetch as a replica. The replica is added when the map
-    succeeds."""
+    """The running maps that will keep the block they fetch as a replica. The replica is added when the map succeeds."""
 
     def __init__(self, keeping: Keeping, seed: int, storage: Storage, keep: Keep) -> None:
         self._keeping = keeping
@@ -338,11 +307,7 @@ class Copies:
         self._fetching: dict[str, tuple[str, int]] = {}
 
     def launched(self, node: str, plan: AttemptPlan) -> None:
-        """Record a launched attempt if it will keep the block that it fetches as a replica.
-
-        The block is kept if the settings choose the attempt and the NameNode allows another replica on the
-        node.
-        """
+        """Note an attempt that will keep its block, if the settings and the NameNode choose it."""
         if not plan.blocks or not self._keeping.asks(self._seed, plan.attempt):
             return
         names, (block, read_bytes) = self._storage.names, plan.blocks[0]

@@ -1,16 +1,13 @@
-"""The schedule of regular heartbeats, which leaves out heartbeats that would have no effect.
+"""The schedule of regular heartbeats, which leaves out those that would have no effect.
 
-Each node has a timer, which fires once per heartbeat interval. If no heartbeat is skipped, every timer is
-simulated. Otherwise a node's timer is simulated while the node could be offered a task that the policy might
-start, and while an order waits for the node. When tasks become ready, a chain of timers wakes the nodes with
-free slots in the order of their timers: each timer schedules the next, until all nodes have sent a heartbeat
-or no task is ready.
+If none is skipped, each node's timer fires in each interval. Otherwise it is simulated while the node could
+be offered a task that might start, or an order waits. When tasks become ready, a chain wakes the nodes with
+free slots in the order of their timers, until all have sent a heartbeat or no task is ready.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 
 from schedbed.scheduler.core.core_tables import CoreTables
 from schedbed.scheduler.core.entities import Node
@@ -22,10 +19,9 @@ from schedbed.tasks.specs import NodeId
 
 
 class Chain:
-    """A chain of timers that wakes the nodes in `ring` one after another: each timer schedules the next.
+    """Wakes the nodes of a ring, a set in the order of timers, each timer scheduling the next.
 
-    A ring is a set of nodes in the order of their heartbeat timers. The chain ends after one heartbeat
-    interval (`interval_s` seconds), or earlier when the function `goes_on` returns false.
+    It ends after one interval, or when `goes_on` returns false.
     """
 
     __slots__ = ("_goes_on", "_interval_s", "_timers", "_until_s", "at", "ring")
@@ -41,7 +37,7 @@ class Chain:
         self.at: tuple[float, int] | None = None  # The timer (time, node index) that continues the chain.
 
     def start(self, now_s: float) -> None:
-        """Start to wake the nodes of the ring, for one heartbeat interval from `now_s`."""
+        """Start to wake the ring's nodes for one interval."""
         self._until_s = now_s + self._interval_s
         self.advance(now_s)
 
@@ -57,11 +53,7 @@ class Chain:
 
 
 class TimerSchedule:
-    """The schedule of regular heartbeats of all nodes.
-
-    The schedule uses rings, which are sets of nodes in the order of their timers. `elides`: skip heartbeats
-    that have no effect. If false, all timers are simulated, and the rings and chains are not used.
-    """
+    """All regular heartbeats. Unless `elides`, all timers are simulated, without rings and chains."""
 
     def __init__(self, queue: EventQueue, nodes: list[SimNode], interval_s: float, *, elides: bool) -> None:
         self.queue = queue
@@ -87,9 +79,7 @@ class TimerSchedule:
         self._stirred: dict[NodeId, None] = {}
 
     def follow(self, tables: CoreTables, policy: Policy) -> None:
-        """Use the core's state `tables` and the given policy from now on, after the start or a restart of the
-        JobTracker.
-        """
+        """Use this core and policy from now on, at the start or restart of the JobTracker."""
         self._tables = tables
         self._rester = resting_of(policy) if self.elides else None
         self._typed = tables.limits.slots
@@ -97,9 +87,7 @@ class TimerSchedule:
             tables.watch_kills(self._stir)
 
     def _stir(self, node: NodeId) -> None:
-        """Record that the core wants to kill an attempt on the node, so the node's next heartbeat is
-        simulated.
-        """
+        """Record that the core wants to kill an attempt on the node, so the node's next heartbeat is simulated."""
         self._stirred[node] = None
 
     def _maps_wait(self) -> bool:
@@ -111,14 +99,11 @@ class TimerSchedule:
     # ----------------------------------------------------------------- nodes
 
     def joined(self, node: SimNode) -> None:
-        """Start the timer of a node that has registered."""
+        """Start a registered node's timer."""
         self.everyone.add(node)
 
     def left(self, node: SimNode) -> None:
-        """Remove the timer of a node that has stopped or frozen.
-
-        Must be called before the node's `base_s` (the time from which its timer counts intervals) changes.
-        """
+        """Remove the timer of a stopped or frozen node. Call before its `base_s` changes."""
         self.everyone.remove(node)
         for ring in self._free:
             ring.remove(node)
@@ -135,18 +120,13 @@ class TimerSchedule:
             self.queue.push(node.grid_s, TIMER, node.index)
 
     def want_until(self, now_s: float, node: SimNode, until_s: float) -> None:
-        """Compute when the node's timer fires next, and schedule the timer if it fires by the time `until_s`.
-
-        `until_s` is the time of the node's next out-of-band heartbeat.
-        """
+        """Schedule the node's next timer if it fires by `until_s`, its next out-of-band heartbeat."""
         node.timer_s = next_grid_s(node, now_s, self._interval_s, self.queue.passed)
         if node.timer_s <= until_s:
             self.want(now_s, node)
 
     def heard(self, now_s: float) -> None:
-        """Record `now_s` as the time of the last heartbeat of all live nodes whose heartbeats may be skipped,
-        as if the nodes had sent one.
-        """
+        """Note a heartbeat of all live nodes whose heartbeats may be skipped."""
         for node in self._nodes:
             if node.held is not None and node.up and not node.always:
                 node.held.heard_s = now_s
@@ -157,26 +137,16 @@ class TimerSchedule:
         if found is not None:
             self.want(now_s, found[1])
 
-    def any_s(self, now_s: float) -> float:
-        """Return the time at which the next timer of any node fires, or infinity if no node has a timer."""
-        found = self.everyone.after(now_s, self.queue.passed)
-        return found[0] if found is not None else inf
-
     # ---------------------------------------------------------------- heartbeats
 
     def advance_waiting(self, now_s: float, at: tuple[float, int]) -> None:
-        """Continue the chains that wait for the heartbeat timer `at`, which fires at `now_s`.
-
-        A chain schedules the heartbeats of several nodes one after another. `at` is a pair of the timer's
-        time and the index of the timer's node. Chains continue even if this node has stopped.
-        """
+        """Continue the chains that wait for the timer `at`, (time, node), even if the node has stopped."""
         for chain in self.pointers.pop(at, ()):
             if chain.at == at:
                 chain.advance(now_s)
 
     def served(self, now_s: float, node: SimNode) -> None:
-        """Update the rings after a heartbeat of the node, and schedule its next timer if that will have an
-        effect."""
+        """Update the rings after a heartbeat of the node, and schedule its next timer if that will have an effect."""
         held, tables = node.held, self._tables
         if not self.elides or held is None or tables is None:
             self.want(now_s, node)
@@ -189,11 +159,10 @@ class TimerSchedule:
         self._place(now_s, node, held, tables)
 
     def _place(self, now_s: float, node: SimNode, held: Node, tables: CoreTables) -> None:
-        """Add the node to the rings of nodes with free slots, or remove it, after a change of its free slots.
+        """Put the node into the rings of free slots or take it out, and schedule its timer if a task may
+        start.
 
-        Also schedules the node's timer if a ready task may start. `held` is the core's record of the node, and
-        `tables` is the core's state. A node to which the policy would give no task now (see `elision.Resting`)
-        is in no ring.
+        A node that rests (`elision.Resting`) is in no ring.
         """
         rests = self._rester is not None and self._rester.rests(tables, held)
         if rests:
@@ -211,13 +180,7 @@ class TimerSchedule:
             self.want(now_s, node)
 
     def _end_rests(self, now_s: float, rester: Resting, tables: CoreTables) -> None:
-        """Update the rings of nodes with free slots for resting nodes, if the policy may now have a task for
-        them.
-
-        A node rests while the policy has no task for it. The policy, or its admission, is `rester`, and
-        increases its counter `rest_turn` when resting nodes may receive a task. If neither the counter nor the
-        cluster's slots have changed since the last call, this method does nothing.
-        """
+        """Place resting nodes again if `rest_turn` or the cluster's slots have changed since the last call."""
         turn = (rester.rest_turn, tables.map_slots, tables.reduce_slots)
         if turn != self._rest_turn:
             self._rest_turn = turn
@@ -234,11 +197,7 @@ class TimerSchedule:
             ring.remove(node)
 
     def changed(self, now_s: float) -> None:
-        """Update the schedule after a change in the core.
-
-        Wakes nodes with free slots if tasks became ready, and nodes on which the core wants to kill an
-        attempt.
-        """
+        """Wake nodes with free slots if tasks became ready, and those where an attempt is to die."""
         tables = self._tables
         assert tables is not None
         if self._stirred:
@@ -262,9 +221,7 @@ class TimerSchedule:
     # ---------------------------------------------------------------- feeds
 
     def reducer(self, job: str, node: SimNode, runs: bool) -> None:
-        """Record that the node has begun to run reduces of the job or, if `runs` is false, that it runs none
-        any more.
-        """
+        """Note whether the node runs reduces of the job."""
         chain = self._feeds.get(job)
         if runs:
             if chain is None:
@@ -277,13 +234,12 @@ class TimerSchedule:
                 del self._feeds[job]
 
     def fed(self, now_s: float, job: str) -> None:
-        """Wake the nodes that run reduces of the job, since the replies to their heartbeats will list new map
-        outputs."""
+        """Wake the nodes with reduces of the job: replies will list new map outputs."""
         chain = self._feeds.get(job)
         if chain is not None:
             chain.start(now_s)
 
     def fed_all(self, now_s: float) -> None:
-        """Wake all nodes that run reduces, since the replies to their heartbeats may list new map outputs."""
+        """Wake all nodes with reduces: replies may list new map outputs."""
         for chain in self._feeds.values():
             chain.start(now_s)

@@ -18,10 +18,9 @@ from schedbed.scheduler.simulate.setup import Rows, Setup
 
 
 class SimNode(Tracker):
-    """A simulated node: the state of its TaskTracker, and a timer for regular heartbeats.
+    """A simulated node: its TaskTracker's state, and a timer.
 
-    `base_s`: the time from which the timer counts. The JobTracker processes regular heartbeat number k (k =
-    1, 2, ...) k heartbeat intervals later.
+    The JobTracker processes regular heartbeat k (k = 1, 2, ...) k intervals after `base_s`.
     """
 
     __slots__ = (
@@ -82,20 +81,14 @@ class SimNode(Tracker):
 
     @property
     def as_known(self) -> Node | None:
-        """Return the core's object of the node if the next heartbeat reports no change of attempts or disk.
-
-        The result is None if there may be a change.
-        """
+        """Return the core's node if the next heartbeat reports no change of attempts or disk, or else None."""
         held = self.held
         if held is None or self.tells or self.finished or self.fetch_failures:
             return None
         return held if held.incarnation == self.incarnation and held.disk_full is self.disk_full else None
 
     def boot(self, base_s: float) -> None:
-        """Boot the node, which begins a new incarnation (life) without attempts.
-
-        The node's heartbeat timer first fires one heartbeat interval after `base_s`.
-        """
+        """Begin a new incarnation, whose timer first fires one interval after `base_s`."""
         self.up, self.frozen = True, False
         self.base_s = base_s
         self.timers = 0
@@ -141,28 +134,23 @@ class Ring:
         return (node.base_s % self._interval_s, node.index)
 
     def add(self, node: SimNode) -> None:
-        """Add a node, which must not be in the ring already."""
+        """Add a node that is not in the ring."""
         insort(self._members, self._key(node))
         self._next = None
 
     def remove(self, node: SimNode) -> None:
-        """Remove a node if it is in the ring. The node's `base_s` must not have changed since the node was
-        added."""
+        """Remove a node if it is in the ring. The node's `base_s` must not have changed since the node was added."""
         place = bisect_left(self._members, self._key(node))
         if place < len(self._members) and self._members[place][1] == node.index:
             del self._members[place]
             self._next = None
 
     def members(self) -> list[SimNode]:
-        """Return all nodes of the ring in order."""
+        """Return the ring's nodes in order."""
         return [self._nodes[index] for _, index in self._members]
 
     def after(self, now_s: float, passed: int) -> tuple[float, SimNode] | None:
-        """Return the time at which the next timer of a node in the ring fires, and the node.
-
-        The result is None if the ring is empty. Timers at the time `now_s` itself have already fired for
-        nodes with an index up to `passed`.
-        """
+        """Return the next timer and its node, or None. At `now_s`, those of nodes up to `passed` have fired."""
         members = self._members
         if not members:
             return None
@@ -182,11 +170,7 @@ class Ring:
 
 
 def next_grid_s(node: SimNode, now_s: float, interval_s: float, passed: int) -> float:
-    """Return the time at or after `now_s` at which the node's heartbeat timer fires next.
-
-    `interval_s`: heartbeat interval. The timer fires first one interval after the node's `base_s`. At `now_s`
-    itself, the timers of nodes with an index up to `passed` have already fired.
-    """
+    """Return when the node's timer fires next; at `now_s`, those of nodes up to `passed` have fired."""
     base_s = node.base_s
     number = int((now_s - base_s) / interval_s)
     if number < 1:
@@ -202,32 +186,25 @@ def next_grid_s(node: SimNode, now_s: float, interval_s: float, passed: int) -> 
 
 
 class Gate:
-    """A sink that passes rows on to `target`.
-
-    During the replay of a journal, whose rows are already written, `Master` replaces the target by a sink
-    that drops all rows.
-    """
+    """Passes rows on to `target`, which drops them during a replay: they are written already."""
 
     def __init__(self, target: Sink) -> None:
         self.target: Sink = target
 
     def decision(self, row: DecisionRow) -> None:
-        """Pass on the row of a decision, which is the policy's answer to the offer of a free slot."""
         self.target.decision(row)
 
     def attempt(self, row: AttemptRow) -> None:
-        """Pass on the row of an attempt that ended."""
         self.target.attempt(row)
 
     def job(self, row: JobRow) -> None:
-        """Pass on the row of a job that ended."""
         self.target.job(row)
 
 
 class Master(Driver):
-    """The JobTracker of a simulation. It keeps a journal only if one of the faults crashes the JobTracker.
+    """The JobTracker of a simulation, with a journal only if a fault crashes it.
 
-    While `is_up` is false, the JobTracker is down and its methods must not be called.
+    While `is_up` is false, its methods must not be called.
     """
 
     def __init__(self, setup: Setup, policy: Policy, rows: Rows) -> None:
@@ -251,15 +228,11 @@ class Master(Driver):
         )
 
     def crash(self) -> None:
-        """Stop the JobTracker. A later `recover` restores only the state that is in the journal."""
+        """Stop the JobTracker. Only what is in the journal can be recovered."""
         self.is_up = False
 
     def recover(self, now_s: float) -> list[Effect]:
-        """Implement `Driver.recover`: restore the state from the journal, and return the effects that may be
-        unfinished.
-
-        Rows produced by the replay are dropped, since they are in the tables already.
-        """
+        """Implement `Driver.recover`, without the rows of the replay, which are in the tables."""
         self._gate.target = NoSink()
         effects = super().recover(now_s)
         self._gate.target = self._rows

@@ -1,8 +1,6 @@
-"""Faults in virtual time: `cluster.fault_plan` decides when faults begin and end, and this module changes the
-simulation.
+"""Faults in virtual time, which `cluster.fault_plan` begins and ends.
 
-In live runs, the counterparts are `deploy/live/fault_injector.py` and, for faults that last,
-`cluster/conditions.py`.
+Live counterparts are `deploy/live/fault_injector.py` and, for faults that last, `cluster/conditions.py`.
 """
 
 from __future__ import annotations
@@ -80,10 +78,7 @@ class FaultySimulation(Protocol):
 
 
 class Faults:
-    """All faults of a simulation, and the functions that apply and undo them.
-
-    `silenced`: names of the nodes that at least one fault will keep from sending heartbeats.
-    """
+    """All faults of a simulation. `silenced` are nodes that one will keep from sending heartbeats."""
 
     def __init__(self, simulation: FaultySimulation, faults: Sequence[PlannedFault]) -> None:
         self.simulation = simulation
@@ -108,8 +103,7 @@ class Faults:
                     raise BadInput(f"fault {fault.kind}: there is no node {name!r}")
 
     def start(self) -> None:
-        """Schedule the first fault, and apply the permanent delays and losses declared in the specs of
-        nodes."""
+        """Schedule the first fault, and apply the permanent delays and losses declared in the specs of nodes."""
         if self._always:
             disturb(self, 0.0)
         self._want_next()
@@ -128,11 +122,10 @@ class Faults:
 
     @property
     def more_to_come(self) -> bool:
-        """Return whether any fault will begin or end later."""
         return self._plan.more_to_come
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Apply the effect of a fault. Return the fault's target if it was chosen at random, else ""."""
+        """Apply a fault. Return its target if it was chosen at random, or ""."""
         return EFFECTS[fault.kind].begin(self, now_s, fault) or ""
 
     def end(self, now_s: float, fault: PlannedFault) -> None:
@@ -142,12 +135,10 @@ class Faults:
             end(self, now_s, fault)
 
     def nodes_of(self, fault: PlannedFault) -> list[SimNode]:
-        """Return the nodes that a fault names."""
         return [self.simulation.node_by_name[name] for name in fault.nodes]
 
     def joined(self, now_s: float, node: SimNode) -> None:
-        """Apply the faults that are in force for a node (slow rates, full disk) to the node after it has
-        booted."""
+        """Apply the faults that are in force for a node (slow rates, full disk) to the node after it has booted."""
         name = node.spec.node
         if self.conditions.has("slow", name):
             _set_rates(self, now_s, node)
@@ -157,7 +148,6 @@ class Faults:
     # -------------------------------------------------------------- messages
 
     def is_cut_off(self, node: SimNode) -> bool:
-        """Return whether a fault prevents all messages between the node and the JobTracker and NameNode."""
         return self.conditions.has("cut_off", node.spec.node)
 
     def keeps_down(self, name: NodeId) -> bool:
@@ -167,14 +157,10 @@ class Faults:
         return any(self.conditions.has(kind, name) for kind in ("kill", "kill_tracker"))
 
     def delay_s(self, node: SimNode) -> float:
-        """Return the delay that faults add to each message of the node, in seconds."""
         return self.conditions.delay_s(node.spec.node)
 
     def passes(self, now_s: float, node: SimNode, kind: str) -> bool:
-        """Return whether a message of the node arrives, at random with the probability of loss set by faults.
-
-        No message arrives while the node is cut off. `kind`: the kind of fault that may lose the message.
-        """
+        """Return whether a message arrives: not if cut off, else by chance. `kind` is the fault that loses it."""
         if self.is_cut_off(node):
             return False
         share = self.conditions.share(kind, node.spec.node)
@@ -217,7 +203,7 @@ def restart(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def _on_its_host(faults: Faults, fault: PlannedFault) -> PlannedFault:
-    """Return a copy of the fault with all nodes as targets, since a simulation has only one host."""
+    """Return the fault on all nodes, since a simulation has only one host."""
     return replace(fault, nodes=tuple(faults.simulation.node_by_name))
 
 
@@ -229,7 +215,7 @@ def kill_host(faults: Faults, now_s: float, fault: PlannedFault) -> str:
 
 
 def restart_host(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Boot all nodes of the simulation's only host again, unless another fault keeps them down."""
+    """Boot all nodes of the only host, unless another fault keeps them down."""
     restart(faults, now_s, _on_its_host(faults, fault))
 
 
@@ -244,10 +230,7 @@ def freeze(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def thaw(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Let the nodes that the fault names continue, unless another fault keeps them frozen.
-
-    Each sends a heartbeat immediately, since its timer may have fired while it was frozen.
-    """
+    """Thaw nodes that no other fault freezes. Each sends a heartbeat, as its timer may have fired."""
     simulation = faults.simulation
     for node in faults.nodes_of(fault):
         if node.up and node.frozen and not faults.conditions.has("freeze", node.spec.node):
@@ -262,7 +245,7 @@ def thaw(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def slow(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Set the CPU, disk and network rates of the nodes to the shares left by all faults in force."""
+    """Set nodes' rates to what all faults in force leave."""
     for node in faults.nodes_of(fault):
         _set_rates(faults, now_s, node)
 
@@ -275,21 +258,18 @@ def _set_rates(faults: Faults, now_s: float, node: SimNode) -> None:
 
 
 def partition(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Separate the nodes into groups that cannot reach each other, by all partitions in force."""
+    """Separate the groups of all partitions in force."""
     faults.simulation.emulation.partition(now_s, faults.conditions.groups())
 
 
 def disturb(faults: Faults, now_s: float, fault: PlannedFault | None = None) -> None:
-    """Set each node's message delay to the sum of the delays of all faults that are active now.
-
-    The node's share of lost messages is set to the largest share of any of these faults.
-    """
+    """Set nodes' delays to the sum, and losses to the largest, of all active faults."""
     conditions = faults.conditions
     faults.simulation.emulation.disturb(now_s, conditions.delays(), conditions.losses())
 
 
 def fill_disk(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Fill the disks of the nodes that the fault names, or empty them if no fault in force fills them."""
+    """Fill the nodes' disks, or empty them if no fault in force fills them."""
     for node in faults.nodes_of(fault):
         _set_disk(faults, now_s, node)
 
@@ -317,10 +297,9 @@ def kill_attempt(faults: Faults, now_s: float, fault: PlannedFault) -> str:
 
 
 def harm_replica(faults: Faults, now_s: float, fault: PlannedFault) -> str:
-    """Lose one replica that matches the fault's nodes and target: mark the replica corrupt, or remove it.
+    """Mark a matching replica corrupt, or remove it. Return block and node as text, or "".
 
-    Return the block and the node as text, or "" if no replica matches. The simulated NameNode learns of a
-    corrupt replica immediately; in a live run only when the replica is read.
+    The NameNode learns of a corrupt one at once, in a live run only when it is read.
     """
     simulation = faults.simulation
     names = simulation.storage.names
@@ -336,12 +315,11 @@ def harm_replica(faults: Faults, now_s: float, fault: PlannedFault) -> str:
 
 
 def crash_jobtracker(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Stop the JobTracker. The JobTracker loses all state except the journal."""
+    """Stop the JobTracker, which loses all but its journal."""
     faults.simulation.master.crash()
 
 
 def recover_jobtracker(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Restart the JobTracker, which restores its state from its journal."""
     faults.simulation.recover(now_s)
 
 
@@ -358,18 +336,15 @@ def restart_namenode(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def only_messages(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Do nothing at the start or end of a fault that cuts off a node or loses messages. The method
-    `Faults.passes` applies such faults to each message.
-    """
+    """Do nothing: `Faults.passes` applies such faults to each message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The effect of a kind of fault: the functions called when such a fault begins and ends.
+    """The functions that begin (returning a random target) and end a fault.
 
-    `begin` returns the target if it was chosen at random. `touches_heartbeats`: messages to the JobTracker
-    may be late or lost, so the simulator skips no heartbeat of any node. `silences`: the fault's nodes send
-    no heartbeats. The simulator skips none of their heartbeats before and after the fault.
+    `touches_heartbeats`: messages may be late or lost, so no node's heartbeat is skipped. `silences`: the
+    fault's nodes send none, and none of theirs is skipped before and after it.
     """
 
     begin: Callable[[Faults, float, PlannedFault], str | None]

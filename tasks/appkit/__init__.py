@@ -1,2 +1,1 @@
-"""The interface of applications and the code that several applications share. The applications are in
-tasks/apps."""
+"""The interface of applications and the code that several applications share. The applications are in tasks/apps."""

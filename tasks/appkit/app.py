@@ -81,10 +81,7 @@ class App:
     generate: Callable[[int, int], Iterator[bytes]] | None = None
 
     def params(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the given parameters of a job, with default values for all others.
-
-        Raises BadInput for an unknown or missing parameter, whose name is in the message.
-        """
+        """Return a job's parameters with defaults. Raises BadInput for an unknown or missing one."""
         known = {parameter.name: parameter for parameter in (*self.parameters, *RUNTIME_PARAMETERS)}
         for name in given:
             if name not in known:
@@ -96,11 +93,7 @@ class App:
         return {name: parameter.default for name, parameter in known.items()} | dict(given)
 
     def work_of(self, params: Mapping[str, Any], input_bytes: int, maps: int) -> int:
-        """Return the amount of work of one of the job's `maps` maps.
-
-        This is `input_bytes` or, for an application without input, the value of the parameter named by
-        `work`.
-        """
+        """Return one map's work: its bytes or, without input, the value of the parameter `work`."""
         if self.work is None:
             return input_bytes
         return int(self.params(params)[self.work.parameter]) // (maps if self.work.shared else 1)

@@ -21,7 +21,7 @@ KINDS: Mapping[str, Callable[[int, int], Iterator[bytes]]] = {
 
 
 def add_app(app: App) -> None:
-    """Register an application that is not in the folder tasks/apps, in the current process only."""
+    """Register an application in the current process only."""
     _apps[app.name] = app
 
 
@@ -35,28 +35,20 @@ class RunsApp(Protocol):
 
 
 def app_of(job: RunsApp) -> App:
-    """Return the application that a job runs: a shipped application or one that a user has written.
-
-    For users' applications, the job's parameters also determine properties such as the costs.
-    """
+    """Return a job's application, shipped or a user's, whose parameters determine its costs, for example."""
     return _of_users.app_of(job.app, job.params, APPS)
 
 
 def generate(kind: str, size: int, seed: int) -> Iterator[bytes]:
-    """Yield about `size` bytes of generated input in pieces. Equal arguments result in equal bytes.
+    """Yield about `size` bytes of generated input; equal arguments give equal bytes.
 
-    Text has exactly `size` bytes. Other kinds consist of the most whole records or lines that fit, at least
-    one. Raises KeyError if `kind` is not in `KINDS`.
+    Text has exactly `size` bytes, other kinds the most whole records or lines that fit, at least one.
     """
     return KINDS[kind](size, seed)
 
 
 def check_output(app: str, ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """Return a one-line message about an error in the output of the shipped application `app`.
-
-    Returns None if the output is correct or if the application has no check. `ran` describes the job, and
-    `data` and `parts` are its input and its output files.
-    """
+    """Return an error in a shipped application's output as one line, or None, also without a check."""
     check = APPS[app].check
     try:
         return None if check is None else check(ran, data, parts)

@@ -1,8 +1,7 @@
 """The costs of an application in the simulator: formulas that are fitted to measurements.
 
-Each application's module declares its costs. CPU is in core-seconds of the host. The work of a map is the
-size of its split in bytes or, for an application without input, the value of a parameter (for pi, the number
-of samples).
+CPU is in core-seconds of the host. A map's work is its split in bytes or, without input, a parameter such as
+pi's samples.
 """
 
 from __future__ import annotations
@@ -14,25 +13,19 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """A power law for an amount such as output bytes: `factor` times the work to the power of `exponent`.
-
-    The exponent is 1 for an application such as sorting. It is below 1 if equal keys are combined.
-    """
+    """`factor` times the work to the power of `exponent`, which is below 1 if equal keys are combined."""
 
     factor: float
     exponent: float = 1.0
 
     def of(self, work: float) -> float:
-        """Return the amount for the given work. With exponent 0 the amount is `factor` for any work,
-        including 0."""
+        """Return the amount for the given work. With exponent 0 the amount is `factor` for any work, including 0."""
         return self.factor * work**self.exponent if work > 0 or not self.exponent else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppCosts:
-    """The costs of one application. A map first reads and computes at the same time, then sorts its
-    output.
-    """
+    """The costs of one application. A map first reads and computes at the same time, then sorts its output."""
 
     map_start_s: float  # For any amount of work.
     map_cpu_s: float  # For each unit of work.
@@ -47,17 +40,13 @@ class AppCosts:
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> AppCosts:
-        """Return the costs that `dataclasses.asdict` converted to the JSON values `raw`."""
         laws = {name: Law(**raw[name]) for name in ("map_output", "output")}
         return AppCosts(**{**raw, **laws})
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A parameter of an application that sets the amount of work of a map without input.
-
-    If `shared` is True, the parameter's value is the work of all maps of the job together, divided equally.
-    """
+    """A parameter that sets a map's work without input. `shared` divides it among all maps."""
 
     parameter: str
     shared: bool = False

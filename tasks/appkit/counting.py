@@ -19,10 +19,9 @@ ENTRY_BYTES = 200  # Memory of a counted key of usual length in a growing dictio
 
 
 class KeyCounts:
-    """A map's collector (the store of its output) that counts keys.
+    """A map's collector that counts keys. A key's CRC-32 selects the reduce.
 
-    The CRC-32 of a key selects the reduce. Subclasses override either `keys`, which returns the keys in a
-    text, or `feed`, which counts the keys in a chunk.
+    Subclasses override `keys`, the keys in a text, or `feed`, which counts those in a chunk.
     """
 
     def __init__(self, reduces: int) -> None:
@@ -31,15 +30,13 @@ class KeyCounts:
 
     @property
     def buffered(self) -> int:
-        """Return the approximate size of the counts in bytes."""
         return len(self.counts) * ENTRY_BYTES
 
     def keys(self, text: bytes) -> Iterable[bytes]:
-        """Return the keys in a text of whole lines: the words, unless a subclass overrides the method."""
+        """Return the keys in whole lines, by default the words."""
         return text.split()
 
     def feed(self, chunk: bytes) -> None:
-        """Count the keys in a chunk of whole lines."""
         for text in line_batches(chunk, BATCH_BYTES):
             self.counts.update(self.keys(text))
 
@@ -52,21 +49,17 @@ class KeyCounts:
         return [count_lines(counts, part) for part in parts]
 
     def group(self, key: bytes) -> bytes:
-        """Return the text whose CRC-32 selects the partition of a key: the key itself, unless a subclass
-        overrides the method.
-        """
+        """Return the text whose CRC-32 selects a key's partition, by default the key."""
         return key
 
 
 def reduce_counts(task: ReduceTask) -> None:
-    """Reduce lines `key<TAB>count` to one line per key with the sum of its counts, sorted by key."""
+    """Reduce lines `key<TAB>count` to one per key, sorted."""
     task.write_merged(CountLines())
 
 
 def merged_counts(task: ReduceTask) -> Iterator[tuple[bytes, int]]:
-    """Fetch and merge the map outputs of a reduce. Yield each key with the sum of its counts, sorted by
-    key.
-    """
+    """Fetch and merge the map outputs of a reduce. Yield each key with the sum of its counts, sorted by key."""
     for piece in task.merged(CountLines()):
         for text in line_batches(bytes(piece), BATCH_BYTES):
             for line in text.removesuffix(b"\n").split(b"\n"):
@@ -75,10 +68,7 @@ def merged_counts(task: ReduceTask) -> Iterator[tuple[bytes, int]]:
 
 
 def write_lines(task: ReduceTask, lines: Iterable[bytes]) -> None:
-    """Write the lines, given without newlines, to the output file of the reduce.
-
-    Adds the number of lines to the attempt's counter of output records.
-    """
+    """Write lines without newlines to the output file, and count the records."""
     output = task.create()
     for batch in _batches(lines):
         output.write(b"".join(batch))

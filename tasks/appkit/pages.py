@@ -11,10 +11,7 @@ Page = tuple[bytes, bytes, bytes]
 
 
 def pages(chunk: bytes) -> Iterator[Page]:
-    """Yield the pages in a chunk of whole lines, skipping empty lines.
-
-    Raises BadInput for a malformed line, whose start is in the message.
-    """
+    """Yield the pages of whole lines, without empty ones. Raises BadInput for a malformed line."""
     for line in chunk.split(b"\n"):
         fields = line.split(b"\t", 2)
         if len(fields) == 3:

@@ -22,10 +22,7 @@ class Ran:
 
 
 def records_of(pieces: Pieces) -> Iterator[bytes]:
-    """Yield the 100-byte records of a file that is given in pieces.
-
-    Raises ValueError if the file does not end with a whole record.
-    """
+    """Yield a file's 100-byte records. Raises ValueError if it ends within one."""
     rest = b""
     for piece in pieces:
         data = rest + bytes(piece)
@@ -38,9 +35,7 @@ def records_of(pieces: Pieces) -> Iterator[bytes]:
 
 
 def lines_of(pieces: Pieces) -> Iterator[bytes]:
-    """Yield the lines, without newlines, of a file that is given in pieces. The last line may lack a
-    newline.
-    """
+    """Yield the lines, without newlines, of a file that is given in pieces. The last line may lack a newline."""
     rest = b""
     for piece in pieces:
         *whole, rest = (rest + bytes(piece)).split(b"\n")
@@ -50,14 +45,12 @@ def lines_of(pieces: Pieces) -> Iterator[bytes]:
 
 
 def shown(text: bytes) -> str:
-    """Return the first 60 bytes of a text, quoted for a message."""
+    """Return a text's first 60 bytes, quoted."""
     return repr(text[:60].decode(errors="backslashreplace"))
 
 
 def difference(wanted: Mapping[bytes, object], found: Mapping[bytes, object]) -> str | None:
-    """Return a message about the smallest key whose value is not the same in both mappings, or None if
-    they are equal.
-    """
+    """Return a message about the smallest key whose values differ, or None."""
     wrong = [key for key in wanted if wanted[key] != found.get(key)]
     wrong += [key for key in found if key not in wanted]
     if not wrong:
@@ -67,10 +60,7 @@ def difference(wanted: Mapping[bytes, object], found: Mapping[bytes, object]) ->
 
 
 def keyed(parts: Parts) -> dict[bytes, int]:
-    """Return a dictionary from key to count, read from the lines `key<TAB>count` of all parts.
-
-    Raises ValueError if a key is repeated, or if the keys of a part are not sorted.
-    """
+    """Return {key: count} of all parts' lines. Raises ValueError for a repeated key or an unsorted part."""
     found: dict[bytes, int] = {}
     for number, pieces in enumerate(parts):
         last: bytes | None = None

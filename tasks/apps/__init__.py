@@ -1,4 +1,1 @@
-"""The shipped applications, one per module. Each module declares its application as the variable `APP`.
-
-A new module is found without registration.
-"""
+"""The shipped applications, one per module, which declares it as `APP`. A new module is found by itself."""

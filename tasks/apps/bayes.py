@@ -1,7 +1,7 @@
 """Counts and weights of words for a naive Bayes classifier, from labeled pages, as in Mahout's trainer.
 
-The weight of a word in a page is log(1 + n) / sqrt(sum of n^2 over the page's words), where n is the number
-of occurrences. Not implemented: n-grams of several words, and the later jobs that turn the sums into a model.
+A word's weight in a page is log(1 + n) / sqrt(sum of n^2 over the page's words), n being its occurrences. Not
+implemented: n-grams, and the later jobs that turn the sums into a model.
 """
 
 from __future__ import annotations
@@ -44,10 +44,7 @@ def _map(task: MapTask) -> None:
 
 
 def check_bayes(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Check the output by computing all counts and weights again from the input.
-
-    Returns a one-line message about the first difference, or None.
-    """
+    """Check all counts and weights against the input. Returns the first difference, or None."""
     wanted: dict[bytes, int] = defaultdict(int)
     for line in lines_of(text):
         if not line.strip():

@@ -1,7 +1,7 @@
 """Hexadecimal digits of pi by the Bailey-Borwein-Plouffe formula, as in Hadoop's bbp example.
 
-Digits are computed in groups of eight. Each group is computed separately and exactly: fractions are integer
-multiples of 2^-64, and a group is computed again with more bits if rounding could affect a digit.
+Each group of eight is computed exactly: fractions are multiples of 2^-64, and more bits are used if rounding
+could affect a digit.
 """
 
 from __future__ import annotations
@@ -38,19 +38,13 @@ Numbers = npt.NDArray[np.uint64]
 
 
 def group_at(first: int) -> int:
-    """Return eight hexadecimal digits of pi as one number.
-
-    `first` is the number of digits between the point and the first of the eight.
-    """
+    """Return eight hexadecimal digits of pi as a number, after `first` digits behind the point."""
     value = sum(factor * _fraction(first, j) for j, factor in SERIES)
     return _cut(value, first, BITS, GROUP_BITS) if _sure(value, first, BITS) else _exactly(first)
 
 
 def _fraction(first: int, j: int) -> int:
-    """Return a sum of the formula: the fraction of the sum over k of 16^(first - k) / (8k + j).
-
-    The result is in units of 2^-64. Each term is rounded down.
-    """
+    """Return the fraction, in 2^-64, of the sum over k of 16^(first - k) / (8k + j). Terms round down."""
     total = 0
     for low in range(0, first + 1, TERMS_AT_ONCE):
         k = np.arange(low, min(low + TERMS_AT_ONCE, first + 1), dtype=np.uint64)
@@ -61,10 +55,7 @@ def _fraction(first: int, j: int) -> int:
 
 
 def _power(base: int, exponents: Numbers, moduli: Numbers) -> Numbers:
-    """Return `base` to the power of each exponent, modulo the corresponding modulus.
-
-    All moduli must be below 2^32.
-    """
+    """Return `base` to the power of each exponent, modulo the corresponding modulus. All moduli must be below 2^32."""
     result, square = np.uint64(1) % moduli, np.uint64(base) % moduli
     while exponents.any():
         result = np.where(exponents & np.uint64(1), result * square % moduli, result)
@@ -87,11 +78,7 @@ def _exactly(first: int) -> int:
 
 
 def _sure(value: int, first: int, bits: int) -> bool:
-    """Return whether the eight digits in the sum `value` are certain, although all terms of the sum were
-    rounded.
-
-    `value` is in units of 2^-`bits`, and `first` is the number of digits before the eight.
-    """
+    """Return whether the eight digits in `value` (2^-`bits`) are certain although terms were rounded."""
     most = 4 * (first + bits)
     return _cut(value - most, first, bits, GROUP_BITS) == _cut(value + most, first, bits, GROUP_BITS)
 
@@ -101,11 +88,7 @@ def _cut(value: int, first: int, bits: int, wanted: int) -> int:
 
 
 def groups_of(start: int, digits: int, maps: int) -> list[range]:
-    """Return the range of digit groups (of eight digits) that each of the `maps` maps computes.
-
-    All maps compute about the same number of terms of the series. Later digits need more terms, so later
-    ranges are shorter.
-    """
+    """Return each map's groups of eight digits: about equal work, as later digits need more terms."""
     count = -(-digits // GROUP_DIGITS)
 
     def terms(groups: int) -> int:
@@ -140,10 +123,9 @@ def _lines(groups: Iterator[tuple[bytes, int]], end: int) -> Iterator[bytes]:
 
 
 def check_bbp(ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """Check that the groups are in order and that the digits are those of pi, by Chudnovsky's series.
+    """Check order and digits, by Chudnovsky's series. Returns an error or None.
 
-    Returns a one-line error message, or None. If the job computes digits beyond number `DIGITS_CHECKED`, only
-    the order and the number of digits are checked.
+    Beyond number `DIGITS_CHECKED`, only the order and the number of digits are checked.
     """
     start, count = ran.params["start"], ran.params["digits"]
     found, place = [], start
@@ -168,9 +150,7 @@ def check_bbp(ran: Ran, data: Pieces, parts: Parts) -> str | None:
 
 
 def pi_fraction(digits: int) -> tuple[int, int]:
-    """Return the first `digits` hexadecimal digits of pi after the point as one number, and the number's
-    width in bits.
-    """
+    """Return the first hexadecimal digits of pi behind the point as a number, and its bits."""
     bits = 4 * digits + 64
 
     def split(low: int, high: int) -> tuple[int, int, int]:

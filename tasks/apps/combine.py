@@ -1,8 +1,6 @@
-"""Gridmix's combiner job, as in the paper polo2011 (Combine): a word count whose maps add counts before the
-shuffle.
+"""Gridmix's combiner job (Combine in polo2011): wordcount, which already combines, under a second name.
 
-Gridmix uses the reduce of Hadoop's wordcount as the combiner. In schedbed, wordcount already combines, so
-this module only declares wordcount under a second name, with separately measured costs.
+Its costs are measured separately.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Conversion of a text to XML, as in the paper liu2015 (section 3.1): much I/O, little computing, no reduces.
+"""Conversion of a text to XML, as in liu2015 (section 3.1): much I/O, little computing, no reduces.
 
-Each line becomes a row, and each field of the line (between tabs) becomes a cell. Characters that XML cannot
-contain (control characters, bytes that are not UTF-8) become the replacement character U+FFFD.
+Each line becomes a row, each field between tabs a cell. What XML cannot contain becomes the character U+FFFD.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ def _map(task: MapTask) -> None:
 
 
 def check_etl(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Check that the rows of all XML documents equal the lines of the text, in order.
-
-    Returns a one-line message about the first difference, or None.
-    """
+    """Check the rows of all documents against the lines. Returns the first difference, or None."""
     wanted = lines_of(text)
     number = 0
     for cells in _rows(parts):

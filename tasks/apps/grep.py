@@ -48,10 +48,7 @@ def _map(task: MapTask) -> None:
 
 
 def check_grep(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Check the output by counting the matches again in the input.
-
-    Returns a one-line message about the first difference, or None.
-    """
+    """Check the output by counting again. Returns the first difference, or None."""
     regex, group = re.compile(str(ran.params["pattern"]).encode()), ran.params["group"]
     wanted = Counter(
         match[group]

@@ -18,10 +18,7 @@ BASES = (2, 3)
 
 
 def radical_inverse(indices: npt.NDArray[np.int64], base: int) -> npt.NDArray[np.float64]:
-    """Return the elements of the Halton sequence of base `base` at the given indices.
-
-    Each element, from 0 to 1, is the index with its digits in base `base` mirrored at the point.
-    """
+    """Return Halton elements of `base`: the indices with their digits mirrored at the point."""
     left = indices.copy()
     value = np.zeros(len(left))
     weight = 1.0
@@ -33,10 +30,7 @@ def radical_inverse(indices: npt.NDArray[np.int64], base: int) -> npt.NDArray[np
 
 
 def count_inside(first: int, samples: int) -> int:
-    """Return the number of points inside the circle inscribed in the unit square.
-
-    The points are elements `first` + 1 to `first` + `samples` of the two-dimensional Halton sequence.
-    """
+    """Return the points inside the circle of Halton elements `first` + 1 to `first` + `samples`."""
     indices = np.arange(first + 1, first + samples + 1, dtype=np.int64)
     x, y = (radical_inverse(indices, base) - 0.5 for base in BASES)
     return int(np.count_nonzero(x * x + y * y <= 0.25))

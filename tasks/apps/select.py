@@ -1,8 +1,7 @@
-"""Selection of a small share of records, as in Gridmix's scan of web data (Select in the paper polo2011).
+"""Selection of a small share of records, as in Gridmix's scan of web data (Select in polo2011).
 
-By default, maps keep 0.2% of the records, and reduces keep 5% of these. Deviation from Gridmix, which keeps
-every n-th record of a task: a hash of the key decides, so that the result does not depend on how the input is
-split.
+Maps keep 0.2%, reduces 5% of these, by default. Unlike Gridmix, which keeps every n-th record, a hash of the
+key decides, so that splits do not matter.
 """
 
 from __future__ import annotations
@@ -37,21 +36,18 @@ class Selector(RecordSorter):
         self._limit = limit
 
     def feed(self, chunk: bytes) -> None:
-        """Add the selected records of a chunk of whole records."""
+        """Add a chunk's selected records."""
         super().feed(kept(chunk, self._limit))
 
 
 def kept(chunk: Buffer, limit: int) -> bytes:
-    """Return the records of the chunk whose keys have a hash below `limit`."""
+    """Return the records whose key's hash is below `limit`."""
     rows = np.frombuffer(chunk, dtype=np.uint8).reshape(-1, RECORD_BYTES)
     return rows[hashes(rows) < limit].tobytes()
 
 
 def hashes(rows: Rows) -> np.ndarray:
-    """Return a hash of each record's key, from 0 to 2^53 - 1.
-
-    The first 8 and the last 2 bytes of the key are multiplied, folded and multiplied again.
-    """
+    """Return a hash of each key, from 0 to 2^53 - 1, from its first 8 and last 2 bytes."""
     prefix = np.ascontiguousarray(rows[:, :PREFIX_BYTES]).view(">u8").ravel().astype(np.uint64)
     rest = np.ascontiguousarray(rows[:, PREFIX_BYTES:KEY_BYTES]).view(">u2").ravel().astype(np.uint64)
     first, second = (np.uint64(factor) for factor in FACTORS)
@@ -60,8 +56,7 @@ def hashes(rows: Rows) -> np.ndarray:
 
 
 def limit_of(share: float) -> int:
-    """Return the hash limit that selects the given share of all keys. Raises BadInput unless `share` is
-    from 0 to 1."""
+    """Return the hash limit that selects the given share of all keys. Raises BadInput unless `share` is from 0 to 1."""
     if not 0 <= share <= 1:
         raise BadInput(f"select keeps {share:g} of the records, expected a share from 0 to 1")
     return int(share * 2**HASH_BITS)
@@ -85,16 +80,13 @@ def _reduce(task: ReduceTask) -> None:
 
 
 def limit_share(share: float) -> float:
-    """Return `share` unchanged. Raises BadInput unless `share` is from 0 to 1."""
+    """Return `share`. Raises BadInput unless it is from 0 to 1."""
     limit_of(share)
     return share
 
 
 def check_select(ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """Check that the parts are sorted and contain exactly the records that both selections keep.
-
-    Returns a one-line error message, or None. The maps and the reduces each select a share of the records.
-    """
+    """Check that the parts are sorted and have what both selections keep. Returns an error or None."""
     limit = int(ran.params["keep_map"] * ran.params["keep_reduce"] * 2**53)
     balance = [0, 0]
     for record in records_of(data):
@@ -116,10 +108,7 @@ def check_select(ran: Ran, data: Pieces, parts: Parts) -> str | None:
 
 
 def key_hash(key: bytes) -> int:
-    """Return the hash of a 10-byte key, from 0 to 2^53 - 1.
-
-    The result is that of `hashes`, but computed without numpy, so that a check can find errors in `hashes`.
-    """
+    """Return the hash of `hashes` for one key, without numpy, so that a check can find errors in it."""
     first, second = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
     mixed = (int.from_bytes(key[:8], "big") + int.from_bytes(key[8:], "big") * second) * first & MASK
     return ((mixed ^ (mixed >> 32)) * second & MASK) >> 11

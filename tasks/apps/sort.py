@@ -58,8 +58,7 @@ def sample_boundaries(
 ) -> list[str]:
     """Return the keys, in hexadecimal, that divide the input into `reduces` ranges of about equal size.
 
-    The keys are estimated from records sampled at up to 20 positions. `read(offset, length)` must return
-    bytes of the input. The same input and seed result in the same keys.
+    They are estimated from records at up to 20 positions, the same for the same input and seed.
     """
     records = file_length // RECORD_BYTES
     if reduces < 2 or not records:
@@ -104,10 +103,7 @@ class RecordSum:
 
 
 def record_sum(pieces: Iterable[Buffer]) -> RecordSum:
-    """Return the `RecordSum` of a file that is given in pieces.
-
-    Raises ValueError if the file does not end with a whole record.
-    """
+    """Return a file's `RecordSum`. Raises ValueError if it ends within a record."""
     count = checksum = 0
     for record in records_of(pieces):
         count += 1
@@ -116,11 +112,7 @@ def record_sum(pieces: Iterable[Buffer]) -> RecordSum:
 
 
 def check_sorted(parts: Iterable[Iterable[Buffer]], expected: RecordSum) -> str | None:
-    """Return a one-line message about an error in the parts of a sorted file, or None if there is none.
-
-    An error is a record that is smaller than the previous record, also across parts, or a difference from
-    `expected`: a lost, changed or duplicated record.
-    """
+    """Return an error in a sorted file: wrong order, also across parts, or a difference from `expected`."""
     last = b""
     count = checksum = 0
     for number, pieces in enumerate(parts):

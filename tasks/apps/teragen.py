@@ -1,7 +1,4 @@
-"""Generation of the records that the application sort reads, as in Hadoop's teragen.
-
-The job has maps only. Records are numbered consecutively across the maps.
-"""
+"""Generation of sort's input as in Hadoop's teragen: maps only, with consecutive record numbers."""
 
 from __future__ import annotations
 
@@ -27,10 +24,7 @@ def _map(task: MapTask) -> None:
 
 
 def check_teragen(ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """Check that the output has all records, numbered in order, with the fixed bytes of teragen's format.
-
-    Returns a one-line error message, or None.
-    """
+    """Check that all records are there in order, in teragen's format. Returns an error or None."""
     number = 0
     for part, pieces in enumerate(parts):
         for record in records_of(pieces):

@@ -1,8 +1,8 @@
 """TF-IDF weights of each word of each page, by the formula of Mahout and Lucene.
 
-sqrt(tf) * (1 + ln(pages / (df + 1))), where tf is the number of occurrences in the page, and df the number of
-pages with the word. Deviation from Mahout, which uses several jobs: a single job, in which each map sends its
-number of pages to every reduce. Not implemented: the dictionary, pruning and normalization.
+sqrt(tf) * (1 + ln(pages / (df + 1))), with tf occurrences in the page, and df pages with the word. Unlike
+Mahout's several jobs, each map sends its number of pages to every reduce. Not implemented: dictionary,
+pruning, normalization.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TermCounts(KeyCounts):
         self._pages = 0
 
     def group(self, key: bytes) -> bytes:
-        """Return the word of a key, without the page's title, to select the key's partition."""
+        """Return the word of a key, without the page's title."""
         return key.partition(b"\t")[0]
 
     def feed(self, chunk: bytes) -> None:
@@ -49,7 +49,7 @@ class TermCounts(KeyCounts):
                 counts[b"%b\t%b" % (word, title)] += count
 
     def drain(self) -> list[Iterable[Buffer]]:
-        """Return the counts as sorted lines for each reduce, with the number of pages as the first line."""
+        """Return the counts as sorted lines, headed by the number of pages."""
         seen, self._pages = b"%b\t%d\n" % (PAGES_KEY, self._pages), 0
         return [_chained(seen, part) for part in super().drain()]
 
@@ -60,9 +60,7 @@ def _chained(first: Buffer, others: Iterable[Buffer]) -> Iterator[Buffer]:
 
 
 def weight(count: int, found_in: int, all_pages: int) -> float:
-    """Return the TF-IDF weight of a word that occurs `count` times in a page and in `found_in` of
-    `all_pages` pages.
-    """
+    """Return the TF-IDF weight of a word that occurs `count` times in a page and in `found_in` of `all_pages` pages."""
     return math.sqrt(count) * (1 + math.log(all_pages / (found_in + 1)))
 
 
@@ -83,10 +81,7 @@ def _reduce(task: ReduceTask) -> None:
 
 
 def check_tfidf(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Check that the output has each word of each page once, with the correct count and weight.
-
-    Returns a one-line error message, or None.
-    """
+    """Check each word of each page, with count and weight. Returns an error or None."""
     all_pages, entries, checksum = 0, 0, 0
     found_in: Counter[bytes] = Counter()
     for line in lines_of(text):

@@ -1,7 +1,4 @@
-"""Counts of one-way links in a graph: edges i -> j for which no edge j -> i exists.
-
-The application is that of the paper verma2011 (section 7.1).
-"""
+"""Counts of one-way links of a graph, edges i -> j without an edge j -> i (verma2011, section 7.1)."""
 
 from __future__ import annotations
 
@@ -33,14 +30,11 @@ class LinkCounts(KeyCounts):
     """
 
     def group(self, key: bytes) -> bytes:
-        """Return the two ends of an edge without the direction, to select the key's partition."""
+        """Return an edge's ends without the direction."""
         return key[:-2]
 
     def feed(self, chunk: bytes) -> None:
-        """Add the edges in a chunk of whole lines. Empty lines and comments (#) are skipped.
-
-        Raises BadInput for any other line that is not an edge.
-        """
+        """Add the edges of whole lines; # starts a comment. Raises BadInput for another line."""
         counts = self.counts
         for line in chunk.split(b"\n"):
             fields = line.split()
@@ -90,11 +84,7 @@ def _reduce(task: ReduceTask) -> None:
 
 
 def check_twitter(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Check the numbers of one-way and mutual links by counting them again from the input.
-
-    Returns a one-line message about the first difference, or None. The edges of the two directions are
-    compared as sorted arrays of hashes.
-    """
+    """Check the numbers of one-way and mutual links. Returns the first difference, or None."""
     # The warm process imports this file for its attempts, which need no hashes.
     from hashlib import blake2b
 

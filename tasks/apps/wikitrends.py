@@ -1,8 +1,4 @@
-"""Sums of the page views of each article, from hourly logs in Wikimedia's format.
-
-Deviation from Wikimedia's logs, which are compressed: the input is not compressed, so a map's output is not
-larger than its input.
-"""
+"""Sums of the page views of each article, from hourly logs in Wikimedia's format, but not compressed."""
 
 from __future__ import annotations
 
@@ -46,10 +42,7 @@ class ViewCounts(KeyCounts):
         self._project = project.encode()
 
     def feed(self, chunk: bytes) -> None:
-        """Add the views in a chunk of lines `project title views bytes`.
-
-        Malformed lines, which real logs contain, are skipped.
-        """
+        """Add the views of lines `project title views bytes`, skipping malformed ones, which real logs have."""
         counts, wanted = self.counts, self._project
         for line in chunk.split(b"\n"):
             fields = line.split()
@@ -85,10 +78,7 @@ def _map(task: MapTask) -> None:
 
 
 def check_wikitrends(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Check the output by summing the views again from the input.
-
-    Returns a one-line message about the first difference, or None.
-    """
+    """Check the output by summing again. Returns the first difference, or None."""
     project = ran.params["project"].encode()
     wanted: dict[bytes, int] = defaultdict(int)
     for line in lines_of(text):

@@ -1,7 +1,4 @@
-"""Counts of words, which are maximal runs of bytes other than ASCII white space.
-
-For speed, words of up to 8 bytes are counted as numbers.
-"""
+"""Counts of words, which are maximal runs of bytes other than ASCII white space."""
 
 from __future__ import annotations
 
@@ -44,9 +41,7 @@ class WordCounts(KeyCounts):
 
     @property
     def buffered(self) -> int:
-        """Return the approximate memory, in bytes, of the counts and of the words that are not counted
-        yet.
-        """
+        """Return the approximate memory, in bytes, of the counts and of the words that are not counted yet."""
         return (len(self.counts) + len(self._short)) * ENTRY_BYTES + self._pending_bytes
 
     def feed(self, chunk: bytes) -> None:
@@ -78,9 +73,7 @@ class WordCounts(KeyCounts):
 
 
 def words_of(text: bytes) -> tuple[Numbers, list[bytes]]:
-    """Return the words of a text without zero bytes: short words as little-endian numbers, long words as
-    bytes.
-    """
+    """Return the words of a text without zero bytes: short words as little-endian numbers, long words as bytes."""
     data = b"".join((b" ", text, b" " * SHORT_BYTES))
     space = IS_SPACE.take(np.frombuffer(data, dtype=np.uint8))
     edges = np.flatnonzero(space[1:] != space[:-1]) + 1

@@ -48,9 +48,7 @@ def synced(work: HostileWork) -> None:
 
 
 def cold_reads(work: HostileWork) -> None:
-    """Write a file and read it repeatedly from the disk, by dropping its pages from the page cache before
-    each pass.
-    """
+    """Write a file and read it repeatedly from the disk, by dropping its pages from the page cache before each pass."""
     size = min(READ_MOST_BYTES, max(READ_MIN_BYTES, work.size_bytes // READ_SHARE))
     with _opened(work.folder, os.O_RDWR) as file:
         for _ in range(0, size, PIECE_BYTES):
@@ -67,9 +65,7 @@ def cold_reads(work: HostileWork) -> None:
 
 @contextmanager
 def _opened(folder: Path, flags: int) -> Iterator[int]:
-    """Create a file in the folder, yield its descriptor, and delete the file at the end of the `with`
-    block.
-    """
+    """Create a file in the folder, yield its descriptor, and delete the file at the end of the `with` block."""
     path = folder / "hostile"
     file = os.open(path, flags | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

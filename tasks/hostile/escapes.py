@@ -1,7 +1,6 @@
-"""Programs that try to leave their control group or to raise its limits, and then use CPU in child processes.
+"""Programs that leave their control group or raise its limits, and use CPU in children.
 
-The programs join only groups above their own, and change only limits of schedbed's groups, so that they do
-not leave the host changed.
+They join only groups above their own and change only schedbed's limits, which leaves the host unchanged.
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def other_group(work: HostileWork) -> None:
-    """Remove the limits of the control groups of the attempt and the node, move to the groups above, and
-    use CPU.
-    """
+    """Remove the limits of the control groups of the attempt and the node, move to the groups above, and use CPU."""
     for top, own in group_folders():
         if OURS in str(own):
             _lift(own)
@@ -36,9 +33,7 @@ def other_group(work: HostileWork) -> None:
 
 
 def stolen_descriptors(work: HostileWork) -> None:
-    """Steal the open descriptors of the agent's control group files, write "unlimited" to the files, and
-    use CPU.
-    """
+    """Steal the open descriptors of the agent's control group files, write "unlimited" to the files, and use CPU."""
     for file in stolen_files():
         name = _name_of(os.getpid(), file)
         for text in (UNLIMITED.get(name), str(os.getpid()) if name == "cgroup.procs" else None):
@@ -50,10 +45,7 @@ def stolen_descriptors(work: HostileWork) -> None:
 
 
 def group_folders() -> list[tuple[Path, Path]]:
-    """Return the mount point of each mounted control group hierarchy, and the folder of this process's group.
-
-    Hierarchies that are not visible are omitted.
-    """
+    """Return (mount point, this process's group) of each visible control group hierarchy."""
     own: dict[str, str] = {}
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, names, path = line.split(":", 2)
@@ -72,10 +64,7 @@ def group_folders() -> list[tuple[Path, Path]]:
 
 
 def stolen_files() -> Iterator[int]:
-    """Yield duplicates of the control group files that the agent and the attempt's parent process have open.
-
-    Nothing is yielded if the kernel refuses access. Files of other processes are not duplicated.
-    """
+    """Yield duplicates of control group files of the agent and the attempt's parent, if permitted."""
     for process in (os.getppid(), _parent_of(os.getppid())):
         try:
             numbers = [int(path.name) for path in Path(f"/proc/{process}/fd").iterdir()]
@@ -94,17 +83,17 @@ def stolen_files() -> Iterator[int]:
 
 
 def _parent_of(process: int) -> int:
-    """Return the process id of a process's parent. Raises OSError if the process is gone."""
+    """Return a process's parent. Raises OSError if it is gone."""
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _name_of(process: int, descriptor: int) -> str:
-    """Return the name of the file behind a process's descriptor. Raises OSError if it cannot be read."""
+    """Return the name behind a descriptor. Raises OSError."""
     return Path(f"/proc/{process}/fd/{descriptor}").readlink().name
 
 
 def _lift(group: Path) -> None:
-    """Set all limits of a control group to unlimited, provided that the group belongs to schedbed."""
+    """Set all limits of one of schedbed's groups to unlimited."""
     for name, text in UNLIMITED.items():
         if OURS in str(group) and (group / name).exists():
             with contextlib.suppress(OSError):

@@ -65,10 +65,7 @@ def _touched(memory: mmap.mmap) -> mmap.mmap:
 
 
 def _file_in_memory(size: int) -> mmap.mmap:
-    """Return a memory-mapped, unnamed file in /dev/shm of `size` bytes. Raises OSError if there is no space.
-
-    The file is deleted when its last user ends.
-    """
+    """Return a mapped, unnamed file in /dev/shm, which ends with its last user. Raises OSError."""
     file = os.open(SHARED_MEMORY, os.O_TMPFILE | os.O_RDWR, 0o600)
     try:
         os.posix_fallocate(file, 0, size)

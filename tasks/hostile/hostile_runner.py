@@ -49,11 +49,7 @@ _PARAMETERS = (
 
 
 def run_hostile(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:
-    """Run an attempt whose application is the hostile program named by the parameter `attack`.
-
-    The context manager `limited` limits the process to one core. The result is the exit code of
-    `run_attempt`.
-    """
+    """Run an attempt of the hostile program that the parameter `attack` names."""
     add_app(_app(node.root / "attempts" / spec.attempt))
     return run_attempt(spec, node, limited)
 

@@ -1,7 +1,4 @@
-"""The parameters of hostile programs, and helpers to fork and to use CPU.
-
-Each program ends even if no limit stops the program.
-"""
+"""The parameters of hostile programs, each of which ends even without a limit, and helpers to fork and use CPU."""
 
 from __future__ import annotations
 
@@ -17,11 +14,7 @@ CHILDREN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostileWork:
-    """The parameters of a hostile program: duration in seconds, and the largest number of bytes to write or
-    hold.
-
-    `folder` is on the node's disk. `peer` and `port` are the address of the program that receives bytes.
-    """
+    """A hostile program's seconds, and most bytes to write or hold. `peer` and `port` receive bytes."""
 
     folder: Path
     seconds: float
@@ -42,10 +35,7 @@ def spin(seconds: float) -> None:
 
 
 def fork(work: Callable[[], None], *, own_session: bool = False) -> int:
-    """Fork a child process that calls `work` and exits. Return the child's process id.
-
-    If `own_session` is True, the child leaves the attempt's process group and session.
-    """
+    """Fork a child that calls `work`, in the attempt's session unless `own_session`. Return its pid."""
     pid = os.fork()
     if pid:
         return pid
@@ -59,6 +49,6 @@ def fork(work: Callable[[], None], *, own_session: bool = False) -> int:
 
 
 def wait_for(pids: list[int]) -> list[int]:
-    """Wait for the child processes to end. Return the numbers of the signals that killed some of them."""
+    """Wait for children. Return the signals that killed some of them."""
     statuses = [os.waitpid(pid, 0)[1] for pid in pids]
     return [os.WTERMSIG(status) for status in statuses if os.WIFSIGNALED(status)]

@@ -1,6 +1,6 @@
-"""Programs that use network connections directly, and thereby bypass the network budget of their node.
+"""Programs that bypass their node's network budget with connections of their own.
 
-They call `os.read` and `os.write`, since the kernel counts these bytes for each process (`/proc/PID/io`).
+They use `os.read` and `os.write`, whose bytes the kernel counts for each process (`/proc/PID/io`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def receive(work: HostileWork) -> None:
 
 
 def _take(line: socket.socket) -> bool:
-    """Read once from the socket `line` and discard the bytes. Return False at the end of the stream."""
+    """Read once and discard. Return False at the stream's end."""
     try:
         return bool(os.read(line.fileno(), PIECE_BYTES))
     except ConnectionError:
@@ -58,9 +58,7 @@ def _take(line: socket.socket) -> bool:
 
 
 def _connected(work: HostileWork) -> socket.socket:
-    """Return a connection to the receiver, after retrying for up to 10 s. Raises OSError if it cannot
-    connect.
-    """
+    """Return a connection to the receiver, after retrying for up to 10 s. Raises OSError if it cannot connect."""
     give_up_s = time.monotonic() + CONNECT_S
     while True:
         try:

@@ -34,7 +34,7 @@ def waited_children(work: HostileWork) -> None:
 
 
 def unwaited_children(work: HostileWork) -> None:
-    """Use CPU in orphan processes with separate sessions. No process waits for their end."""
+    """Use CPU in orphans with sessions of their own, for which nobody waits."""
     orphans_of(CHILDREN, work.seconds)
     time.sleep(work.seconds)
 

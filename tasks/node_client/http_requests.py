@@ -31,9 +31,7 @@ Charge = Callable[[int], None]
 
 
 class Refused(OSError):
-    """Raised if an agent answers with an error. `status` is the HTTP status, and the message includes the
-    agent's explanation.
-    """
+    """Raised if an agent answers with an error. `status` is the HTTP status."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -41,10 +39,7 @@ class Refused(OSError):
 
 
 class _Connection(http.client.HTTPConnection):
-    """An HTTP connection whose kernel receive buffer is limited to `buffer_bytes`.
-
-    For 0, the buffer has the default size. `tls` is None for connections without TLS.
-    """
+    """An HTTP connection with the kernel's receive buffer limited to `buffer_bytes` (0: the default)."""
 
     def __init__(
         self, host: str, port: int | None, timeout_s: float, buffer_bytes: int, tls: ssl.SSLContext | None
@@ -65,10 +60,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 class AgentLink:
-    """A client for HTTP requests to agents, with one persistent connection for each thread and agent.
-
-    All errors are OSError.
-    """
+    """A client for agents, with a persistent connection for each thread and agent. All errors are OSError."""
 
     def __init__(self, context: NodeContext) -> None:
         self.context = context
@@ -79,11 +71,9 @@ class AgentLink:
         self._local = threading.local()
 
     def stream(self, name: str) -> Charge:
-        """Return a function that charges a number of bytes to the budget `name` ("disk", "rx", ...) and
-        sleeps as long as the budget's rate requires.
+        """Return a function that charges bytes to a budget ("disk", "rx", ...) and sleeps by its rate.
 
-        Disk bytes are also charged to the disk that the node shares with other nodes, if any. Without limits,
-        the function does nothing.
+        Disk bytes are also charged to a disk that the node shares.
         """
         if self.budget is None:
             return lambda amount_bytes: None
@@ -92,18 +82,12 @@ class AgentLink:
         return lambda amount_bytes: stream.take(amount_bytes, self._settle)
 
     def _settle(self) -> None:
-        """Charge the attempt's CPU time so far to the node's CPU budget, before a transfer waits.
-
-        Does nothing in threads other than the main thread.
-        """
+        """Charge the CPU time so far before a transfer waits, in the main thread only."""
         if self.settle_cpu is not None and threading.current_thread() is threading.main_thread():
             self.settle_cpu()
 
     def request_json(self, verb: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Send a small request to the attempt's own agent and return the decoded JSON answer.
-
-        Raises Refused if the agent answers with an error status.
-        """
+        """Send a small request to the own agent and return the JSON. Raises Refused."""
         url = self.context.agent_url
         response = self.send(url, verb, path, None if body is None else json.dumps(body).encode())
         return json.loads(self.finish(url, response))
@@ -116,10 +100,7 @@ class AgentLink:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> http.client.HTTPResponse:
-        """Send a request to the agent at `url`, and return the response with its body unread.
-
-        If the agent has closed a persistent connection, the request is sent once more over a new connection.
-        """
+        """Send a request, once more if the agent has closed a persistent connection. The body is unread."""
         for fresh in (False, True):
             connection = self.connection(url, fresh)
             reused = connection.sock is not None
@@ -133,11 +114,7 @@ class AgentLink:
         raise AssertionError("unreachable: a fresh connection either answers or raises")
 
     def finish(self, url: str, response: http.client.HTTPResponse) -> bytes:
-        """Read and return the remaining body of a response.
-
-        Raises OSError (ENOSPC) for status 507, which means a full disk, and Refused for any other error
-        status.
-        """
+        """Return the remaining body. Raises OSError (ENOSPC) for status 507, a full disk, or Refused."""
         try:
             body = response.read()
         except (http.client.HTTPException, OSError) as error:
@@ -151,13 +128,10 @@ class AgentLink:
         return body
 
     def headers(self) -> dict[str, str]:
-        """Return the headers that every request has: the run's token and the node's name."""
         return {"Authorization": f"Bearer {self.context.token}", "X-Node": self.context.node}
 
     def connection(self, url: str, fresh: bool = False) -> http.client.HTTPConnection:
-        """Return the current thread's connection to the agent at `url`. With `fresh`, a new connection
-        replaces it.
-        """
+        """Return the current thread's connection to the agent at `url`. With `fresh`, a new connection replaces it."""
         kept: dict[str, http.client.HTTPConnection] = self._local.__dict__.setdefault("kept", {})
         if fresh or url not in kept:
             self.drop(url)
@@ -165,10 +139,7 @@ class AgentLink:
         return kept[url]
 
     def open(self, url: str) -> http.client.HTTPConnection:
-        """Return a new connection to the agent at `url` that is not shared with other callers.
-
-        Raises OSError if the run uses TLS but the URL does not begin with https.
-        """
+        """Return a new connection that is not shared. Raises OSError if TLS needs an https URL."""
         where = urlsplit(url)
         assert where.hostname is not None
         timeout_s = AGENT_TIMEOUT_S if url == self.context.agent_url else PEER_TIMEOUT_S
@@ -186,10 +157,7 @@ class AgentLink:
             connection.close()
 
     def url_of(self, node: NodeId) -> str:
-        """Return the URL of a node's agent. An unknown URL is requested from the attempt's own agent.
-
-        Raises Refused if the attempt's own agent does not know the node.
-        """
+        """Return the URL of a node's agent, from the own agent if unknown. Raises Refused."""
         if node not in self.peers:
             self.refresh_peers()
         if node not in self.peers:
@@ -197,31 +165,23 @@ class AgentLink:
         return self.peers[node]
 
     def forget(self, node: NodeId) -> None:
-        """Forget the URL of a node that did not answer, since the node may have restarted at another URL."""
+        """Forget the URL of a node that did not answer, as it may have restarted at another."""
         if node != self.context.node:
             self.peers.pop(node, None)
 
     def refresh_peers(self) -> None:
-        """Request the current URLs of all agents from the attempt's own agent."""
+        """Request all agents' current URLs from the own agent."""
         answer = self.request_json("GET", "/peers")
         self.peers.update(answer.get("peers", answer))
 
     def receiving(self, node: NodeId) -> Charge:
-        """Return a function that charges bytes received from a node to the network budget `rx`.
-
-        Call `receiving` before the request is sent, since the transfer's time counts from this call. For the
-        attempt's own node the function does nothing, since the agent charges the disk instead.
-        """
+        """Return a function that charges bytes from another node to `rx`. The transfer's time counts from this call."""
         return self.stream("rx") if node != self.context.node else lambda amount_bytes: None
 
     def receive(
         self, url: str, node: NodeId, response: http.client.HTTPResponse, charge: Charge
     ) -> Iterator[bytearray]:
-        """Yield the body of a response from the node in pieces.
-
-        Calls `charge`, a result of `receiving`, with the size of each piece. Raises OSError if the body ends
-        early.
-        """
+        """Yield a body in pieces, each charged (see `receiving`). Raises OSError if it ends early."""
         left = response.length or 0
         while left > 0:
             piece = bytearray(min(left, self._piece_bytes(node)))
@@ -233,11 +193,7 @@ class AgentLink:
     def receive_all(
         self, url: str, node: NodeId, response: http.client.HTTPResponse, charge: Charge
     ) -> bytearray:
-        """Return the whole body of a response from the node in one buffer.
-
-        Calls `charge`, a result of `receiving`, with the size of each piece. Raises OSError if the body ends
-        early.
-        """
+        """Return a body in one buffer, charged by pieces. Raises OSError if it ends early."""
         data = bytearray(response.length or 0)
         view = memoryview(data)
         for low in range(0, len(data), self._piece_bytes(node)):

@@ -31,11 +31,10 @@ class FetchFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapOutputAt:
-    """The location of a map's output.
+    """The location of a map's output. `lost` means that a new attempt will replace it.
 
-    If `lost` is True, the output is gone and a new attempt will replace it. `after` is set for a later part
-    of a split that the policy DTSS has cut. It is the index of the map whose records precede those of this
-    output in the input.
+    `after`, for a later part of a split that DTSS has cut, is the map whose records precede these in the
+    input.
     """
 
     index: int
@@ -46,7 +45,7 @@ class MapOutputAt:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Return a sort key that orders map outputs by the position of their records in the input."""
+        """Return a key that sorts outputs by their records' position in the input."""
         return (self.index if self.after is None else self.after, self.index)
 
 
@@ -63,9 +62,7 @@ class Output(Protocol):
 
 
 class AttemptNode(Protocol):
-    """The services of a node that running attempts use. `HttpNode` implements them in live runs, and tests
-    use simple objects.
-    """
+    """A node's services for attempts. `HttpNode` implements them live; tests use simple objects."""
 
     meter: Meter
 
@@ -74,25 +71,18 @@ class AttemptNode(Protocol):
         ...
 
     def create(self, path: str, replication: int, block_bytes: int) -> Output:
-        """Create a file of the block store and return it for writing.
-
-        `replication` is the number of replicas of each block, and `block_bytes` the size of a block.
-        """
+        """Create a file of the block store for writing."""
         ...
 
     def map_outputs(self, cursor: int) -> tuple[int, list[MapOutputAt], bool]:
-        """Return the job's map outputs that were announced after position `cursor` in the list of
-        announcements.
+        """Return the job's map outputs after position `cursor` of the announcements.
 
-        The result is a tuple of the cursor for the next call, the list of map outputs, and whether all maps
-        are done.
+        The tuple is the next cursor, the outputs, and whether all maps are done.
         """
         ...
 
     def fetch(self, output: MapOutputAt, partition: int) -> Buffer:
-        """Return one partition of a map's output. Raises FetchFailed if the map's node does not deliver
-        it.
-        """
+        """Return one partition of a map's output. Raises FetchFailed if the map's node does not deliver it."""
         ...
 
     def fetch_failed(self, map_attempt: str) -> None:
@@ -100,9 +90,7 @@ class AttemptNode(Protocol):
         ...
 
     def disk_stream(self) -> Charge:
-        """Return a function that charges bytes of a local file to the node's disk budget and sleeps as
-        long as its rate requires.
-        """
+        """Return a function that charges a local file's bytes to the disk budget, and sleeps by its rate."""
         ...
 
     def need_room(self) -> None:
@@ -111,10 +99,7 @@ class AttemptNode(Protocol):
 
 
 class HttpNode:
-    """The node of a live attempt, an implementation of `AttemptNode`.
-
-    The attempt accesses the node's disk directly, and everything else by HTTP requests to agents.
-    """
+    """The node of a live attempt: its disk is accessed directly, everything else by HTTP to agents."""
 
     def __init__(self, spec: AttemptSpec, context: NodeContext) -> None:
         self.meter = Meter()
@@ -125,31 +110,20 @@ class HttpNode:
         self._full_disk = str(context.root / FULL_DISK)
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
-        """Yield the verified bytes [start, end) of a file, read from the nearest replica that is not corrupt.
-
-        Raises OSError if there is none.
-        """
+        """Yield verified bytes [start, end) from the nearest good replica. Raises OSError without any."""
         return self._reader.read(file, start, end)
 
     def create(self, path: str, replication: int, block_bytes: int) -> Output:
-        """Create a file of the block store and return it for writing. The NameNode chooses the nodes for
-        its replicas.
-        """
+        """Create a file for writing, on nodes that the NameNode chooses."""
         return OutputFile(path, replication, block_bytes, self._link, self.meter)
 
     def map_outputs(self, cursor: int) -> tuple[int, list[MapOutputAt], bool]:
-        """Implement `AttemptNode.map_outputs` by a request to the attempt's own agent.
-
-        The agent answers when there are new outputs, or after 5 s.
-        """
+        """Ask the own agent, which answers when there are new outputs, or after 5 s."""
         answer = self._link.request_json("GET", f"/jobs/{self._spec.job}/outputs?cursor={cursor}")
         return answer["cursor"], [MapOutputAt(**each) for each in answer["outputs"]], answer["all_done"]
 
     def fetch(self, output: MapOutputAt, partition: int) -> Buffer:
-        """Return a partition of a map's output, from the local disk or from the agent of the map's node.
-
-        Raises FetchFailed if the output cannot be read.
-        """
+        """Return a partition of a map's output, from here or its node's agent. Raises FetchFailed."""
         try:
             if output.node == self._context.node:
                 return self._fetch_here(output.attempt, partition)
@@ -177,42 +151,32 @@ class HttpNode:
         return data
 
     def ended(self, *, succeeded: bool) -> None:
-        """Pass the attempt's copy of its input block to the agent as a new replica, if the attempt succeeded.
-
-        If it failed, the copy is deleted. Called after the attempt's report is written.
-        """
+        """Give the copy of the input block to the agent, or delete it. Called after the report is written."""
         if succeeded:
             self._reader.copy.give()
         else:
             self._reader.copy.drop()
 
     def fetch_failed(self, map_attempt: str) -> None:
-        """Implement `AttemptNode.fetch_failed` by a request to the attempt's own agent, which informs the
-        JobTracker.
-        """
+        """Tell the JobTracker through the own agent."""
         failed = {"reduce_attempt": self._spec.attempt, "map_attempt": map_attempt}
         self._link.request_json("POST", "/fetch_failed", failed)
 
     def disk_stream(self) -> Charge:
-        """Return a function that charges bytes to the node's disk budget and sleeps as long as its rate
-        requires.
-        """
+        """Return a function that charges bytes to the node's disk budget and sleeps as long as its rate requires."""
         return self._link.stream("disk")
 
     @property
     def budget(self) -> Budget | None:
-        """Return the node's resource budget, as opened by this process, or None without limits."""
+        """Return the budget that this process opened, or None without limits."""
         return self._link.budget
 
     def settle_cpu_by(self, settle: Callable[[], None]) -> None:
-        """Set the function that charges the attempt's CPU time, which is called while a transfer waits."""
+        """Set the function that charges CPU time while a transfer waits."""
         self._link.settle_cpu = settle
 
     def need_room(self) -> None:
-        """Raise OSError (ENOSPC) if an injected fault marks the disk as full.
-
-        If the disk is really full, writes raise the error.
-        """
+        """Raise OSError (ENOSPC) if a fault marks the disk as full. On a really full one, writes raise."""
         if os.path.exists(self._full_disk):  # noqa: PTH110  `Path.exists` takes three times as long.
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -225,11 +189,7 @@ SEND_BYTES = 512 * 1024
 
 
 class BlockReader:
-    """A reader of byte ranges of files in the block store.
-
-    The locations of the blocks in the attempt's split are part of its specification. Other locations are
-    requested from the NameNode.
-    """
+    """Reads byte ranges of files. The specification has the split's blocks, the NameNode the others."""
 
     def __init__(self, spec: AttemptSpec, link: AgentLink, meter: Meter) -> None:
         self.copy = KeptCopy(spec, link)
@@ -242,11 +202,7 @@ class BlockReader:
             self._known[spec.file] = list(spec.blocks)
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
-        """Yield the bytes [start, end) of the file. If a replica is corrupt or missing, the next nearest one
-        is read.
-
-        Raises OSError if no replica of a block can be read after several tries.
-        """
+        """Yield bytes [start, end) from the nearest good replicas. Raises OSError after several tries."""
         waits = iter(LOCATE_WAITS_S)
         located = False
         while start < end:
@@ -291,10 +247,7 @@ class BlockReader:
         return sorted(block.nodes, key=lambda node: (context.distance(node), toss[node], node))
 
     def _read_replica(self, block: BlockRange, node: NodeId, low: int, high: int) -> Iterator[Piece]:
-        """Yield the bytes [low, high) of the block from the replica on one node.
-
-        `high` is limited to the block's length. Raises OSError if the replica cannot be read.
-        """
+        """Yield a block's bytes [low, high), at most its length, from one node. Raises OSError."""
         high = min(high, block.length)
         here = node == self._link.context.node
         pieces = self._read_here(block, low, high) if here else self._read_there(block, node, low, high)
@@ -355,10 +308,7 @@ class OutputFile:
         self._put: _BlockPut | None = None
 
     def write(self, data: Buffer) -> None:
-        """Append data to the file.
-
-        Sends the data to the agent, except for a small remainder that stays in a buffer.
-        """
+        """Append data to the file. Sends the data to the agent, except for a small remainder that stays in a buffer."""
         self._meter.add("output_bytes", len(data))
         if len(data) < SEND_BYTES // 2:
             self._pending += data
@@ -371,9 +321,7 @@ class OutputFile:
         self._send(memoryview(data).cast("B"))
 
     def close(self) -> None:
-        """Send the buffered data, end the last block and complete the file. Raises OSError if a step
-        fails.
-        """
+        """Send the buffered data, end the last block and complete the file. Raises OSError if a step fails."""
         if self._pending:
             self._send(memoryview(self._pending))
         if self._put is not None:
@@ -404,9 +352,7 @@ class OutputFile:
 
 
 class _BlockPut:
-    """The transfer of one block: a chunked PUT request to the first node, whose agent forwards the data to
-    the next node.
-    """
+    """The transfer of one block: a chunked PUT to the first node, whose agent forwards it."""
 
     def __init__(self, link: AgentLink, block: str, nodes: list[NodeId]) -> None:
         self.length = 0

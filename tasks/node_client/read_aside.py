@@ -1,6 +1,4 @@
-"""The copy of block data that an attempt read from other nodes. Its agent can turn the copy into a local
-replica.
-"""
+"""The copy of block data that an attempt read from other nodes. Its agent can turn the copy into a local replica."""
 
 from __future__ import annotations
 
@@ -17,10 +15,9 @@ NAME = "kept"  # File name in the attempt's folder.
 
 
 class KeptCopy:
-    """A contiguous copy of bytes that an attempt has read from the block in which its split begins.
+    """A contiguous copy of what an attempt reads from its split's first block, if the NameNode wants it.
 
-    Before the first byte is copied, the NameNode is asked whether the node should keep a replica of the
-    block. Errors of the copy do not affect reading.
+    Errors of the copy do not affect reading.
     """
 
     def __init__(self, spec: AttemptSpec, link: AgentLink) -> None:
@@ -32,11 +29,7 @@ class KeptCopy:
         self._low = self._high = 0
 
     def take(self, block: BlockRange, at: int, piece: Buffer) -> None:
-        """Append a piece, which was read from another node at position `at` of the block, to the copy.
-
-        A piece is ignored if it is of another block, if it does not continue the copy, or if the NameNode
-        wants no replica. An error ends the copying.
-        """
+        """Append what was read at `at` of a block, if it continues the copy. An error ends the copying."""
         if self._wanted is False or not block.offset <= self._spec.offset < block.offset + block.length:
             return
         with contextlib.suppress(OSError):
@@ -54,10 +47,7 @@ class KeptCopy:
         return BlockCalls(self._link).keeps(block.block, self._spec.keep_budget)
 
     def give(self) -> None:
-        """Pass the copy to the agent, which fetches the missing parts of the block and stores a replica.
-
-        Called after the attempt has succeeded.
-        """
+        """Give the copy to the agent, which completes it to a replica. Called after success."""
         block = self._block
         if not self._wanted or block is None or self._high == self._low:
             return
@@ -71,7 +61,7 @@ class KeptCopy:
             self._link.request_json("POST", f"/blocks/{block.block}/keep", told)
 
     def drop(self) -> None:
-        """Delete the copy. Called after the attempt has failed."""
+        """Delete the copy. Called after failure."""
         self._path.unlink(missing_ok=True)
 
 
@@ -79,45 +69,31 @@ class KeptCopy:
 
 
 class BlockCalls:
-    """The calls of the NameNode that attempts may use, sent through the agent. A failed call raises OSError.
-
-    The module `cluster.tasktracker` implements the other side.
-    """
+    """The NameNode's calls for attempts, through the agent (`cluster.tasktracker`). Failures raise OSError."""
 
     def __init__(self, link: AgentLink) -> None:
         self._link = link
 
     def locate(self, path: str, offset: int, length: int) -> list[BlockRange]:
-        """Return the blocks that overlap the `length` bytes from `offset`, with the nodes that hold
-        replicas.
-        """
+        """Return the blocks that overlap the `length` bytes from `offset`, with the nodes that hold replicas."""
         answer = self._ask("locate", path=path, offset=offset, length=length)
         return [BlockRange(**{**raw, "nodes": tuple(raw["nodes"])}) for raw in answer]
 
     def allocate(self, path: str, replication: int, length_hint: int) -> tuple[str, list[NodeId]]:
-        """Return the id of a new block of a file, and the nodes that should store it.
-
-        `replication` is the number of nodes, and `length_hint` the expected length in bytes.
-        """
+        """Return a new block's id and nodes."""
         given = self._ask("allocate", path=path, replication=replication, length_hint=length_hint, exclude=[])
         return given["block"], given["nodes"]
 
     def complete(self, path: str, blocks: Sequence[dict[str, Any]]) -> None:
-        """Complete a file that consists of the given blocks, in order.
-
-        Each block is a dictionary with the keys "block", "length" and "nodes".
-        """
+        """Complete a file of the blocks {"block", "length", "nodes"}, in order."""
         self._ask("complete", path=path, blocks=blocks)
 
     def keeps(self, block: str, budget: float) -> bool:
-        """Return whether the attempt's node should keep a replica of a block that the attempt fetches.
-
-        `budget` is the maximum size of such replicas, as a share of the size of all inputs.
-        """
+        """Return whether to keep a fetched block. `budget` limits such replicas to a share of all inputs."""
         return bool(self._ask("keeps", block=block, budget=budget)["keep"])
 
     def report_bad(self, block: str, node: NodeId) -> None:
-        """Report to the NameNode that a node's replica of a block is corrupt or missing."""
+        """Report a corrupt or missing replica to the NameNode."""
         self._ask("report_bad", block=block, node=node)
 
     def _ask(self, method: str, **args: Any) -> Any:

@@ -1,6 +1,4 @@
-"""TLS settings of clients: they accept only certificates that the certificate authority of the run has
-signed.
-"""
+"""TLS settings of clients: they accept only certificates that the certificate authority of the run has signed."""
 
 from __future__ import annotations
 
@@ -10,11 +8,9 @@ from functools import cache
 
 @cache
 def trusting(authority: str) -> ssl.SSLContext:
-    """Return an SSL context that accepts only servers whose certificate was signed by `authority` (in PEM
-    format).
+    """Return an SSL context that accepts only servers signed by `authority` (PEM). Raises ssl.SSLError.
 
-    Server names are not checked, since hosts are known by names or addresses of any kind. Raises ssl.SSLError
-    for invalid PEM.
+    Names are not checked, since hosts are known by names or addresses of any kind.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -1,9 +1,8 @@
 """Imports between the Python files in a user's folder (policies, applications).
 
-`import helper` in a user's file imports `helper.py` from the same folder, whatever the working folder
-contains and however late the import is executed. `sys.path` is not changed, and files in two folders may each
-import their own `helper.py`. The modules of a folder form a separate package. Each module has its own
-`__import__`, which searches the folder first.
+`import helper` there imports `helper.py` beside it, whatever the working folder and however late, without a
+change of `sys.path`. Each folder is a package of its own, whose modules have an `__import__` that searches it
+first.
 """
 
 from __future__ import annotations
@@ -23,10 +22,7 @@ PREFIX = "schedbed_beside_"
 
 
 def load_with_files_beside(path: Path) -> ModuleType:
-    """Run a Python file as a new module and return the module. Exceptions of the file are not caught.
-
-    Other files of the folder are run again when they are imported.
-    """
+    """Run a Python file as a new module; other files of its folder run again when imported."""
     folder = path.resolve().parent
     package = f"{PREFIX}{zlib.crc32(str(folder).encode()):08x}"
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
@@ -71,10 +67,7 @@ class _FolderLoader(SourceFileLoader):
 
 
 def _import_of(package: str) -> Any:
-    """Return an `__import__` function that searches the folder of `package` first.
-
-    `package` is the name of the package that contains the modules of a user's folder.
-    """
+    """Return an `__import__` that searches the folder of `package` first."""
     folder = Path(sys.modules[package].__path__[0])
 
     def find(

@@ -11,11 +11,7 @@ SHOWN_CHARS = 160
 
 
 def trim(log: int) -> None:
-    """Delete the beginning of a log that has more than `LOG_BYTES` bytes, so that only its end remains.
-
-    `log` is a file descriptor that is open for reading and appending. If another process appends at the same
-    time, a line may be lost.
-    """
+    """Delete a log's beginning above `LOG_BYTES`. Another process that appends meanwhile may lose a line."""
     length = os.fstat(log).st_size
     if length <= LOG_BYTES:
         return

@@ -1,7 +1,7 @@
-"""Calls of functions that may run user code, in a child process. Request and answer are JSON.
+"""Calls of functions that may run user code, in a child process, with JSON.
 
-The driver (the process that runs a scenario) never runs user code itself. The child process has its own
-session. All processes of the session are killed when the child has answered or takes too long.
+The driver never runs user code itself. The child's whole session is killed when it has answered or takes too
+long.
 """
 
 from __future__ import annotations
@@ -22,11 +22,7 @@ Answer = dict[str, Any]
 
 
 def ask(module: str, request: Mapping[str, Any], limit_s: float) -> Answer:
-    """Run a module as a program in a child process, send it the request, and return the answer.
-
-    Raises BadInput if the module raises BadInput, ends without an answer, or takes longer than `limit_s`
-    seconds.
-    """
+    """Run a module as a program, and return its answer. Raises BadInput for its error, silence or lateness."""
     answers, theirs = os.pipe()
     with os.fdopen(answers, "rb") as answer:
         try:
@@ -65,10 +61,7 @@ def _read(text: bytes, code: int) -> Answer:
 
 
 def answer_with(work: Callable[[Answer], Answer]) -> None:
-    """Act as the module that `ask` runs: read the request, call `work` with it, and write the result.
-
-    If `work` raises BadInput, the error is written instead.
-    """
+    """Act as the module that `ask` runs: answer its request by `work`, or with the BadInput raised."""
     with os.fdopen(int(sys.argv[1]), "w") as out:
         os.set_inheritable(out.fileno(), False)
         try:

@@ -31,11 +31,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassSource:
-    """The declarations of a user's application class. `costs` and `input` are None if they are not declared.
+    """A user's application class. `costs` and `input` are None if not declared.
 
-    `parameters` are the arguments of the constructor with their default values, `required` the arguments
-    without a default, and `computed` the arguments whose default is an expression. `lines` contains the first
-    line number of each method.
+    `parameters` have defaults, `required` none, and `computed` an expression. `lines` has each method's first
+    line.
     """
 
     file: str
@@ -49,33 +48,27 @@ class ClassSource:
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def has(self, method: str) -> bool:
-        """Return whether the class, or a base class in the same file, defines the method."""
+        """Return whether the class, or a base in the same file, defines the method."""
         return method in self.lines
 
     def to_json(self) -> dict[str, Any]:
-        """Return the declarations as JSON values, as they are stored in a job's parameter `program`."""
+        """Return the declarations as in a job's parameter `program`."""
         return asdict(self)
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> ClassSource:
-        """Return the declarations that `to_json` has converted to the JSON values `raw`."""
+        """Invert `to_json`."""
         return ClassSource(**{**raw, "required": tuple(raw["required"]), "computed": tuple(raw["computed"])})
 
 
 def class_of(params: Mapping[str, Any]) -> ClassSource | None:
-    """Return the declarations of the user's class that a job with these parameters runs, or None if it
-    runs none.
-    """
+    """Return the declarations of the user's class that a job with these parameters runs, or None if it runs none."""
     raw = params.get(PROGRAM)
     return None if raw is None else ClassSource.from_json(raw)
 
 
 def read_class(path: Path, name: str) -> ClassSource:
-    """Return the declarations of the class `name` in a Python file.
-
-    Raises BadInput with the file, the line and the expected form if the class is missing or not an
-    application.
-    """
+    """Return the class's declarations. Raises BadInput if it is missing or no application."""
     tree = _parsed(path)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     found = classes.get(name)
@@ -125,11 +118,9 @@ Member = ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign
 def _members(
     found: ast.ClassDef, classes: Mapping[str, ast.ClassDef], depth: int = 0
 ) -> tuple[dict[str, Member], bool]:
-    """Return a dictionary from name to member of a class, including inherited members, and a flag.
+    """Return a class's members with inherited ones, and whether it has bases that are not searched.
 
-    Base classes are searched only in the same file, whose classes are `classes`. The flag is True if there
-    are other base classes than these and `object`. `depth` is the number of recursive calls, which detects
-    cyclic inheritance.
+    Only bases in the same file are searched. `depth` detects cyclic inheritance.
     """
     members: dict[str, Member] = {}
     foreign = depth > len(classes)
@@ -181,11 +172,7 @@ def _check_together(path: Path, found: ast.ClassDef, members: Mapping[str, Membe
 def _parameters(
     path: Path, owner: str, made: Member | None
 ) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
-    """Return the arguments of the constructor `made` in three groups.
-
-    `path` and `owner` name the file and the class. The groups are: a dictionary from argument to plain
-    default value, the arguments without a default, and the arguments whose default is an expression.
-    """
+    """Return the constructor's arguments: with plain defaults, without any, and with an expression."""
     if not isinstance(made, ast.FunctionDef):
         return {}, (), ()
     plain = [*made.args.posonlyargs, *made.args.args][1:]
@@ -217,11 +204,7 @@ def _literal(node: Member | None) -> Any:
 
 
 def _constant(path: Path, owner: str, node: Member | None, *, kind: type[T], what: str) -> T | None:
-    """Return the value of the class attribute that `node` assigns, or None if `node` is None.
-
-    Raises BadInput with the message `what` if the value is not a literal of the type `kind`. `path` and
-    `owner` are the file and the class for the message.
-    """
+    """Return what `node` assigns, or None without it. Raises BadInput unless it is a literal of `kind`."""
     try:
         value = _literal(node)
     except ValueError:

@@ -1,6 +1,4 @@
-"""Search for the files that a Python file imports from its folder, directly or indirectly, without running
-them.
-"""
+"""Search for the files that a Python file imports from its folder, directly or indirectly, without running them."""
 
 from __future__ import annotations
 
@@ -10,10 +8,9 @@ from pathlib import Path
 
 
 def with_imported(file: Path) -> list[Path]:
-    """Return the file and all files of its folder that it imports, directly or indirectly.
+    """Return the file and all of its folder that it imports, also indirectly; packages as a whole.
 
-    Packages are included as a whole. Files that cannot be parsed are included, but not their imports. Imports
-    by a computed name are not found. Raises OSError if a file cannot be read.
+    Not found are imports by computed names, and by files that cannot be parsed. Raises OSError.
     """
     folder, found, todo = file.parent, dict[Path, None](), [file]
     while todo:

@@ -1,7 +1,4 @@
-"""Checks an output with a user's class in a child process.
-
-The process is `python -m schedbed.tasks.own.judge FD`, where FD is the file descriptor for the answer.
-"""
+"""Checks an output with a user's class in a child process, `python -m schedbed.tasks.own.judge FD`."""
 
 from __future__ import annotations
 
@@ -21,10 +18,9 @@ PIECE_BYTES = 2**20
 def judge(
     source: ClassSource, params: dict[str, Any], folder: Path, data: Path | None, parts: Iterable[Path]
 ) -> str | None:
-    """Call the check of a user's class in a child process.
+    """Return the message of a user's check about the output files `parts`, or None, in a child process.
 
-    Return its message about an error in the output, or None. `folder` contains the files of the application,
-    `data` is the job's input, and `parts` are the files of the output. Raises BadInput if the check itself
+    `folder` contains the application's files, `data` is the job's input. Raises BadInput if the check itself
     fails.
     """
     request = {

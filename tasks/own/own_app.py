@@ -1,6 +1,4 @@
-"""Descriptions (`App`) of applications that users have written, made from a class or from streaming
-parameters.
-"""
+"""Descriptions (`App`) of applications that users have written, made from a class or from streaming parameters."""
 
 from __future__ import annotations
 
@@ -31,10 +29,7 @@ NAMES: Mapping[str, str] = {
 
 
 def checked_costs(given: Mapping[str, Any]) -> dict[str, float]:
-    """Return the declared costs as a dictionary from name to float.
-
-    Raises ValueError for an unknown name or a value that is not a number >= 0.
-    """
+    """Return the declared costs as floats. Raises ValueError for an unknown name or a bad number."""
     for name, value in given.items():
         if name not in NAMES:
             raise ValueError(f"costs: {name!r} is unknown, expected one of {', '.join(NAMES)}")
@@ -44,10 +39,7 @@ def checked_costs(given: Mapping[str, Any]) -> dict[str, float]:
 
 
 def declared_law(costs: Mapping[str, float], *, reduces: bool) -> AppCosts:
-    """Return the cost model of an application with the declared costs. `reduces` is True if it has reduces.
-
-    A cost that is not declared is 0. If no output costs are declared, each output has the size of the input.
-    """
+    """Return the cost model: undeclared costs are 0, undeclared outputs as large as the input."""
     ratio = costs.get("map_output", 1.0)
     output = costs.get("output", 1.0) * (ratio if reduces else 1.0)
     return AppCosts(
@@ -74,10 +66,7 @@ OWN_PARAMETERS = (
 
 
 def app_of_class(name: str, source: ClassSource) -> App:
-    """Return the description of the application that a user's class declares.
-
-    `name` is the application's name in the scenario.
-    """
+    """Return the application of a user's class, `name` in the scenario."""
     own = [Parameter(each, value, "", "") for each, value in source.parameters.items()]
     own += [Parameter(each, None, "", "", required=True) for each in source.required]
     own += [Parameter(each, None, "", "") for each in source.computed]
@@ -93,11 +82,7 @@ def app_of_class(name: str, source: ClassSource) -> App:
 
 
 def completed(app: App, params: Mapping[str, Any]) -> App:
-    """Return the application with the properties that depend on the parameters of a job.
-
-    For a streaming job, the parameters determine whether the application has reduces. Costs that the user has
-    declared in the parameters replace those of the application.
-    """
+    """Return the application as a job's parameters complete it: streaming's reduces, a user's costs."""
     if app.name == "streaming":
         app = replace(app, reduces="needed" if params.get("reducer") else "never")
     costs = params.get(COSTS)

@@ -1,9 +1,8 @@
 """The files of a user's application, which attempts read from the block store.
 
-The driver (the process that runs a scenario) uploads the files, so that containers and other hosts can read
-them, as from Hadoop's distributed cache. A job's parameter `files` lists each file with its digest. Each node
-stores the files that its attempts have read, under their digests. The code runs only in attempts, or in child
-processes of the driver (`tasks.own.child`).
+The driver uploads them for containers and other hosts, as with Hadoop's distributed cache. A job's parameter
+`files` lists them with digests, under which nodes keep those that attempts read. Code runs only in attempts,
+or in children of the driver (`tasks.own.child`).
 """
 
 from __future__ import annotations
@@ -30,18 +29,13 @@ COMMANDS = ("mapper", "combiner", "reducer")
 
 
 def is_app_file(name: str) -> bool:
-    """Return whether the name of an application refers to a class in a Python file, such as
-    `my_app.py:Count`.
-    """
+    """Return whether the name of an application refers to a class in a Python file, such as `my_app.py:Count`."""
     return name.endswith(".py") or ".py:" in name
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramFile:
-    """A file of a user's application.
-
-    `name` is its path in the attempt's working folder, and `sha256` the digest of its content.
-    """
+    """A file at the path `name` in the attempt's working folder."""
 
     name: str
     sha256: str
@@ -50,36 +44,29 @@ class ProgramFile:
 
     @property
     def path(self) -> str:
-        """Return the path of the file in the block store. Files with equal content have the same path."""
+        """Return the path in the block store, equal for equal content."""
         return f"{PROGRAMS}{self.sha256}"
 
     @staticmethod
     def of(name: str, real: Path) -> ProgramFile:
-        """Return the description of the file at the path `real` on this host. Raises OSError if it cannot be
-        read.
-
-        `name` is the path that the file will have in the attempt's working folder.
-        """
+        """Describe the file `real` of this host under `name`. Raises OSError."""
         data = real.read_bytes()
         executable = bool(real.stat().st_mode & 0o100)
         return ProgramFile(name, hashlib.sha256(data).hexdigest(), len(data), executable)
 
 
 def files_to_json(files: Sequence[ProgramFile]) -> list[dict[str, Any]]:
-    """Return the files as JSON values, as they are stored in a job's parameter `files`."""
+    """Return the files as in a job's parameter `files`."""
     return [asdict(file) for file in files]
 
 
 def files_of(params: Mapping[str, Any]) -> tuple[ProgramFile, ...]:
-    """Return the application files in a job's parameters, or () if the job runs a shipped application."""
+    """Return a job's application files, none for a shipped one."""
     return tuple(ProgramFile(**file) for file in params.get(FILES, ()))
 
 
 def lay_out(files: Sequence[ProgramFile], folder: Path, read: Callable[[ProgramFile], bytes]) -> None:
-    """Write the files into a folder, at their relative paths. `read` must return the content of a file.
-
-    Raises BadInput if the content of a file has changed since the job was planned.
-    """
+    """Write the files into a folder. Raises BadInput for content that changed since the job was planned."""
     for file in files:
         data = read(file) if file.length else b""
         if hashlib.sha256(data).hexdigest() != file.sha256:
@@ -92,10 +79,9 @@ def lay_out(files: Sequence[ProgramFile], folder: Path, read: Callable[[ProgramF
 
 
 class NodeFiles:
-    """A reader of application files on a node. It uses copies that earlier attempts have stored, or the block
-    store.
+    """Reads application files from copies of earlier attempts, or the block store.
 
-    A copy is used only if its digest matches, so no attempt can give false code to another attempt.
+    A copy's digest must match, so that no attempt can give false code to another.
     """
 
     def __init__(self, root: Path, fetch: Callable[[ProgramFile], bytes]) -> None:
@@ -103,10 +89,7 @@ class NodeFiles:
         self._fetch = fetch
 
     def read(self, file: ProgramFile) -> bytes:
-        """Return the content of a file, from the node's copy or from the block store.
-
-        Raises OSError if no replica can be read.
-        """
+        """Return the content, from the node's copy or the block store. Raises OSError."""
         kept = self._kept / file.sha256
         with contextlib.suppress(OSError):
             data = kept.read_bytes()

@@ -1,9 +1,7 @@
-"""Detection of attempts that show no sign of life: user code hangs, and the attempt's own timer cannot stop
-it.
+"""Detection of attempts that show no life: user code hangs, and the attempt's own timer cannot stop it.
 
-The timer (`tasks.own.watch`) updates the time of the attempt's status file each second. At each heartbeat,
-the agent checks the file. If the file has not changed, the time since the previous heartbeat, at most two
-seconds, is added to the attempt's silent time. Thus no time is added while the whole node is frozen.
+The timer (`tasks.own.watch`) touches the status file each second. At each heartbeat without a change, the
+agent adds the time since the last one, at most two seconds, so none while the whole node is frozen.
 """
 
 from __future__ import annotations
@@ -19,10 +17,7 @@ GAP_MAX_S = 2.0  # Most seconds counted between two checks.
 
 
 class StatusFileAge:
-    """A measurement of the time since an attempt's status file last changed.
-
-    `limit_s` is the longest permitted time.
-    """
+    """The time since an attempt's status file changed, at most `limit_s`."""
 
     def __init__(self, status: Path, limit_s: float) -> None:
         self._status = status
@@ -33,7 +28,7 @@ class StatusFileAge:
 
     @property
     def reason(self) -> str:
-        """Return the reason why the attempt must be killed, as one line for users."""
+        """Return why the attempt must be killed, in one line for users."""
         limit = format_duration(self._limit_s)
         return f"hangs: its code did nothing for {limit} (task_timeout) and could not be interrupted"
 
@@ -51,9 +46,6 @@ class StatusFileAge:
 
 
 def silence_of(spec: AttemptSpec, status: Path) -> StatusFileAge | None:
-    """Return a `StatusFileAge` for an attempt of a user's application, or None for a shipped application.
-
-    `status` is the path of the attempt's status file.
-    """
+    """Return the measure for a user's application, or None for a shipped one."""
     limit_s = spec.params.get(TIMEOUT)
     return None if limit_s is None else StatusFileAge(status, float(limit_s))

@@ -1,8 +1,7 @@
-"""Lines sorted by their bytes, as by `LC_ALL=C sort`: the data between maps and reduces of users'
-applications.
+"""Lines sorted by their bytes, as by `LC_ALL=C sort`: the data between maps and reduces of users.
 
-A line is `key<TAB>value`, or only a key. While lines are sorted, equal lines are stored once with a count,
-which saves memory for text with repeated words. In the output each line occurs as often as in the input.
+A line is `key<TAB>value`, or only a key. While sorted, equal lines are stored once with a count, to save
+memory.
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ Partition = Callable[[bytes, int], int]
 
 
 class SortedLines:
-    """The format of sorted lines, as `RunFormat` describes it for merging map outputs.
-
-    A record is a line, and its key is the whole line.
-    """
+    """The `RunFormat` of sorted lines. A record's key is the whole line."""
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
         """Merge several sorted sequences of lines. Equal lines are all kept."""
@@ -42,20 +38,19 @@ class SortedLines:
             yield from self._by_windows(runs)
 
     def records(self, data: Buffer) -> int:
-        """Return the number of lines in `data`."""
         return _plain(data).count(b"\n")
 
     def whole(self, window: Buffer) -> int:
-        """Return the number of bytes in `window` up to and including the last newline."""
+        """Return the bytes up to and including the last newline."""
         return _plain(window).rfind(b"\n") + 1
 
     def last_key(self, window: Buffer) -> bytes:
-        """Return the last line in `window`, without its newline."""
+        """Return the last line without its newline."""
         data = _plain(window)
         return bytes(data[data.rfind(b"\n", 0, len(data) - 1) + 1 : len(data) - 1])
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Return the total number of bytes of the lines that are at most `key`, found by bisection."""
+        """Return the bytes of the lines up to `key`, by bisection."""
         return _upto(_plain(window), key, 0, len(window))
 
     def _by_windows(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
@@ -82,7 +77,7 @@ class SortedLines:
 
 
 def _plain(data: Buffer) -> bytes | bytearray:
-    """Return the data as bytes or a bytearray, which can be searched. A memoryview is copied."""
+    """Return bytes or a bytearray, which can be searched; a memoryview is copied."""
     return bytes(data) if isinstance(data, memoryview) else data
 
 
@@ -112,10 +107,7 @@ def _merged(runs: Iterable[Buffer]) -> Iterator[bytes]:
 
 
 def expanded(counts: Counter[bytes], lines: list[bytes]) -> Iterator[bytes]:
-    """Yield the sorted `lines` in pieces, with each line repeated `counts[line]` times.
-
-    `lines` is sorted in place.
-    """
+    """Yield the sorted `lines` in pieces, with each line repeated `counts[line]` times. `lines` is sorted in place."""
     lines.sort()
     piece: list[bytes] = []
     size = 0
@@ -135,18 +127,14 @@ def expanded(counts: Counter[bytes], lines: list[bytes]) -> Iterator[bytes]:
 
 
 def by_crc(key: bytes, reduces: int) -> int:
-    """Return the number of the reduce for a key, by the key's CRC-32. Shipped applications use the same
-    rule.
-    """
+    """Return the number of the reduce for a key, by the key's CRC-32. Shipped applications use the same rule."""
     return zlib.crc32(key) % reduces
 
 
 class LineCollector:
-    """The collector of a user's map (the store of its output): it sorts lines and divides them among the
-    reduces.
+    """A user's map's collector: sorts lines and divides them among the reduces.
 
-    `partition` chooses the reduce for a key. `combine`, if given, shortens sorted lines before they are
-    stored.
+    `partition` chooses a key's reduce. `combine`, if given, shortens sorted lines before they are stored.
     """
 
     def __init__(self, reduces: int, partition: Partition = by_crc, combine: Stage | None = None) -> None:
@@ -158,7 +146,7 @@ class LineCollector:
 
     @property
     def buffered(self) -> int:
-        """Return the approximate memory in bytes of the lines and their counts."""
+        """Return the approximate bytes of memory."""
         return len(self._counts) * (ENTRY_BYTES + self._bytes // max(1, self._lines))
 
     def feed(self, chunk: bytes) -> None:

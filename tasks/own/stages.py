@@ -46,11 +46,11 @@ class Program(Protocol):
     partition: Partition
 
     def mapped(self, task: MapTask) -> Iterator[bytes]:
-        """Yield the lines that the user's code outputs for the split of a map."""
+        """Yield the output of the user's code for a map's split."""
         ...
 
     def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Yield the lines that the user's code outputs for the sorted input lines of a reduce."""
+        """Yield the output of the user's code for a reduce's sorted input."""
         ...
 
 
@@ -71,7 +71,6 @@ class ClassProgram:
         return self.user.mapped(self._kind, task.chunks(reader_of(self._kind)), last=last)
 
     def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Implement `Program.reduced`: call the method `reduce` for each key."""
         return self.user.reduced(pieces)
 
 
@@ -84,11 +83,9 @@ class CommandProgram:
         self.combine: Stage | None = self._stage("combiner") if task.params.get("combiner") else None
 
     def mapped(self, task: MapTask) -> Iterator[bytes]:
-        """Implement `Program.mapped`: pass the lines of the split through the command `mapper`."""
         return self._stage("mapper")(task.chunks("text"))
 
     def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Implement `Program.reduced`: pass the sorted lines through the command `reducer`."""
         return self._stage("reducer")(pieces)
 
     def _stage(self, role: str) -> Stage:
@@ -98,16 +95,12 @@ class CommandProgram:
 
 
 def reader_of(kind: str) -> str:
-    """Return the name of the record reader for a kind of input: "records" for 100-byte records, otherwise
-    "text".
-    """
+    """Return the name of the record reader for a kind of input: "records" for 100-byte records, otherwise "text"."""
     return kind if kind == "records" else "text"
 
 
 def environment_of(task: Task) -> dict[str, str]:
-    """Return a dictionary of the environment variables that Hadoop Streaming sets for the commands of a
-    task.
-    """
+    """Return a dictionary of the environment variables that Hadoop Streaming sets for the commands of a task."""
     spec = task.spec
     known = {
         "job_id": spec.job,
@@ -129,10 +122,9 @@ def environment_of(task: Task) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _opened(task: Task) -> Iterator[Program]:
-    """Write the application's files to a folder, yield its code, and delete the folder at the end of the
-    `with` block.
+    """Write the application's files to a folder and yield its code, until the end of the `with` block.
 
-    If the application is a class, the folder is also the working folder, and hanging code is interrupted.
+    For a class, the folder is also the working folder, and hanging code is interrupted.
     """
     folder = task.scratch / WORK
     folder.mkdir()
@@ -158,10 +150,7 @@ def _opened(task: Task) -> Iterator[Program]:
 
 
 def trim_own_log(log: int) -> None:
-    """Limit the size of the log to which the user's class prints. `log` is its file descriptor.
-
-    Does nothing if the log is not a regular file.
-    """
+    """Limit the log to which the user's class prints, if it is a regular file."""
     with contextlib.suppress(OSError):
         trim(log)
 
@@ -171,9 +160,7 @@ def _fetched(task: Task, file: ProgramFile) -> bytes:
 
 
 def run_map(task: MapTask) -> None:
-    """Map the split with the code of a user's application. If the job has reduces, sort and partition the
-    result.
-    """
+    """Map the split with the code of a user's application. If the job has reduces, sort and partition the result."""
     with _opened(task) as program:
         pieces = _bounded(task, program.mapped(task))
         if task.spec.reduces:
@@ -224,10 +211,7 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126  # Exit codes of a shell.
 
 
 class Command:
-    """A shell command that an attempt runs in `folder`.
-
-    `role` is mapper, combiner or reducer, and `text` the command line.
-    """
+    """A shell command that an attempt runs in `folder`. `role` is mapper, combiner or reducer."""
 
     def __init__(
         self, role: str, text: str, folder: Path, environment: Mapping[str, str], idle: Idle
@@ -238,10 +222,9 @@ class Command:
         self._idle = idle
 
     def through(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Write the pieces to the command's standard input, and yield its output in pieces of whole lines.
+        """Pipe the pieces through the command, and yield its output in pieces of whole lines.
 
-        A newline is added if the last line has none. If the command fails, hangs or does not exist, BadInput
-        is raised with the last lines of standard error.
+        If the command fails, hangs or does not exist, raise BadInput with the last lines of standard error.
         """
         with _stderr_file(self._folder / f"{self._role}.stderr") as errors:
             process = self._start(errors)
@@ -281,10 +264,7 @@ class Command:
     def _pump(
         self, process: subprocess.Popen[bytes], pieces: Iterator[Buffer], errors: int
     ) -> Iterator[bytes]:
-        """Yield the command's output until the command closes it. Meanwhile, write the input.
-
-        `errors` is the descriptor of the file that receives the command's standard error.
-        """
+        """Write the input, and yield the output until the command closes it. `errors` is the stderr file."""
         assert process.stdin is not None and process.stdout is not None
         stdin, stdout = process.stdin.fileno(), process.stdout.fileno()
         waiting = memoryview(b"")
@@ -312,10 +292,10 @@ class Command:
                     yield data
 
     def _feed(self, stdin: int, waiting: memoryview, pieces: Iterator[Buffer]) -> memoryview:
-        """Write as much input to the command as the pipe `stdin` accepts.
+        """Write as much input as the pipe accepts. Return the unwritten part of the current piece.
 
-        Return the unwritten part of the current piece. `waiting` is the previous result. The result is empty
-        when all input is written, or when the command has stopped reading, as `head` does.
+        The result is empty when all input is written, or when the command has stopped reading, as `head`
+        does.
         """
         waiting = waiting or _next(pieces)
         try:
@@ -335,11 +315,9 @@ class Command:
                 self._note(False, process, errors)
 
     def _note(self, moved: bool, process: subprocess.Popen[bytes], errors: int) -> bool:
-        """Measure for how long no data has moved to or from the command.
+        """Return whether to continue reading output. Raises BadInput if no data moved for too long.
 
-        Return whether to continue reading output. `moved` is True if data moved just now. Returns False if
-        the command has failed while a process that it started keeps its output open. Raises BadInput if no
-        data moved for too long.
+        False means that the command has failed while a process that it started keeps its output open.
         """
         in_time = self._idle.note(moved)
         if moved or (in_time and process.poll() is None):
@@ -378,7 +356,7 @@ class Command:
 
 
 def _next(pieces: Iterator[Buffer]) -> memoryview:
-    """Return the next piece that is not empty, or an empty piece if there is none."""
+    """Return the next piece that is not empty, or an empty one."""
     for piece in pieces:
         if len(piece):
             return memoryview(piece).cast("B")
@@ -401,10 +379,7 @@ def _stderr_file(path: Path) -> Iterator[int]:
 
 
 def _whole_lines(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """Yield the output of a command in larger pieces, each of which ends with a newline.
-
-    Raises BadInput for a line that is too long. `name` is the command in the message.
-    """
+    """Yield a command's output in larger pieces of whole lines. Raises BadInput for a line that is too long."""
     held: list[bytes] = []
     size = 0
     for piece in pieces:

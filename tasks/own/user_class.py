@@ -1,7 +1,7 @@
-"""Runs a user's class: passes records to its methods, and encodes the pairs that they return as lines.
+"""Runs a user's class: passes records to its methods, and encodes the returned pairs as lines.
 
-Between maps and reduces, a line is `key<TAB>value` with the value as JSON. In the output, strings are written
-unchanged and other values as JSON. Errors of the class are reported with its file and line.
+Between maps and reduces, a line is `key<TAB>value` with the value as JSON; in the output, strings are
+unchanged. Errors are reported with the class's file and line.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ Encode = Callable[[Any], str]
 
 
 class UserClass:
-    """An instance of a user's class, with methods that call the methods of the class.
-
-    Raises BadInput if the instance cannot be created.
-    """
+    """An instance of a user's class. Raises BadInput if it cannot be created."""
 
     def __init__(self, source: ClassSource, folder: Path, params: Mapping[str, Any]) -> None:
         self._source = source
@@ -51,16 +48,11 @@ class UserClass:
             self._object = made(**given)
 
     def mark(self) -> object:
-        """Return a value that changes whenever the class reads a record or returns a pair, to detect hanging
-        code.
-        """
+        """Return a value that changes whenever the class reads a record or returns a pair, to detect hanging code."""
         return tuple(self._done)
 
     def mapped(self, kind: str, chunks: Iterable[Buffer], *, last: bool) -> Iterator[bytes]:
-        """Call the method `map` for each record in the chunks, and yield the returned pairs as lines.
-
-        `last` is True if the lines are the job's output, since the job has no reduces.
-        """
+        """Yield the pairs of `map` for each record as lines. `last` means that they are the job's output."""
         method = self._method("map")
         encode = shown_value if last else encoded
         for chunk in chunks:
@@ -68,31 +60,20 @@ class UserClass:
                 yield from self._called("map", self._pairs(method, records), encode)
 
     def mapped_once(self, number: int, *, last: bool) -> Iterator[bytes]:
-        """Call the method `map` once with the map's number, for a map without input. Yield the returned pairs
-        as lines.
-
-        `last` is True if the lines are the job's output, since the job has no reduces.
-        """
+        """Yield the pairs of one call of `map` with the map's number, for a job without input."""
         encode = shown_value if last else encoded
         return self._called("map", self._pairs(self._method("map"), [number]), encode)
 
     def combined(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Call the method `combine` for each key in the sorted lines, and yield the returned pairs as
-        lines.
-        """
+        """Call the method `combine` for each key in the sorted lines, and yield the returned pairs as lines."""
         return self._grouped("combine", pieces, encoded)
 
     def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Call the method `reduce` for each key in the sorted lines, and yield the returned pairs as
-        lines.
-        """
+        """Call the method `reduce` for each key in the sorted lines, and yield the returned pairs as lines."""
         return self._grouped("reduce", pieces, shown_value)
 
     def partition(self, key: bytes, reduces: int) -> int:
-        """Return the number of the reduce that the method `partition` chooses for a key.
-
-        Raises BadInput if the number is invalid.
-        """
+        """Return the reduce that the user's `partition` chooses. Raises BadInput for an invalid one."""
         with _Blamed(self, "partition"):
             chosen = self._method("partition")(key.decode(*TEXT), reduces)
         if not isinstance(chosen, int) or isinstance(chosen, bool) or not 0 <= chosen < reduces:
@@ -110,16 +91,11 @@ class UserClass:
         return said if isinstance(said, str) else "check says that it is wrong"
 
     def wrong(self, method: str, what: str) -> BadInput:
-        """Return a BadInput error about an invalid result of a method, with the method's file and line.
-
-        `what` describes the error and follows the method's name in the message.
-        """
+        """Return a BadInput with the method's file and line. `what` follows the method's name."""
         return BadInput(f"{self._source.file}:{self._source.lines.get(method, 1)}: {method} {what}")
 
     def blamed(self, error: BaseException, method: str) -> BadInput:
-        """Return an exception of the user's class as a BadInput error, with the file and line that raised
-        it.
-        """
+        """Return an exception of the user's class as a BadInput error, with the file and line that raised it."""
         place = self._place(error, method)
         if isinstance(error, Hung):
             limit = "its task_timeout" if self.watch is None else format_duration(self.watch.limit_s)
@@ -149,12 +125,7 @@ class UserClass:
     # ---------------------------------------------------------- calling and encoding
 
     def _called(self, method: str, pairs: Iterator[Any], encode: Encode) -> Iterator[bytes]:
-        """Convert the pairs that a method of the user's class returns to lines by `encode`, and yield the
-        lines in pieces.
-
-        `method` is the name of the method, for error messages. While the caller processes a piece, the user's
-        code does not run.
-        """
+        """Yield the pairs of a user's method as lines, in pieces. No user code runs between pieces."""
         while True:
             lines: list[str] = []
             with _Blamed(self, method):
@@ -210,20 +181,13 @@ class UserClass:
             raise
 
     def taken(self, busy: bool) -> None:
-        """Record whether the user's code is running (`busy`) or waits for input.
-
-        Only running code can hang.
-        """
+        """Record whether the user's code is running (`busy`) or waits for input. Only running code can hang."""
         if self.watch is not None:
             self.watch.busy = busy
 
 
 class _Feed:
-    """The input lines of the user's class, as pairs of key and value that are read when the class requests
-    them.
-
-    An error while lines are read is stored in `error`, since the class may catch it.
-    """
+    """The input of the user's class, read when it requests pairs. `error` is kept, as it may be caught."""
 
     def __init__(self, user: UserClass, pieces: Iterable[Buffer], done: list[int]) -> None:
         self._user = user
@@ -251,10 +215,7 @@ class _Feed:
 
 
 class _Blamed:
-    """A context manager that converts exceptions of user code to BadInput errors with file and line.
-
-    BadInput and MemoryError are not converted.
-    """
+    """Converts exceptions of user code to BadInput with file and line, except BadInput and MemoryError."""
 
     def __init__(self, user: UserClass, method: str) -> None:
         self._user, self._method = user, method
@@ -269,20 +230,15 @@ class _Blamed:
 
 
 def encoded(value: Any) -> str:
-    """Return a tab and the value as JSON, for lines between maps and reduces."""
     return "\t" + _encoded(value)
 
 
 def decoded(text: str) -> Any:
-    """Return the value that `encoded` has converted to a JSON text."""
     return int(text) if text.isdecimal() else json.loads(text)
 
 
 def shown_value(value: Any) -> str:
-    """Return a tab and the value, for lines of the output, or "" if the value is None.
-
-    Strings are not quoted. Raises ValueError if the text contains a newline.
-    """
+    """Return a tab and a value of the output, or "" for None. Raises ValueError for a newline in it."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else _encoded(value)
@@ -292,11 +248,7 @@ def shown_value(value: Any) -> str:
 
 
 def records_of_kind(kind: str, chunk: Buffer) -> Iterator[list[Any]]:
-    """Yield the records in a chunk of whole records, in batches.
-
-    For the kind "records", they are bytes objects of 100 bytes. For all other kinds, they are lines as
-    strings.
-    """
+    """Yield records in batches: bytes objects of 100 bytes for "records", otherwise lines as strings."""
     data = bytes(chunk)
     if kind == "records":
         yield [data[at : at + RECORD_BYTES] for at in range(0, len(data), RECORD_BYTES)]

@@ -1,8 +1,8 @@
 """Detection of hanging user code: it reads and writes nothing for longer than the job's `task_timeout`.
 
 Time is measured in ticks of a timer, so that a frozen node, whose clock continues, is not mistaken for
-hanging code. Each tick also updates the time of the attempt's status file. If C code holds the interpreter,
-the timer cannot tick, and the agent kills the attempt (`tasks.own.silence`).
+hanging code. Each tick touches the status file. If C code holds the interpreter, no tick occurs, and the
+agent kills the attempt (`tasks.own.silence`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ TIMEOUT_S = 600.0  # Hadoop's default.
 
 
 class Hung(BaseException):
-    """Raised in user code that has read and written nothing for too long. `except Exception` does not
-    catch it.
-    """
+    """Raised in user code that has read and written nothing for too long. `except Exception` does not catch it."""
 
 
 class Idle:
@@ -38,35 +36,25 @@ class Idle:
 
     @property
     def every_s(self) -> float:
-        """Return the length of a tick in real seconds."""
+        """Return a tick's length in real seconds."""
         return self.tick_s * self._progress.stretch
 
     def note(self, moved: bool) -> bool:
-        """Count a tick of the timer in which no data moved, or reset the counter if data `moved`.
-
-        Returns False if the counter has reached the limit.
-        """
+        """Count a tick without data, or reset the count. Return False at the limit."""
         self._ticks = 0 if moved else self._ticks + 1
         return self.idle_s < self.limit_s
 
     @property
     def idle_s(self) -> float:
-        """Return the emulated seconds during which no data moved."""
         return self._ticks * self.tick_s
 
     def touch(self) -> None:
-        """Signal to the agent that the timer still works, by updating the time of the attempt's status
-        file.
-        """
+        """Signal to the agent that the timer still works, by updating the time of the attempt's status file."""
         self._progress.touch()
 
 
 class Watch:
-    """A timer that interrupts hanging user code in the main thread.
-
-    `mark` must return a value that changes whenever the code reads or writes data. The function `also` is
-    called at each tick of the timer.
-    """
+    """A timer that interrupts hanging code in the main thread. `mark()` changes with each read or write."""
 
     def __init__(self, idle: Idle, mark: Callable[[], object], also: Callable[[], None]) -> None:
         self._idle = idle

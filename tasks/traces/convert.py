@@ -1,7 +1,4 @@
-"""Conversion of a trace to a complete scenario of synthetic jobs, job by job.
-
-In the scenario, the tasks of a job are equal except for a declared random variation.
-"""
+"""Conversion of a trace to a scenario of synthetic jobs, whose tasks are equal up to random variation."""
 
 from __future__ import annotations
 
@@ -26,10 +23,7 @@ ALIKE = "tasks of a job are equal: their mean, and `variance` for how much their
 
 @dataclass(slots=True)
 class Conversion:
-    """A scenario made from a trace: its settings (`head`), its jobs, and notes on assumptions and lost data.
-
-    Iterating over `jobs` also counts the jobs and tasks in `job_count` and `task_count`.
-    """
+    """A scenario made from a trace. Iterating over `jobs` also sets `job_count` and `task_count`."""
 
     name: str
     chosen: list[TraceJob]
@@ -51,11 +45,7 @@ class Conversion:
         }
 
     def _policies(self) -> list[Any]:
-        """Return the policies that the scenario compares.
-
-        If jobs have requested run times, these are FIFO, FCFS (EASY without backfilling) and EASY
-        backfilling. Otherwise they are FIFO, fair sharing and delay scheduling.
-        """
+        """Return the policies to compare: FIFO, FCFS and EASY if jobs have requested run times."""
         if any(job.requested_s is not None for job in self.chosen):
             return ["fifo", {"easy": {"backfill": False}}, "easy"]
         return ["fifo", "fair", "delay"]
@@ -80,11 +70,7 @@ class Conversion:
 
 
 def conversion(trace: Trace, name: str, jobs: int | None = None, *, fit: bool = False) -> Conversion:
-    """Return a scenario with the first `jobs` jobs of a trace, or with all jobs if `jobs` is None.
-
-    The scenario's cluster is small enough for a laptop. If `fit` is True, its size is derived from the trace
-    instead.
-    """
+    """Return a scenario of the first `jobs` jobs, for a laptop or, with `fit`, a cluster of the trace's size."""
     chosen, assume = select(trace.jobs, jobs, 0.0, None), Assume()
     losses = [
         *([HOSTS_LOST] if trace.hosts else []),
@@ -104,25 +90,19 @@ def conversion(trace: Trace, name: str, jobs: int | None = None, *, fit: bool = 
 def scenario_of(
     trace: Trace, name: str, jobs: int | None = None, *, fit: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the values of a scenario made from a trace, and notes on assumptions and lost data.
-
-    The scenario has the first `jobs` jobs, or all jobs for None. If `fit` is True, the size of its cluster is
-    derived from the trace, instead of a cluster for a laptop.
-    """
+    """Return a scenario's values, and notes on assumptions and lost data; see `conversion`."""
     made = conversion(trace, name, jobs, fit=fit)
     return {**made.head, "workload": {"jobs": list(made.jobs)}}, made.notes
 
 
 def trace_demands(trace: Trace) -> TraceLoad:
-    """Return the total load of the jobs of a trace, after conversion to synthetic jobs with default
-    assumptions.
-    """
+    """Return the total load of the jobs of a trace, after conversion to synthetic jobs with default assumptions."""
     assume = Assume()
     return demands(synthetic_jobs(select(trace.jobs, None, 0.0, None), assume), assume.io_rate)
 
 
 def _flow(values: Mapping[str, Any]) -> str:
-    """Return a dictionary as one line of YAML: JSON with unquoted keys."""
+    """Return one line of YAML: JSON with unquoted keys."""
     return "{" + ", ".join(f"{key}: {_flow_value(value)}" for key, value in values.items()) + "}"
 
 
@@ -150,11 +130,7 @@ def _job(job: SyntheticJob) -> dict[str, Any]:
 
 
 def _phase(costs: Sequence[Cost]) -> dict[str, Any]:
-    """Return a scenario's values for the maps or the reduces of a job: the mean cost and the random
-    variation.
-
-    `costs` are the costs of all these tasks.
-    """
+    """Return the mean cost of a job's maps or reduces, and their random variation."""
     first = costs[0]
     if are_one(costs):
         mean_s, variation, read, written, lasted = (

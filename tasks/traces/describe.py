@@ -1,6 +1,4 @@
-"""Description of a trace as labeled lines: numbers of jobs and tasks, time spans, quantiles, and missing
-data.
-"""
+"""Description of a trace as labeled lines: numbers of jobs and tasks, time spans, quantiles, and missing data."""
 
 from __future__ import annotations
 
@@ -44,10 +42,7 @@ def facts(trace: Trace) -> list[Line]:
 
 
 def quantiles(trace: Trace) -> list[tuple[str, list[str]]]:
-    """Return the rows of a table with the quantiles of sizes and durations of jobs and tasks.
-
-    `QUANTILE_HEADS` are the names of its columns.
-    """
+    """Return a table of quantiles of jobs' and tasks' sizes and durations, for `QUANTILE_HEADS`."""
     jobs = trace.jobs
     maps = [task for job in jobs for task in job.maps]
     reduces = [task for job in jobs for task in job.reduces]
@@ -148,7 +143,7 @@ _ROUNDING = 1.05  # Tolerated factor above the possible maximum.
 
 
 def contradictions(trace: Trace) -> tuple[str, ...]:
-    """Return one line for each contradiction between columns, such as CPU times that exceed durations."""
+    """Return a line for each contradiction, such as CPU times that exceed durations."""
     return tuple(chain.from_iterable(check(trace.jobs) for check in _CHECKS))
 
 
@@ -192,10 +187,7 @@ def _tasks(jobs: Sequence[TraceJob]) -> Iterator[TraceTask]:
 
 
 def _some(tasks: Sequence[TraceTask]) -> Sequence[TraceTask]:
-    """Return the tasks, with each task object only once.
-
-    Equal tasks are often one object that is repeated millions of times.
-    """
+    """Return each task object once: equal tasks are often one, repeated millions of times."""
     return list({id(task): task for task in tasks}.values()) if len(tasks) > 1 else tasks
 
 

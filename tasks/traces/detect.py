@@ -14,10 +14,7 @@ from schedbed.tasks.traces.trace import Trace, TraceFormat
 
 
 def read_trace(path: Path | str, format: str | None = None) -> Trace:
-    """Read a trace file in the given format. If `format` is None, the format is detected.
-
-    Raises BadInput if the format is unknown or the file is not in that format.
-    """
+    """Read a trace in the given or detected format. Raises BadInput."""
     path = Path(path)
     name = format or detect(path)
     if name not in NAMES:
@@ -26,10 +23,7 @@ def read_trace(path: Path | str, format: str | None = None) -> Trace:
 
 
 def detect(path: Path) -> str:
-    """Return the name of the format of a trace file.
-
-    Raises BadInput if no format matches. The message shows the beginning of the file.
-    """
+    """Return the name of a trace's format. Raises BadInput with the file's beginning."""
     if path.is_dir():
         raise BadInput(f"{path}: a folder, expected a trace file")
     start = next(pieces(path), "")[:20_000]
@@ -44,6 +38,5 @@ def detect(path: Path) -> str:
 
 @cache
 def formats() -> Mapping[str, TraceFormat]:
-    """Import all trace formats and return them as a dictionary from name to format."""
     found = declared("schedbed.tasks.traces.formats", "FORMAT", TraceFormat)
     return dict(zip(NAMES, found, strict=True))

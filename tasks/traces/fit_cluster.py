@@ -29,11 +29,7 @@ class TraceLoad:
     end_s: float = 0.0
 
     def add(self, job: SyntheticJob) -> None:
-        """Add a job to the load.
-
-        The end of the job is estimated as if it did not wait for slots: after its longest map and then its
-        longest reduce.
-        """
+        """Add a job, estimated to end after its longest map and then reduce, without waiting for slots."""
         maps, reduces = task_seconds(job, self.io_rate)
         self.map_s += sum(maps)
         self.reduce_s += sum(reduces)
@@ -43,7 +39,7 @@ class TraceLoad:
 
     @property
     def span_s(self) -> float:
-        """Return the seconds from the first submission to the last estimated end of any job."""
+        """Return the seconds from the first submission to the last estimated end."""
         return max(1e-9, self.end_s - self.first_s)
 
 
@@ -78,10 +74,7 @@ def demands(jobs: Iterable[SyntheticJob], io_rate: float) -> TraceLoad:
 
 
 def fit_cluster(trace: Trace, asked: TraceLoad) -> Fit:
-    """Return a proposed cluster for a trace: the recorded machine if it is known, otherwise a computed one.
-
-    The computed cluster has as many slots as the load `asked` needs.
-    """
+    """Return the recorded machine, or a cluster with the slots that the load `asked` needs."""
     racks = max(1, len({rack for rack, _ in trace.hosts}))
     reduce_slots = _slots(asked.reduce_s, asked.span_s)
     if trace.machine is not None:
@@ -102,10 +95,7 @@ def _slots(task_s: float, span_s: float) -> int:
 
 
 def mean_and_variation(costs: Sequence[Cost]) -> tuple[float, float]:
-    """Return the mean CPU time of the tasks in seconds, and the coefficient of variation of their times.
-
-    The coefficient is that of the durations if all durations are known, otherwise that of the CPU times.
-    """
+    """Return the mean CPU seconds, and the variation of durations if all are known, or of CPU times."""
     lasted = [cost.duration_s for cost in costs if cost.duration_s is not None]
     cpu_s = [cost.cpu_s for cost in costs]
     return sum(cpu_s) / len(cpu_s), _variation(lasted if len(lasted) == len(costs) else cpu_s)

@@ -1,6 +1,4 @@
-"""A reader of files that contain a sequence of JSON objects. Objects are decoded one at a time to save
-memory.
-"""
+"""A reader of files that contain a sequence of JSON objects. Objects are decoded one at a time to save memory."""
 
 from __future__ import annotations
 
@@ -17,10 +15,7 @@ _STRING_MAX = 1 << 18
 
 
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a file, each with its number, which starts at 1.
-
-    Raises BadInput with the position if the file contains anything else.
-    """
+    """Yield a file's objects, numbered from 1. Raises BadInput for anything else."""
     stream = _Stream(path)
     number = 1
     while stream.skip_space():
@@ -36,9 +31,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 class _Stream:
-    """The part of a file's text that is in memory. Decoded text is removed, and more is read when an
-    object is incomplete.
-    """
+    """The text that is in memory. Decoded text is dropped, and more read for an incomplete object."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -59,10 +52,7 @@ class _Stream:
                 return False
 
     def decode(self, number: int) -> Any:
-        """Return the JSON value that begins at the current position, and advance behind it.
-
-        `number` is the object's number for error messages.
-        """
+        """Return the JSON value at the current position, and advance behind it."""
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
@@ -77,10 +67,10 @@ class _Stream:
         return isinstance(error, json.JSONDecodeError) and error.pos > len(self._text) - _STRING_MAX
 
     def _more(self, wanted: int) -> bool:
-        """Read at least `wanted` more characters from the file. Return False at the end of the file.
+        """Read at least `wanted` more characters, or return False at the end.
 
-        Before an incomplete object is decoded again, the text in memory is doubled, so that the total time
-        stays proportional to the length of the file.
+        The text is doubled before an incomplete object is decoded again, so that the total time stays
+        proportional to the file.
         """
         fresh: list[str] = []
         while wanted > 0 and (piece := next(self._pieces, None)) is not None:

@@ -1,6 +1,4 @@
-"""The cluster on which a Rumen trace was recorded: hosts, slots and settings, as far as the trace contains
-them.
-"""
+"""The cluster on which a Rumen trace was recorded: hosts, slots and settings, as far as the trace contains them."""
 
 from __future__ import annotations
 
@@ -24,10 +22,7 @@ _SLOTS = "mapreduce.tasktracker.{}.tasks.maximum"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """The cluster on which a trace was recorded. Unknown values are None.
-
-    `why` contains a line for each value that was derived from the trace.
-    """
+    """The cluster on which a trace was recorded. `why` has a line for each value derived from the trace."""
 
     hosts: tuple[Host, ...]
     map_slots: int  # Map slots of each host.
@@ -52,10 +47,7 @@ class _Seen:
 
 
 def read_recording(path: Path) -> Recording:
-    """Return the cluster on which a Rumen trace was recorded.
-
-    Raises BadInput if no attempt in the trace has a host and times.
-    """
+    """Return the cluster of a Rumen trace. Raises BadInput if no attempt has a host and times."""
     seen = _Seen()
     for _, raw in objects(path):
         _see(raw, seen)
@@ -117,9 +109,7 @@ def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _most_at_once(seen: _Seen, kind: str) -> int:
-    """Return the largest number of attempts of a kind ("map" or "reduce") that ran on one host at the same
-    time.
-    """
+    """Return the largest number of attempts of a kind ("map" or "reduce") that ran on one host at the same time."""
     most = 1
     for (known, _), spans in seen.spans.items():
         if known == kind:

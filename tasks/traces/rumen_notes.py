@@ -10,20 +10,14 @@ from schedbed.tasks.traces.trace import TraceTask
 
 
 class Notes:
-    """Counters of missing values and failures of jobs and tasks. `warnings` returns the counters as lines
-    of text.
-    """
+    """Counters of missing values and failures of jobs and tasks. `warnings` returns the counters as lines of text."""
 
     def __init__(self) -> None:
         self._jobs: Counter[str] = Counter()
         self._tasks: Counter[str] = Counter()
 
     def job(self, raw: Mapping[str, Any], maps: int, reduces: int) -> None:
-        """Count a job if it failed, if it lists no maps, or if its numbers of tasks differ from its declared
-        totals.
-
-        `raw` is the job in the trace. `maps` and `reduces` are the numbers of listed tasks.
-        """
+        """Count a job if it failed, lists no maps, or lists other numbers of tasks than declared."""
         if raw.get("outcome") not in ("SUCCESS", None):
             self._jobs["did not succeed in the trace and are taken as if they had"] += 1
         if not maps:
@@ -32,10 +26,7 @@ class Notes:
             self._jobs["list other numbers of tasks than their totals say; the listed ones count"] += 1
 
     def left_out(self, kinds: Iterable[Any]) -> None:
-        """Count tasks that are neither maps nor reduces.
-
-        `kinds` contains Rumen's name of the kind of each task.
-        """
+        """Count tasks that are neither maps nor reduces. `kinds` contains Rumen's name of the kind of each task."""
         for kind in kinds:
             self._tasks[
                 f"{str(kind).lower()} tasks are left out; `framework: hadoop1` simulates such tasks"
@@ -57,6 +48,6 @@ class Notes:
                 self._tasks[what] += int(count)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return one line for each kind of missing value or failure, with the number of jobs or tasks."""
+        """Return a line for each kind of missing value or failure."""
         jobs = [f"{count} jobs {what}" for what, count in sorted(self._jobs.items())]
         return (*jobs, *(f"{count} {what}" for what, count in sorted(self._tasks.items())))

@@ -39,10 +39,7 @@ def pieces(path: Path) -> Iterator[str]:
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file, without line ends, each with its number, which starts at 1.
-
-    Raises BadInput for very long lines.
-    """
+    """Yield a file's lines, numbered from 1. Raises BadInput for very long ones."""
     number, rest = 0, ""
     for piece in pieces(path):
         *whole, rest = (rest + piece).split("\n")
@@ -58,9 +55,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def first_line(start: str) -> str:
-    """Return the first line in a text that is neither empty nor a comment (`#` or `;`), or "" if there is
-    none.
-    """
+    """Return the first line in a text that is neither empty nor a comment (`#` or `;`), or "" if there is none."""
     return next((line for line in start.splitlines() if line.strip() and line[0] not in "#;"), "")
 
 
@@ -80,10 +75,7 @@ _MOST = 1e15
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A JSON object of a trace. `where` is its position for messages: the file, its number and its path.
-
-    A field with the value null is treated as missing.
-    """
+    """A JSON object of a trace at the position `where`. A null field counts as missing."""
 
     raw: Mapping[str, Any]
     where: str
@@ -92,14 +84,10 @@ class Fields:
         return self.raw.get(key) is not None
 
     def fail(self, what: str) -> BadInput:
-        """Return an error about this object. Its message is the object's position and `what`."""
         return BadInput(f"{self.where}: {what}")
 
     def number(self, key: str, default: float | None = None, least: float = 0.0) -> float:
-        """Return the field `key` as a number, converted from text if necessary.
-
-        Raises BadInput if the field is missing and has no default, is not a number, or is below `least`.
-        """
+        """Return a number, converted from text if necessary. Raises BadInput, also below `least`."""
         value = self.raw.get(key)
         if value is None and default is not None:
             return default
@@ -112,20 +100,14 @@ class Fields:
         return number
 
     def whole(self, key: str, default: int, most: int) -> int:
-        """Return the field `key` as an integer from 0 to `most`, or `default` if it is missing.
-
-        Raises BadInput for any other value.
-        """
+        """Return an integer from 0 to `most`. Raises BadInput."""
         number = self.number(key, default)
         if number != int(number) or number > most:
             raise self.fail(f"{key}: {_shown(self.raw.get(key))} is not a whole number of 0 to {most}")
         return int(number)
 
     def text(self, key: str, default: str) -> str:
-        """Return the field `key` as text of at most 200 characters, or `default` if it is missing.
-
-        Raises BadInput if the field is neither text nor a number.
-        """
+        """Return a text or number as at most 200 characters. Raises BadInput."""
         value = self.raw.get(key)
         if value is None:
             return default
@@ -134,10 +116,7 @@ class Fields:
         return str(value).strip()[:200] or default
 
     def objects(self, key: str) -> list[Fields]:
-        """Return the field `key`, which is a list of objects, or [] if it is missing.
-
-        Raises BadInput for any other value.
-        """
+        """Return a list of objects, [] if missing. Raises BadInput."""
         value = self.raw.get(key)
         if value is None:
             return []

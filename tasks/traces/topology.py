@@ -1,7 +1,4 @@
-"""Assignment of the hosts in a trace to emulated nodes.
-
-It is deterministic and preserves racks if possible.
-"""
+"""Assignment of the hosts in a trace to emulated nodes. It is deterministic and preserves racks if possible."""
 
 from __future__ import annotations
 
@@ -12,11 +9,9 @@ from schedbed.tasks.traces.trace import Host
 
 
 def map_hosts(hosts: Iterable[Host], nodes: Mapping[NodeId, str]) -> dict[Host, NodeId]:
-    """Return a dictionary from traced host to emulated node.
+    """Assign hosts to nodes: those of a traced rack, sorted, to one rack in turn.
 
-    `nodes` maps each node to its rack. The hosts of a traced rack, in sorted order, are assigned to the nodes
-    of one rack in turn. If the trace has fewer racks than the cluster, hosts are assigned to all nodes in
-    turn.
+    If the trace has fewer racks than the cluster, they go to all nodes in turn.
     """
     ordered = sorted(set(hosts))
     traced, ours = sorted({rack for rack, _ in ordered}), list(dict.fromkeys(nodes.values()))
@@ -35,10 +30,9 @@ def map_hosts(hosts: Iterable[Host], nodes: Mapping[NodeId, str]) -> dict[Host, 
 def replica_nodes(
     hosts: Sequence[Host], mapped: Mapping[Host, NodeId], nodes: Sequence[NodeId], count: int, start: int
 ) -> tuple[NodeId, ...]:
-    """Return `count` different nodes for the replicas of a block, whose traced hosts are `hosts`.
+    """Return `count` nodes for a block's replicas: those of its hosts, then the next in `nodes`.
 
-    The nodes to which `mapped` assigns these hosts come first, followed by the next nodes in `nodes`. For a
-    block without hosts, the first node is number `start` in `nodes`.
+    Without hosts, the first is number `start`.
     """
     wanted = list(dict.fromkeys(mapped[host] for host in hosts))[:count]
     place = nodes.index(wanted[-1]) + 1 if wanted else start

@@ -16,10 +16,9 @@ Host = tuple[str, str]
 
 @value
 class TraceTask:
-    """A recorded task. Values that the trace does not contain are None.
+    """A recorded task, with None for unknown values. `work_s` is that of a reduce after its shuffle.
 
-    `work_s` is the duration of the task's own work (for a reduce, the time after its shuffle). `shuffle_s` is
-    the duration of a reduce's shuffle after all maps of the job had ended.
+    `shuffle_s` is the duration of a reduce's shuffle after all maps had ended.
     """
 
     _: KW_ONLY
@@ -35,11 +34,7 @@ class TraceTask:
 
 @value
 class TraceJob:
-    """A recorded job.
-
-    In some formats, such as SWIM's, only the totals of input, shuffled and output bytes are known, and `maps`
-    is empty.
-    """
+    """A recorded job. In formats such as SWIM's, only totals of bytes are known, and `maps` is empty."""
 
     _: KW_ONLY
     name: str
@@ -68,15 +63,12 @@ class Topology:
 
     @property
     def racks(self) -> tuple[str, ...]:
-        """Return the sorted names of the racks."""
         return tuple(sorted({rack for rack, _ in self.hosts}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedMachine:
-    """The size of a traced cluster: the number of nodes, and the number of processors in all nodes
-    together.
-    """
+    """The size of a traced cluster: the number of nodes, and the number of processors in all nodes together."""
 
     nodes: int
     processors: int
@@ -95,18 +87,16 @@ class Trace:
 
     @property
     def hosts(self) -> tuple[Host, ...]:
-        """Return the sorted hosts that held the input of any map."""
         tasks = (task for job in self.jobs for task in job.maps)
         return tuple(sorted({host for task in tasks for host in task.hosts}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFormat:
-    """A trace format. Each module of the package `formats` declares one as `FORMAT`.
+    """A trace format, declared as `FORMAT` by a module of `formats`, whose name is the format's.
 
-    The name of the module is the name of the format. `read` reads a file. `looks_like` returns whether a file
-    has the format, given its first 20,000 characters. Formats with `last_resort` are tried after all others,
-    since files of other formats may look like them.
+    `looks_like` judges a file's first 20,000 characters. A `last_resort` is tried after all others, since
+    their files may look like it.
     """
 
     read: Callable[[Path], Trace]
@@ -119,20 +109,16 @@ class TraceFormat:
 
 
 def fetched_bytes(reduces: Sequence[TraceTask]) -> int | None:
-    """Return the number of bytes that all reduces fetched, or None if no reduce has a known number.
-
-    Reduces with an unknown number are assumed to have fetched the mean of the others.
-    """
+    """Return all reduces' fetched bytes, unknown ones at the mean of the others, or None if all are."""
     known = [task.input_bytes for task in reduces if task.input_bytes is not None]
     return round(sum(known) / len(known) * len(reduces)) if known else None
 
 
 def sharing(maps: Sequence[TraceTask], fetched: int) -> tuple[TraceTask, ...]:
-    """Return the maps with their output bytes scaled so that the sum is `fetched`.
+    """Return the maps with outputs scaled to the sum `fetched`; unknown ones count as the mean.
 
-    The recorded outputs of maps are larger than the shuffle: they are counted before the combiner and
-    compression (Hadoop's map output bytes), or include each spill and the index of each partition (bytes
-    written to local files). A map with an unknown output is assumed to have the mean of the others.
+    Recorded outputs exceed the shuffle: they are counted before combiner and compression (Hadoop's map output
+    bytes), or with each spill and index (bytes written to local files).
     """
     known = [task.output_bytes for task in maps if task.output_bytes is not None]
     whole = sum(known) / len(known) * len(maps) if known else 0.0
@@ -156,10 +142,9 @@ ASSUMED = (
 
 
 def most_at_once(jobs: Iterable[TraceJob]) -> int:
-    """Return the largest number of processors that the jobs used at the same time.
+    """Return the most processors in use at the same time.
 
-    The recorded duration of a job, if known, includes its wait in the queue. The job is assumed to have run
-    at the end of this duration.
+    A job's recorded duration includes its wait in the queue; the run is assumed to be at its end.
     """
     changes: list[tuple[float, int]] = []
     for job in jobs:

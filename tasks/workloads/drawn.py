@@ -1,7 +1,4 @@
-"""Random workloads: arrival times, sizes, popular inputs, deadlines, and whole traces.
-
-The result of each function depends only on its arguments, including the seed.
-"""
+"""Random workloads: arrival times, sizes, popular inputs, deadlines and traces, determined by the arguments."""
 
 from __future__ import annotations
 
@@ -18,10 +15,7 @@ from schedbed.tasks.workloads.from_trace import SyntheticJob
 
 
 def poisson_arrivals(count: int, mean_gap_s: float, seed: int) -> list[float]:
-    """Return `count` random arrival times in seconds, in increasing order.
-
-    The gaps between them, and the gap before the first, are exponentially distributed with mean `mean_gap_s`.
-    """
+    """Return increasing arrival times with exponential gaps, also before the first."""
     _above_zero(mean_gap_s=mean_gap_s)
     coin, now_s, times_s = chance(seed, "poisson arrivals"), 0.0, []
     for _ in range(count):
@@ -31,13 +25,11 @@ def poisson_arrivals(count: int, mean_gap_s: float, seed: int) -> list[float]:
 
 
 def threshold_arrivals(jobs: Sequence[tuple[float, float]], threshold: float) -> list[float]:
-    """Return submission times (s) of jobs, such that the sum of the loads of running jobs is at most
+    """Return submission times of (load, duration in s) jobs, such that running loads sum to at most
     `threshold`.
 
-    A job is a pair (load, duration in s). Jobs are submitted in order, each as soon as the sum permits. A job
-    with a load above the threshold is submitted when no other job runs. The method is that of the paper
-    verma2011 (section 7.2), in which the load of a job is the share of the cluster's slots that the job needs
-    to meet its deadline.
+    Each is submitted in order, as soon as the sum permits; one above the threshold when no other runs. In
+    verma2011 (section 7.2), a load is the share of slots that the job needs to meet its deadline.
     """
     _above_zero(threshold=threshold)
     now_s, load, running, times_s = 0.0, 0.0, [], []
@@ -52,10 +44,7 @@ def threshold_arrivals(jobs: Sequence[tuple[float, float]], threshold: float) ->
 
 
 def heavy_tailed(count: int, shape: float, least: float, most: float, seed: int) -> list[float]:
-    """Return `count` random sizes from a bounded Pareto distribution between `least` and `most`.
-
-    The share of sizes above x falls as x^-shape. A shape of about 1 is usual for jobs.
-    """
+    """Return sizes from a bounded Pareto distribution: the share above x falls as x^-shape (about 1 for jobs)."""
     _above_zero(shape=shape, least=least)
     if most < least:
         raise BadInput(f"heavy-tailed sizes from {least:g} to {most:g}: expected a range")
@@ -64,11 +53,7 @@ def heavy_tailed(count: int, shape: float, least: float, most: float, seed: int)
 
 
 def popular_inputs(count: int, files: int, exponent: float, seed: int) -> list[int]:
-    """Return the number of the file that each of `count` jobs reads, drawn by Zipf's law.
-
-    A file of rank r is chosen in proportion to r^-exponent. With exponent 0, all `files` files are equally
-    popular. The ranks of the files are random as well.
-    """
+    """Return the file of each job by Zipf's law: rank r in proportion to r^-exponent; ranks are random."""
     if files < 1 or exponent < 0:
         raise BadInput(
             f"popularity of {files} files with exponent {exponent:g}: expected 1 file and 0 or more"
@@ -80,10 +65,7 @@ def popular_inputs(count: int, files: int, exponent: float, seed: int) -> list[i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """The parameters of a random workload with Poisson arrivals and heavy-tailed input sizes.
-
-    `shuffle` and `output` are the numbers of shuffled and written bytes per byte of input.
-    """
+    """A random workload. `shuffle` and `output` are bytes per byte of input."""
 
     jobs: int
     mean_gap_s: float
@@ -97,11 +79,7 @@ class Drawn:
 
 
 def drawn_trace(wanted: Drawn) -> Trace:
-    """Return a random trace, in which only the totals of input, shuffled and output bytes of each job are
-    known.
-
-    `from_trace.synthesize` converts such a trace to synthetic jobs.
-    """
+    """Return a random trace with only each job's total bytes (see `from_trace.synthesize`)."""
     if wanted.jobs < 1 or wanted.users < 1 or min(wanted.shuffle, wanted.output) < 0:
         raise BadInput(f"cannot draw {wanted}: expected 1 or more jobs and users, and shares of 0 or more")
     times_s = poisson_arrivals(wanted.jobs, wanted.mean_gap_s, wanted.seed)
@@ -121,22 +99,14 @@ def drawn_trace(wanted: Drawn) -> Trace:
 
 
 def isolated_s(job: SyntheticJob, map_slots: int, reduce_slots: int, io_rate: float) -> float:
-    """Return the approximate duration in seconds of a job alone on the given numbers of map and reduce slots.
-
-    The result is the mean of a lower and an upper bound of the makespan (paper verma2011, section 2.1). Task
-    durations are estimated by `task_seconds` with `io_rate` bytes/s. Each slot has a core.
-    """
+    """Return a job's approximate duration alone: the mean of the makespan's bounds (verma2011, section 2.1)."""
     _above_zero(map_slots=map_slots, reduce_slots=reduce_slots, io_rate=io_rate)
     maps, reduces = task_seconds(job, io_rate)
     return _stage_s(maps, map_slots) + _stage_s(reduces, reduce_slots)
 
 
 def task_seconds(job: SyntheticJob, io_rate: float) -> tuple[list[float], list[float]]:
-    """Return the approximate durations in seconds of all maps, and of all reduces, of a job.
-
-    A duration is that in the trace if it is known, otherwise the CPU time plus the time for reading and
-    writing all bytes at `io_rate` bytes/s.
-    """
+    """Return maps' and reduces' seconds: recorded, or CPU time plus all bytes at `io_rate` bytes/s."""
     fetched = sum(cost.write_bytes for cost in job.maps) / max(1, len(job.reduces)) if job.reduces else 0.0
     maps = [_task_s(cost, cost.read_bytes, io_rate) for cost in job.maps]
     return maps, [_task_s(cost, fetched, io_rate) for cost in job.reduces]
@@ -149,11 +119,7 @@ def with_deadlines(
     least: float = 1.0,
     most: float = 3.0,
 ) -> list[SyntheticJob]:
-    """Return the jobs with random deadlines.
-
-    A deadline is the job's duration when it runs alone (`alone_s`, in seconds), times a random factor. The
-    factor is uniform in [least, most], by default [1, 3] as in the paper verma2011.
-    """
+    """Return jobs with deadlines: the duration alone times a uniform factor, [1, 3] as in verma2011."""
     if not 0 < least <= most:
         raise BadInput(f"deadline factors from {least:g} to {most:g}: expected a range above 0")
     factors = [chance(seed, "deadline", number).uniform(least, most) for number in range(len(jobs))]

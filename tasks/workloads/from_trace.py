@@ -1,12 +1,10 @@
 """Conversion of a trace to synthetic jobs: selection of jobs, shrinking to a smaller cluster, and
 assumptions.
 
-The assumptions are the fields of `Assume`. Traces in SWIM's format contain only the numbers of bytes of a
-job. A SWIM job becomes one map per block of input (a map-only job one map per block of output, if there are
-more) and one reduce per `reduce_bytes` of shuffle or output, whichever is larger. Each of its tasks has 1 s
-of CPU time plus its bytes divided by `cpu_rate`. A task in Rumen's format keeps its recorded CPU time. If
-none was recorded, its CPU time is its working time minus its bytes divided by `io_rate`, but at least a tenth
-of the working time.
+A SWIM job, of which only bytes are known, becomes one map per block of input (a map-only job one per block of
+output, if there are more) and one reduce per `reduce_bytes` of shuffle or output, whichever is larger. Each
+task has 1 s of CPU time plus its bytes divided by `cpu_rate`. A Rumen task keeps its CPU time or else has its
+working time minus its bytes divided by `io_rate`, but at least a tenth of the working time.
 """
 
 from __future__ import annotations
@@ -31,12 +29,10 @@ DEALT = "trace user"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assume:
-    """The assumptions for the conversion of a trace.
+    """The assumptions of a conversion, in sizes and rates of the traced cluster before scaling.
 
-    Sizes and rates are those of the traced cluster, before scaling. `share` is the share of each job's tasks
-    that is kept (emulated nodes / traced nodes). The bytes of each task are unchanged. Jobs are divided among
-    `users` users at random. If `users` is 0, jobs have the users in the trace, or five users if the trace has
-    none.
+    `share` of each job's tasks is kept (emulated nodes / traced nodes), with unchanged bytes. Jobs get one of
+    `users` users at random; 0 means those of the trace, or five if it has none.
     """
 
     block_bytes: int = 64 * 2**20
@@ -50,16 +46,13 @@ class Assume:
 
     @property
     def user_count(self) -> int:
-        """Return how many users share the jobs without a user."""
+        """Return the number of users who share the jobs without one."""
         return self.users or 5
 
 
 @value
 class SyntheticJob:
-    """A job of a trace, converted to synthetic tasks with costs.
-
-    `hosts` contains, for each map, the traced hosts that held its input.
-    """
+    """A trace's job with costs. `hosts` are those that held each map's input."""
 
     _: KW_ONLY
     name: str
@@ -78,11 +71,9 @@ class SyntheticJob:
 def select(
     jobs: Sequence[TraceJob], count: int | None, from_s: float, until_s: float | None
 ) -> list[TraceJob]:
-    """Return the first `count` jobs that were submitted in [from_s, until_s), with new submission times.
+    """Return the first `count` jobs of [from_s, until_s), with times from `from_s` or, if 0, the first one.
 
-    `from_s` and `until_s` are times in the trace or, if the trace contains times of day, seconds since its
-    first job. The new submission times are seconds since `from_s` or, if `from_s` is 0, since the first
-    selected job.
+    The bounds are times in the trace or, if it has times of day, seconds since its first job.
     """
     if not jobs:
         return []
@@ -104,11 +95,7 @@ def _submitted(job: TraceJob, submit_s: float) -> TraceJob:
 def synthesize(
     trace: Trace, jobs: Sequence[TraceJob], assume: Assume, dealt: Sequence[int] = ()
 ) -> tuple[list[SyntheticJob], list[str]]:
-    """Return the given jobs of a trace as synthetic jobs, and one line of text for each assumption or
-    reduction.
-
-    `dealt` has the random number of each job's user, from 0, if the caller has drawn them already.
-    """
+    """Return synthetic jobs, and a line for each assumption. `dealt` may have each job's random user."""
     made = list(synthetic_jobs(jobs, assume, dealt))
     tasks = sum(len(job.maps) + len(job.reduces) for job in made)
     return made, [*trace.warnings, *assumed(jobs, tasks, assume)]
@@ -117,11 +104,7 @@ def synthesize(
 def synthetic_jobs(
     jobs: Iterable[TraceJob], assume: Assume, dealt: Sequence[int] = ()
 ) -> Iterator[SyntheticJob]:
-    """Yield the given jobs of a trace as synthetic jobs, one at a time.
-
-    Jobs without recorded tasks share their costs if they have the same numbers of bytes. `dealt` is as in
-    `synthesize`.
-    """
+    """Yield synthetic jobs one at a time. Jobs without recorded tasks share costs for equal bytes."""
     supposed: dict[tuple[int, int, int], _Tasks] = {}
     for number, job in enumerate(jobs):
         key = (job.input_bytes, job.shuffle_bytes, job.output_bytes)
@@ -188,10 +171,9 @@ def _reduce_cost(read: float, written: float, assume: Assume) -> Cost:
 
 
 def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
-    """Return the costs of the recorded maps and reduces of a job.
+    """Return the costs of recorded maps and reduces, unknown ones at the mean of the job's others.
 
-    An unknown value is replaced by the mean of the job's other tasks. If the trace contains the hosts of the
-    maps' inputs but no input sizes, each map with hosts is assumed to read one block.
+    If hosts of inputs but no sizes are known, each map with hosts reads one block.
     """
     read = [task.input_bytes for task in job.maps]
     if _only_hosts(job):
@@ -203,7 +185,7 @@ def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
 
 
 def _only_hosts(job: TraceJob) -> bool:
-    """Return whether the trace contains the hosts of the job's input but not the input's size."""
+    """Return whether hosts of the input are known, but not its size."""
     return any(task.hosts for task in job.maps) and all(task.input_bytes is None for task in job.maps)
 
 
@@ -238,10 +220,7 @@ def _costs(tasks: Sequence[TraceTask], known: Sequence[int | None], assume: Assu
 
 
 def _durations(tasks: Sequence[TraceTask]) -> Sequence[float | None]:
-    """Return the duration of each task's work in seconds (of a reduce, after its shuffle).
-
-    Unknown durations are replaced by the mean of the others. If all are unknown, all are None.
-    """
+    """Return each task's seconds of work, unknown ones at the mean; all None if none is known."""
     known = [task.work_s for task in tasks]
     return _filled(known) if any(value is not None for value in known) else known
 
@@ -259,11 +238,7 @@ def _cpu_s(task: TraceTask, moved_bytes: float, assume: Assume) -> float | None:
 
 
 def _kept(count: int, share: float) -> Sequence[int]:
-    """Return the indices of the tasks to keep, of `count` tasks: a share of them, evenly spread, but at least
-    one.
-
-    If `share` is above 1, indices are repeated.
-    """
+    """Return the indices of a share of the tasks, evenly spread, at least one, repeated if above 1."""
     if not count:
         return ()
     kept = max(1, round(count * share))
@@ -277,11 +252,7 @@ def _chosen(tasks: Sequence[T], places: Sequence[int]) -> Sequence[T]:
 
 
 def _shrunk(reduces: Sequence[Cost], places: Sequence[int], maps_share: float) -> Sequence[Cost]:
-    """Return the costs of the reduces to keep, which are those with the indices `places`.
-
-    If a larger share of reduces than of maps is kept, each reduce's cost is scaled down in proportion.
-    `maps_share` is the share of maps that is kept.
-    """
+    """Return the costs of the reduces `places`, smaller if more of them are kept than of the maps."""
     if not places:
         return []
     factor = min(1.0, maps_share * len(reduces) / len(places))
@@ -307,9 +278,7 @@ def _limit_share(job: TraceJob, assume: Assume) -> float:
 
 
 def _limited(costs: Sequence[Cost], assume: Assume) -> tuple[Cost, ...]:
-    """Return the costs of tasks, scaled down if all tasks read or write more than `assume.limit_bytes` in
-    total.
-    """
+    """Return the costs of tasks, scaled down if all tasks read or write more than `assume.limit_bytes` in total."""
     limit = assume.limit_bytes
     if limit is None:
         return tuple(costs)
@@ -328,10 +297,7 @@ def _user(number: int, job: TraceJob, assume: Assume, dealt: Sequence[int]) -> s
 
 
 def assumed(jobs: Sequence[TraceJob], tasks: int, assume: Assume) -> list[str]:
-    """Return one line of text for each assumption or reduction in the conversion of the jobs.
-
-    `tasks` is the number of synthetic tasks that were made.
-    """
+    """Return a line for each assumption or reduction."""
     lines = []
     if assume.users or any(job.user is None for job in jobs):
         lines.append(f"assumed: jobs without a user (or all) dealt at random to {assume.user_count} users")

@@ -1,8 +1,7 @@
-"""Generated input data for several applications: text whose words follow Zipf's law, teragen's 100-byte
-records, and pages.
+"""Generated input data: text by Zipf's law, teragen's 100-byte records, and pages.
 
-Pages are lines `title<TAB>label<TAB>text`, with words that depend on the label. An application may have its
-own kind of data (`tasks.appkit.app.App.generate`), made of the same words and numbers.
+Pages are lines `title<TAB>label<TAB>text`, with words that depend on the label. An application's own kind
+(`tasks.appkit.app.App.generate`) is made of the same words and numbers.
 """
 
 from __future__ import annotations
@@ -54,10 +53,7 @@ def records(count: int, first: int, seed: int) -> Iterator[bytes]:
 
 
 def _record_rows(first: int, count: int, rng: np.random.Generator) -> bytes:
-    """Return `count` records in the format of teragen.
-
-    A record has 10 random key bytes, 00 11, its number in 32 hex digits, 88 99 AA BB, filler, CC DD EE FF.
-    """
+    """Return teragen's records: 10 key bytes, 00 11, the number in 32 hex digits, 88 99 AA BB, filler, CC DD EE FF."""
     rows = np.empty((count, RECORD_BYTES), dtype=np.uint8)
     rows[:, :KEY_BYTES] = np.frombuffer(rng.bytes(count * KEY_BYTES), dtype=np.uint8).reshape(
         count, KEY_BYTES
@@ -99,10 +95,7 @@ def _documents(size: int, seed: int) -> Iterator[bytes]:
 
 
 def whole_lines(lines: Iterable[bytes], wanted: int, one_at_least: bool) -> Iterator[bytes]:
-    """Yield the first lines that fit in `wanted` bytes, as one piece.
-
-    If `one_at_least` is True, the first line is included even if it is longer.
-    """
+    """Yield the first lines that fit in one piece, the first even if too long with `one_at_least`."""
     taken: list[bytes] = []
     for line in lines:
         wanted -= len(line)
@@ -122,10 +115,7 @@ SHARED_KINDS: dict[str, Callable[[int, int], Iterator[bytes]]] = {
 
 @cache
 def vocabulary(count: int = WORDS) -> tuple[bytes, ...]:
-    """Return `count` words for generated text, most frequent first. They are the same in every run.
-
-    Frequent words are short.
-    """
+    """Return words, most frequent first and short, the same in every run."""
     coin = chance(0, "vocabulary")
     weights = [0.88**rank for rank in range(len(LETTERS))]
     words: dict[bytes, None] = {}
@@ -136,11 +126,7 @@ def vocabulary(count: int = WORDS) -> tuple[bytes, ...]:
 
 
 def zipf_table(count: int) -> Numbers:
-    """Return a table of `SLOTS` entries from which a uniform random index draws a rank by Zipf's law.
-
-    Of the `count` ranks, rank r has a share of the entries in proportion to 1 / (r + 1), and at least one
-    entry.
-    """
+    """Return a table of `SLOTS` ranks, rank r in proportion to 1 / (r + 1), at least once."""
     weights = 1.0 / np.arange(1, count + 1) ** ZIPF_EXPONENT
     slots = np.maximum(1, np.floor(weights / weights.sum() * SLOTS)).astype(np.int64)
     slots[0] += SLOTS - slots.sum()
@@ -155,11 +141,7 @@ def piece_sizes(size: int, piece: int) -> Iterator[int]:
 
 
 class Vocabulary:
-    """Words as the rows of a numpy array, padded with zero bytes, so that words can be selected and joined
-    fast.
-
-    `lengths` contains the length of each word plus 1 for the separator that follows it.
-    """
+    """Words as rows padded with zero bytes, to select and join fast. `lengths` include a separator."""
 
     def __init__(self, words: Sequence[bytes]) -> None:
         self.lengths = np.array([len(word) + 1 for word in words], dtype=np.int32)
@@ -168,11 +150,7 @@ class Vocabulary:
         self._rows = np.frombuffer(padded, dtype=np.uint8).reshape(len(words), width)
 
     def draw(self, table: Numbers, rng: np.random.Generator, wanted: int) -> tuple[Numbers, Numbers]:
-        """Return the row indices of random words, and the end position of each word in the joined text.
-
-        The text has at least `wanted` bytes and an even number of words. `table` maps uniform random numbers
-        to words.
-        """
+        """Return random words' rows, an even number, and their ends in a text of at least `wanted` bytes."""
         mean = float(self.lengths[table[:: SLOTS // 8192]].mean())
         count = int(wanted / mean * 1.02) // 2 * 2 + 200
         while True:

@@ -1,7 +1,4 @@
-"""A planned workload, before a cluster exists: input files to create, and jobs that read them.
-
-All values are resolved (seconds and bytes, with `scale` applied), except the locations of blocks.
-"""
+"""A planned workload, before a cluster exists: all values are resolved except the locations of blocks."""
 
 from __future__ import annotations
 
@@ -22,12 +19,10 @@ Locate = Callable[[str], Sequence[BlockRange]]
 
 @value
 class InputFile:
-    """A file to upload to the block store before the run.
+    """A file to upload before the run. `source` is `file`, `generate` (a kind of data) or `filler`.
 
-    `source` is `file` (a whole real file), `generate` (data of a kind in `tasks.workloads.input_data`) or
-    `filler` (bytes that only synthetic tasks read). `blocks` contains the lengths of the blocks in order.
-    `preferred` contains the nodes for each block, from a trace. If it is None, the placement policy chooses
-    the nodes.
+    Only synthetic tasks read filler. `blocks` are lengths. `preferred` has each block's nodes from a trace;
+    None leaves the choice to the placement policy.
     """
 
     _: KW_ONLY
@@ -41,22 +36,20 @@ class InputFile:
 
     @property
     def is_program(self) -> bool:
-        """Return whether the file is part of the code of a user's application, not data."""
+        """Return whether the file is code of a user's application."""
         return self.path.startswith(PROGRAMS)
 
     @property
     def length(self) -> int:
-        """Return the length of the file in bytes."""
         return sum(self.blocks)
 
 
 @value
 class PlannedJob:
-    """A job before its input is stored on nodes. Fields that `JobSpec` also has have the same meaning.
+    """A job before its input is stored. Fields are those of `JobSpec`.
 
-    If `input` is given, map i reads block i. If synthetic jobs with different amounts of input share a file,
-    the maps read consecutive ranges of the file instead. Without `input`, the job has `maps` maps and no
-    file.
+    With `input`, map i reads block i, or consecutive ranges if synthetic jobs of different amounts share a
+    file. Otherwise it has `maps` maps.
     """
 
     _: KW_ONLY
@@ -80,9 +73,7 @@ class PlannedJob:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Return the block-store paths of the files that the job reads: its input and its application's
-        code.
-        """
+        """Return the block-store paths of the files that the job reads: its input and its application's code."""
         own = tuple(file.path for file in files_of(self.params) if file.length)
         return own if self.input is None else (self.input, *own)
 
@@ -93,11 +84,9 @@ def build_job(
     params: Mapping[str, Any] | None = None,
     splits: Sequence[Split] | None = None,
 ) -> JobSpec:
-    """Return the planned job as a job to submit, after its input is stored.
+    """Return the job to submit, after its input is stored. `params` adds, for example, sort's key ranges.
 
-    `locate` returns the blocks of a file. `params` are added to the planned parameters, such as the key
-    ranges that the driver computes for the application sort. `splits` are the job's splits if the caller has
-    made them. Raises ValueError if the file does not have the planned blocks.
+    `splits` are those the caller has made. Raises ValueError if the file does not have the planned blocks.
     """
     return JobSpec(
         job=planned.job,
@@ -143,10 +132,7 @@ def _splits(planned: PlannedJob, locate: Locate) -> tuple[Split, ...]:
 
 
 def suits(planned: PlannedJob, lengths: Sequence[int]) -> bool:
-    """Return whether map i of the job can read block i of a file, whose blocks have `lengths` bytes.
-
-    There must be a block for each map, with all the bytes that the map reads.
-    """
+    """Return whether map i can read block i, which has all its bytes."""
     if len(lengths) != planned.maps:
         return False
     costs = planned.map_costs
@@ -154,11 +140,7 @@ def suits(planned: PlannedJob, lengths: Sequence[int]) -> bool:
 
 
 def _ranges(planned: PlannedJob, file: str, blocks: Sequence[BlockRange]) -> tuple[Split, ...]:
-    """Return the splits of a synthetic job whose maps do not read one block each: consecutive ranges of a
-    file.
-
-    Raises ValueError if the maps read more bytes than the file has.
-    """
+    """Return splits that are consecutive ranges of a file. Raises ValueError if it is too short."""
     starts = [block.offset for block in blocks]
     end = blocks[-1].offset + blocks[-1].length
     if sum(cost.read_bytes for cost in planned.map_costs) > end:
@@ -181,19 +163,15 @@ def _ranges(planned: PlannedJob, file: str, blocks: Sequence[BlockRange]) -> tup
 
 
 def cut(length: int, block_bytes: int) -> tuple[int, ...]:
-    """Return the lengths of a file's blocks: full blocks, then one block with the remainder.
-
-    An empty file has one empty block.
-    """
+    """Return a file's block lengths, the remainder last; an empty file has one empty block."""
     full, rest = divmod(length, block_bytes)
     return (block_bytes,) * full + ((rest,) if rest or not full else ())
 
 
 def vary(cost: Cost, variation: float, seed: int, job: str, kind: str, index: int) -> Cost:
-    """Return a task's cost with CPU time, duration and written bytes multiplied by one random factor.
+    """Return a cost with CPU time, duration and written bytes times a lognormal factor of mean 1.
 
-    The factor is lognormal with mean 1 and the coefficient of variation `variation`. It depends only on the
-    seed and on the names and index of the task. The bytes that a map reads are not changed, since blocks are
+    It depends only on the seed and the task's names and index. Read bytes are unchanged, since blocks are
     equal.
     """
     if variation <= 0:

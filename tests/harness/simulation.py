@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schedbed.cluster.faults import PlannedFault
@@ -12,7 +12,7 @@ from schedbed.cluster.messages import AttemptReport, FetchFailure, MapOutput, Ma
 from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
 from schedbed.cluster.virtual.latencies import NO_LATENCIES
 from schedbed.cluster.virtual.node_model import AttemptPlan, Emulation, Happening, TaskCost
-from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.registry.registry import build_policy, is_rigid
 from schedbed.scheduler.simulate.setup import Setup, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.chance import chance
@@ -100,7 +100,19 @@ def setup(jobs: Sequence[PlannedJob], count: int = 2, *, policy: Any = "fifo", *
         "timing": NO_TIMING,
         **changes,
     }
-    return Setup(jobs=jobs, policy=lambda: build_policy(policy), **fields)
+    return with_room_for_gangs(Setup(jobs=jobs, policy=lambda: build_policy(policy), **fields), policy)
+
+
+def with_room_for_gangs(setup: Setup, policy: Any) -> Setup:
+    """Return the setup, with nodes that each have a map slot for each map of a job if the policy starts gangs.
+
+    Otherwise a job larger than the cluster, or than what failed nodes leave of it, would never start.
+    """
+    if not is_rigid(policy):
+        return setup
+    most = max((job.maps for job in setup.jobs), default=0)
+    nodes = tuple(replace(node, map_slots=max(most, node.map_slots)) for node in setup.cluster.nodes)
+    return replace(setup, cluster=replace(setup.cluster, nodes=nodes))
 
 
 def simulate(setup: Setup, check: Callable[[Simulation], None] | None = None) -> Tape:

@@ -25,7 +25,7 @@ from schedbed.scheduler.simulate.setup import Setup, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.specs import TaskKind
 from tests.harness.described import described
-from tests.harness.simulation import Tape, random_jobs, setup, simulate
+from tests.harness.simulation import Tape, random_jobs, setup, simulate, with_room_for_gangs
 from tests.harness.world import job, node
 
 DECIDED = ("decision", "attempt", "job")
@@ -36,7 +36,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "policies"
 def given(policy: str, speculation: Any = "none", seed: int = 5, count: int = 8) -> Setup:
     jobs, files = random_jobs(seed, count)
     plain = setup(jobs, 4, files=files, seed=seed, timing=Timing(), process_all_heartbeats=True)
-    return replace(plain, policy=lambda: with_speculation(build_policy(policy), speculation))
+    roomy = with_room_for_gangs(plain, policy)
+    return replace(roomy, policy=lambda: with_speculation(build_policy(policy), speculation))
 
 
 def crashes(*times_s: float) -> list[PlannedFault]:

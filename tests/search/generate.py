@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from schedbed.scheduler.locality.delay import Delay
+from schedbed.scheduler.registry.registry import is_rigid
 from schedbed.tasks.chance import chance
 from tests.search.alone.parts import PARTS
 from tests.search.policies import QUEUES, USERS, draw_later_policy, draw_policy, made, with_rare_settings
@@ -95,6 +96,17 @@ def make_story(seed: int, policies: Sequence[str] | None = None) -> Story:
     if seed >= LATER:
         story = _later(story, chance(seed, "later"), policies)
     return _shared(story, chance(seed, "shared")) if seed >= SHARED else story
+
+
+def with_small_gangs(story: Story) -> Story:
+    """Return the test scenario without jobs that a policy of gangs could not start once nodes are lost for good."""
+    if not is_rigid(story.policy):
+        return story
+    lost = {
+        name for fault in story.faults if fault.kind == "kill" and not fault.until_s for name in fault.nodes
+    }
+    slots = sum(node.map_slots for place, node in enumerate(story.nodes) if f"n{place}" not in lost)
+    return replace(story, jobs=tuple(replace(job, maps=min(job.maps, slots)) for job in story.jobs))
 
 
 def _later(story: Story, luck: Random, policies: Sequence[str] | None) -> Story:

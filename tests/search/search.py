@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tests.search.alone.parts import run_alone
-from tests.search.generate import make_story
+from tests.search.generate import make_story, with_small_gangs
 from tests.search.outcome import check_outcome
 from tests.search.simulated_story import SimulatedStory, simulate
 from tests.search.story import Story
@@ -19,6 +19,7 @@ HARMLESS = (*LOSSES, "slow")
 
 def examine(story: Story) -> Violation | None:
     """Run a test scenario with all checks; return the first violation, None if all checks pass."""
+    story = with_small_gangs(story)
     try:
         if story.alone:
             run_alone(story.alone, story.seed, story.steps)

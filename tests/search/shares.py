@@ -24,11 +24,12 @@ def shares_of_pools(
     for job in view.jobs.values():
         pool, stage = job.user if by_user else job.queue, job.stage(kind)
         held[pool] = held.get(pool, 0) + stage.running - stage.killing
-        wants[pool] = wants.get(pool, 0) + stage.unstarted + stage.running - stage.killing
+        could_start = stage.unstarted if stage.ready else 0
+        wants[pool] = wants.get(pool, 0) + could_start + stage.running - stage.killing
     claims = []
     for pool, demand in wants.items():
         known = settings.get(pool, PoolSettings())
-        claims.append((demand, known.weight, known.min_share))
+        claims.append((demand, known.weight, int(known.min_share.of(kind))))
     return dict(zip(wants, pour(view.slots(kind), claims), strict=True)), held
 
 

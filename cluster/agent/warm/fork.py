@@ -1,11 +1,8 @@
 """The code of a process forked from the zygote: close the zygote's files, wait for an attempt, and run it.
 
-The forked process has a socket to the agent. The agent's order to run an attempt contains the CPU limit that
-the process applies to itself just before it runs the application's code. The process then sends `begin`,
-without waiting for an answer, so the CPU time of its setup is not charged to the attempt. It sends `done`
-when the application's code has ended, and `ended` when the report is written, or `broke` if an exception was
-raised instead. Since an attempt's code could
-send false messages, the agent applies them to this attempt only.
+The process limits its own CPU just before the application's code and sends `begin` without waiting, so its
+setup is not charged. It sends `done` after the code, and `ended` after the report, or `broke` after an
+exception. The code could send false messages, so the agent applies them to this attempt only.
 """
 
 from __future__ import annotations
@@ -47,12 +44,7 @@ ERROR_CHARS = 200
 
 @dataclass(slots=True)
 class ForkSetup:
-    """The settings that all processes forked from a zygote share.
-
-    `run` is the function that runs an attempt. `node` describes the node for attempts; each order to run an
-    attempt adds the other nodes and the run's start. `limit_memory` says whether memory is limited.
-    `processes` is the maximum number of processes of an attempt that runs as a separate user.
-    """
+    """The settings of all processes of a zygote. `processes` limits an attempt that runs as a separate user."""
 
     run: Run
     node: NodeContext
@@ -61,11 +53,10 @@ class ForkSetup:
 
 
 def become_attempt(parent: int, keep: int, uid: int | None, processes: int) -> None:
-    """Turn this forked process into the process of an attempt, which ends if the zygote ends.
+    """Become an attempt's process, with its own session, which ends if the zygote `parent` ends.
 
-    `parent` is the zygote's process id. The process receives a session of its own. If `uid` is given, the
-    process runs as that user, who may have at most `processes` processes. All descriptors are closed except
-    `keep` and standard input, output and error. The signal handlers of the zygote are removed.
+    The user `uid` may have at most `processes` processes. Only the descriptor `keep` and the standard ones
+    stay open.
     """
     os.setsid()
     _go_first()
@@ -85,19 +76,15 @@ def become_attempt(parent: int, keep: int, uid: int | None, processes: int) -> N
 
 
 def _go_first() -> None:
-    """Make the kernel kill this process before others, such as the agent, when memory runs out.
-
-    Do nothing if the kernel refuses, as for a process that cannot be traced (`PR_SET_DUMPABLE`).
-    """
+    """Make the kernel kill this process before the agent when memory runs out, unless it refuses."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def wait_and_run(setup: ForkSetup, line: socket.socket) -> int:
-    """Wait for the agent's order on the socket `line`, and run the attempt in it. Return the exit code.
+    """Wait for an order on `line` and run its attempt; return the exit code, or 0 if `line` closes first.
 
-    Return 0 if the agent closes the socket before it sends an order. An exception is passed on, after the agent
-    was told of it with the message `broke`: the attempt's log has no text of it if the log was not open yet.
+    An exception is passed on after the message `broke`: the attempt's log may not be open yet.
     """
     data_bytes = _data_bytes() if setup.limit_memory else None
     with line:
@@ -123,10 +110,7 @@ def wait_and_run(setup: ForkSetup, line: socket.socket) -> int:
 
 
 def _hear(line: socket.socket) -> tuple[bytes, list[int]]:
-    """Return the next line from the socket, and the file descriptors sent with the line.
-
-    The line is empty if the socket was closed.
-    """
+    """Return the next line, empty if the socket was closed, and the descriptors sent with it."""
     text, descriptors = b"", list[int]()
     while not text.endswith(b"\n"):
         data, brought, _, _ = socket.recv_fds(line, READ_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
@@ -139,11 +123,10 @@ def _hear(line: socket.socket) -> tuple[bytes, list[int]]:
 def _run(
     setup: ForkSetup, spec: Message, limited: AbstractContextManager[None], data_bytes: int | None
 ) -> int:
-    """Run the attempt `spec`, with its output in a log file and its memory limited. Return the exit code.
+    """Run an attempt, with its output in a log. `limited` is the context for the application's code.
 
-    `limited` is the context in which the application's code runs. `data_bytes` is the memory of this process
-    before the attempt. The memory limit is this number plus the memory that the attempt declares; None means
-    no limit.
+    `data_bytes` is this process's memory before, which the memory limit adds to that of the attempt; None
+    means no limit.
     """
     log = os.open(
         setup.node.root / "attempts" / spec["attempt"] / "log", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600
@@ -159,12 +142,7 @@ def _run(
 
 @contextlib.contextmanager
 def _held(line: socket.socket, quota: Quota | None, woke_cpu_s: float) -> Iterator[None]:
-    """Limit the CPU of this process by `quota` while the application's code runs in this context.
-
-    Send the message `begin` to the agent before the code and `done` after it. `begin` contains the CPU
-    seconds of the setup, the time used since the process's CPU time was `woke_cpu_s`. Raises OSError if the
-    limit cannot be applied.
-    """
+    """Limit the CPU while the application's code runs. Send `begin` with the setup's CPU seconds, later `done`."""
     reset_priority()
     if quota is not None:
         apply_quota(quota)
@@ -190,7 +168,7 @@ def _peak_bytes() -> int:
 
 
 def _data_bytes() -> int:
-    """Return the private writable memory of this process in bytes, the memory that RLIMIT_DATA limits."""
+    """Return the private writable bytes of this process, which RLIMIT_DATA limits."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmData:"):
             return int(line.split()[1]) * 1024
@@ -220,24 +198,17 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def can_drop() -> bool:
-    """Return whether this process has the privileges to run attempts as separate users."""
     needed = (CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID)
     return os.geteuid() == 0 and _may(needed)
 
 
 def attempt_uid(agent_pid: int, place: int) -> int:
-    """Return the user id for an attempt that runs in the agent's group of processes with index `place`.
-
-    No two attempts that run at the same time have the same user id.
-    """
+    """Return an attempt's user id. No two attempts that run at the same time have the same."""
     return UID_BASE + agent_pid % 2**22 * PLACES + place % PLACES
 
 
 def drop_to(uid: int, processes: int) -> None:
-    """Become the user `uid` and the group with the same id permanently. Raises OSError.
-
-    The new user may have at most `processes` processes.
-    """
+    """Become the user and group `uid` permanently. Raises OSError."""
     readable = _may([CAP_DAC_READ_SEARCH])
     resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
     prctl(PR_SET_KEEPCAPS, 1)
@@ -260,10 +231,7 @@ def prctl(option: int, *arguments: int) -> None:
 
 
 def name_process(name: str) -> None:
-    """Set the name of this process, which `ps -o comm` shows, to the first 15 bytes of `name`.
-
-    The command line of a forked process remains that of the process it was forked from.
-    """
+    """Set the name that `ps -o comm` shows; the command line stays that of the parent."""
     text = ctypes.create_string_buffer(name.encode()[:COMM_BYTES])
     prctl(PR_SET_NAME, ctypes.addressof(text))
 

@@ -1,7 +1,4 @@
-"""The spare processes of a node. Each is forked in advance, waits for one attempt, and runs it.
-
-Each spare process has its own group of processes, to which limits apply. There are two groups per slot.
-"""
+"""The spare processes of a node. Each is forked in advance, waits for one attempt, and runs it."""
 
 from __future__ import annotations
 
@@ -29,10 +26,7 @@ LINE_BYTES = 4096  # maximum length of a message from a fork
 
 @dataclass(eq=False)
 class Spare:
-    """A forked process that waits for an attempt or runs one, in the group of processes with index `place`.
-
-    `uid` is the process's user id if it runs as a separate user, or None.
-    """
+    """A forked process that waits for an attempt or runs one, in group `place`, as the user `uid` if given."""
 
     place: int
     uid: int | None
@@ -43,10 +37,7 @@ class Spare:
     error: str = ""  # why the spare cannot be used
 
     def order(self, attempt: str, order: Mapping[str, Any], quota: Quota | None) -> None:
-        """Order the process to run the attempt named `attempt` under the CPU limit `quota`.
-
-        `order` is the message with the attempt's specification.
-        """
+        """Order the process to run an attempt under the CPU limit `quota`."""
         self.attempt = attempt
         assert self.line is not None
         text, descriptor = (None, None) if quota is None else (quota.text, quota.descriptor)
@@ -54,12 +45,10 @@ class Spare:
 
 
 class Spares:
-    """The pool of spare processes of a node: one process waits for an attempt in each slot.
+    """The pool of spare processes: one waits for each slot, or fewer if attempts use most groups.
 
-    If attempts use most of the groups of processes, fewer processes wait. `on_ready` is called when another
-    spare process waits for an attempt. `on_said(spare, message)` is called with the first message of each
-    type from an attempt's process. `on_reaped(spare, message)` is called when a spare process has ended or
-    could not be forked.
+    `on_said(spare, message)` gets the first message of each type from an attempt's process. `on_reaped(spare,
+    message)` is called when a process has ended or could not be forked.
     """
 
     def __init__(
@@ -89,10 +78,7 @@ class Spares:
             self._park()
 
     def take(self) -> Spare | None:
-        """Remove a waiting spare process from the pool and return it, or return None if none waits.
-
-        The zygote soon forks another one.
-        """
+        """Take a waiting process from the pool, or return None. The zygote soon forks another one."""
         while self._idle:
             spare = self._idle.pop(0)
             if spare.pid in self._living and spare.line is not None:
@@ -103,15 +89,12 @@ class Spares:
         return None
 
     def kill(self, spare: Spare) -> None:
-        """Kill (SIGKILL) the spare process and all processes of its session.
-
-        The callback `on_reaped` is called when the process has ended.
-        """
+        """Kill the process and its session. `on_reaped` follows when it has ended."""
         if self._link is not None and spare.pid in self._living:
             self._link.send({"type": "kill", "pid": spare.pid})
 
     def kill_strays(self) -> None:
-        """Kill (SIGKILL) the processes that ended attempts have left behind."""
+        """Kill the processes that ended attempts have left behind."""
         if self._link is not None:
             self._link.send({"type": "strays"})
 
@@ -145,10 +128,7 @@ class Spares:
     # ---------------------------------------------------------------- places
 
     def _park(self) -> None:
-        """Request another spare process from the zygote, if one is needed.
-
-        None is needed if there is one for each slot, or if no group of processes is free.
-        """
+        """Request another process, unless each slot has one or no group is free."""
         if self._link is None or not self._free or len(self._idle) + len(self._asked) >= self._limits.slots:
             return
         place = self._free.pop(0)
@@ -193,10 +173,7 @@ class Spares:
         self._on_said(spare, message)
 
     def _gone(self, spare: Spare) -> None:
-        """Clean up after a spare process has ended, and kill the processes that remain in its group.
-
-        When all of these processes have ended, the next attempt can use the group.
-        """
+        """Clean up after a process, and free its group when the rest of the group has ended."""
         if spare.line is not None:
             spare.line.read()  # The end can be known before the last messages are.
         _hang_up(spare)

@@ -1,11 +1,8 @@
 """The template: a process that has imported all modules, and from which the agents of a host are forked.
 
-`python -m schedbed.cluster.agent.warm.template FD` reads the messages below from the socket FD and answers
-each of them. The process has a single thread. An agent that is forked shares the imported modules (copy on
-write) and starts in some milliseconds; a new interpreter that imports the modules needs half a second of CPU
-time. An ended agent stays a zombie until its exit status is requested, so that until then no other process
-has the same pid. The template ends when the socket closes. Agents do not end with the template, since they
-have their own standard input.
+It answers messages on the socket FD, with a single thread, until the socket closes; agents live on. A fork
+takes milliseconds, a new interpreter half a second of CPU time. An ended agent stays a zombie until its exit
+status is requested, so its pid is not reused before.
 """
 
 from __future__ import annotations
@@ -35,10 +32,7 @@ MESSAGE_BYTES = 64
 
 
 def serve(line: socket.socket) -> int | None:
-    """Process messages from the socket until it closes. Forked agents also return from this function.
-
-    Return None in the template itself, and the agent's exit code in a forked agent.
-    """
+    """Process messages until the socket closes. Return None, or in a forked agent its exit code."""
     while True:
         message, descriptors, _, _ = socket.recv_fds(line, MESSAGE_BYTES, 3)
         if not message:
@@ -76,10 +70,7 @@ def _status(pid: int, options: int) -> bytes:
 
 
 def _live(descriptors: list[int]) -> int:
-    """Run an agent in this forked process. Return the exit code.
-
-    `descriptors` become its standard input, output and error. All other files are closed.
-    """
+    """Run an agent in this forked process on three standard descriptors. Return the exit code."""
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     os.closerange(3, OPEN_MAX)
@@ -89,10 +80,7 @@ def _live(descriptors: list[int]) -> int:
 
 
 def main() -> int:
-    """Import the applications, then process messages from the socket given as the first argument.
-
-    Return the exit code.
-    """
+    """Import the applications, then serve the socket given as the first argument."""
     gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The process that holds the socket handles Ctrl-C.
     fork.prctl(fork.PR_SET_DUMPABLE, 0)  # Attempts of the same user must not trace this process.

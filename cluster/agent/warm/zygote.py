@@ -1,9 +1,8 @@
 """The zygote of a node: a process that has imported numpy and the applications, and forks all attempts.
 
-The zygote has a single thread and receives orders as JSON lines on the socket to its agent. A fork takes 2-3
-ms, and moving the forked process into a control group up to 10 ms. The agent therefore orders forks in
-advance ("spares"), which wait for attempts. Each spare has its own socket to the agent, which the agent sends
-with the order to fork. When the agent ends, the zygote and all attempts also end.
+It has a single thread and takes JSON lines from its agent. Since a fork takes 2-3 ms, and a move into a
+control group up to 10 ms, the agent orders forks in advance ("spares"), each with its own socket to the
+agent. When the agent ends, so do the zygote and all attempts.
 """
 
 from __future__ import annotations
@@ -43,16 +42,12 @@ FDS_MAX = 64  # maximum number of descriptors per read
 
 
 def context_from_json(raw: Message) -> NodeContext:
-    """Return the NodeContext (the description of a node for attempts) in the JSON object `raw`."""
     paths = {name: Path(raw[name]) if raw[name] else None for name in ("budget", "shared_disk")}
     return NodeContext(**{**raw, **paths, "root": Path(raw["root"])})
 
 
 def load(runner: str) -> Run:
-    """Import numpy and all applications. Return the function that `runner` names as "module:name".
-
-    An application that cannot be imported is skipped. Its attempts will report the error.
-    """
+    """Return the function "module:name", with all applications imported. Attempts report failed imports."""
     module, _, name = runner.partition(":")
     run: Run = getattr(importlib.import_module(module), name)
     apps = importlib.import_module("schedbed.tasks.apps").__path__
@@ -65,10 +60,7 @@ def load(runner: str) -> Run:
 
 
 class Zygote:
-    """The zygote process. It forks processes for attempts, kills them, and reports their ends.
-
-    Its orders come from the socket `agent`.
-    """
+    """Forks processes for attempts on orders from the socket `agent`, kills them, and reports their ends."""
 
     def __init__(self, agent: socket.socket) -> None:
         self._agent = agent
@@ -142,10 +134,7 @@ class Zygote:
     # ---------------------------------------------------------------- forks
 
     def _park(self, line: int, uid: int | None) -> None:
-        """Fork a process that waits for an attempt on the socket `line`, and report its pid to the agent.
-
-        The forked process runs as the user `uid` if given. `line` is the descriptor of a socket to the agent.
-        """
+        """Fork a process that waits for an attempt on the socket `line`, and report its pid to the agent."""
         assert self._setup is not None
         with socket.socket(fileno=line) as theirs:
             try:
@@ -157,11 +146,7 @@ class Zygote:
         self._tell({"type": "parked", "pid": pid})
 
     def _fork(self, setup: ForkSetup, line: socket.socket, uid: int | None) -> int:
-        """Fork a process and return its pid. The forked process does not return from this method.
-
-        The forked process waits for an attempt on the socket `line`, runs it as the user `uid` if given, and
-        exits with the attempt's exit code. An exception is printed to standard error.
-        """
+        """Fork a process, which never returns: it runs an attempt from `line` and exits with its code."""
         parent = os.getpid()
         pid = os.fork()
         if pid:
@@ -179,10 +164,7 @@ class Zygote:
             os._exit(code)
 
     def _reap(self) -> None:
-        """Report each forked process that has ended, after killing the rest of its session.
-
-        Then kill orphans. Orphans are processes that ended attempts left behind.
-        """
+        """Report each process that has ended, after killing the rest of its session, then kill orphans."""
         some = False
         while True:
             try:
@@ -203,11 +185,7 @@ class Zygote:
             self._kill_strays()
 
     def _kill_strays(self) -> None:
-        """Kill the orphaned processes that ended attempts left behind.
-
-        Orphans of a running attempt become children of the attempt's process; when that has ended, they
-        become children of the zygote.
-        """
+        """Kill what ended attempts left behind: their orphans are then children of the zygote."""
         with contextlib.suppress(OSError, ValueError):
             own = os.getpid()
             for pid in map(int, Path(f"/proc/{own}/task/{own}/children").read_text().split()):
@@ -230,18 +208,14 @@ def _reaped(pid: int, status: int, usage: resource.struct_rusage) -> Message:
 
 
 def _kill_session(pid: int) -> None:
-    """Kill (SIGKILL) the process `pid`, and its process group if it is the leader of one."""
+    """Kill a process, and its process group if it leads one."""
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError):
             kill(pid, signal.SIGKILL)
 
 
 def live_in_fork(agent: socket.socket, lock: int) -> NoReturn:
-    """Run a zygote in this process, which was just forked from the agent, and exit when it ends.
-
-    All descriptors are closed except standard error, the socket `agent`, and `lock`, which locks the agent's
-    folder.
-    """
+    """Run a zygote in this process just forked from the agent, and exit. `lock` and `agent` stay open."""
     code = 1
     try:
         nothing = os.open(os.devnull, os.O_RDONLY)

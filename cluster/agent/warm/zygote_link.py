@@ -1,7 +1,4 @@
-"""The agent's connection to its zygote, the process from which attempts are forked.
-
-It starts the zygote, exchanges messages with it, and notices when the zygote ends.
-"""
+"""The agent's connection to its zygote, the process from which attempts are forked."""
 
 from __future__ import annotations
 
@@ -53,11 +50,11 @@ class Forked:
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """Return the exit code of the process, or None while it is running. Implements `Child`."""
+        """Implement `Child`."""
         return self._look(os.WNOHANG)
 
     def kill(self) -> None:
-        """Send SIGKILL to the process, unless it has ended. Implements `Child`."""
+        """Implement `Child`."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 
@@ -88,10 +85,7 @@ class ZygoteLink:
 
     @staticmethod
     def start(lock: int) -> ZygoteLink:
-        """Start a zygote in a new interpreter and return the connection to it.
-
-        The zygote keeps the descriptor `lock`, which locks the agent's folder, open until it ends.
-        """
+        """Start a zygote in a new interpreter. It keeps `lock`, the lock of the agent's folder, open."""
         ours, theirs = socket.socketpair()
         arguments = [sys.executable, "-P", "-m", zygote.__name__, str(theirs.fileno())]
         environment = {**os.environ, **ONE_THREAD}
@@ -103,11 +97,7 @@ class ZygoteLink:
 
     @staticmethod
     def fork(lock: int) -> ZygoteLink:
-        """Fork a zygote from this process and return the connection to it.
-
-        The zygote keeps the descriptor `lock`, which locks the agent's folder, open until it ends. This
-        process must have a single thread, and must have imported all modules that a zygote needs.
-        """
+        """Fork a zygote, from a single thread with all its modules imported. It keeps `lock` open."""
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if not pid:
@@ -117,17 +107,12 @@ class ZygoteLink:
 
     @property
     def pid(self) -> int:
-        """Return the zygote's process id."""
         return self._process.pid
 
     async def connect(
         self, setup: Message, on_message: Callable[[Message], None], on_end: Callable[[], None]
     ) -> None:
-        """Send `setup` to the zygote and wait until the zygote has imported its modules.
-
-        `on_message` is called with each message after that, and `on_end` once when the zygote has ended.
-        Raises ZygoteDied.
-        """
+        """Send `setup` and wait for the zygote's imports. Later messages go to `on_message`. Raises ZygoteDied."""
         warm: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def heard(message: Message) -> None:
@@ -148,10 +133,7 @@ class ZygoteLink:
             raise ZygoteDied("the warm process ended while it imported numpy and the applications")
 
     def send(self, message: Message, descriptor: int | None = None) -> None:
-        """Send a message, optionally with a file descriptor, which is then closed in this process.
-
-        If the zygote has ended, the message is discarded.
-        """
+        """Send a message, with a descriptor that is then closed here. Discarded if the zygote has ended."""
         if self._line is not None:
             self._line.send(message, descriptor)
 
@@ -174,11 +156,10 @@ READ_BYTES = 1 << 16
 
 
 class JsonLine:
-    """JSON messages in both directions over the socket `end`. Must be used inside a running event loop.
+    """JSON messages in both directions over the socket `end`, which it closes. Needs a running event loop.
 
-    No method blocks: messages that the other process does not read yet are queued. `on_message` is called
-    with each received object. `on_end` is called once when the other process has closed the socket, or has
-    sent a line that is not JSON or is longer than `limit` bytes. This class closes the socket.
+    No method blocks. `on_end` is called once when the other process has closed the socket, or has sent a line
+    that is not JSON or is longer than `limit` bytes.
     """
 
     def __init__(
@@ -199,10 +180,7 @@ class JsonLine:
         self._loop.add_reader(end.fileno(), self.read)
 
     def send(self, message: Message, descriptor: int | None = None) -> None:
-        """Send a JSON object, optionally with a file descriptor, which is then closed in this process.
-
-        If the socket is closed, the object is discarded.
-        """
+        """Send an object, with a descriptor that is then closed here. Discarded if the socket is closed."""
         if self._socket.fileno() < 0:
             _close(descriptor)
             return

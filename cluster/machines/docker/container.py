@@ -1,17 +1,14 @@
 """A machine that is a Docker container. Its main process is the agent, and a volume holds the node's files.
 
-The agent reads its configuration from standard input and ends when standard input is closed. Therefore a
-container ends when the process that started it ends. The Docker engine then removes the container.
+The container ends with the process that started it, which closes the agent's standard input, and the engine
+removes it.
 
-Limits of CPU and memory: the container has the node's CPU quota, with room for the agent's own work. Its
-memory limit is for the node or, if attempts have control groups, for the agent. The module `host_limits`
-limits attempts by control groups, the disk by a loop device, and the NIC by tc. If the host's kernel cannot
-enforce one of these limits, the agent limits cooperating code in software (pacing and, for memory,
-RLIMIT_DATA).
+The container has the node's CPU quota, with room for the agent, and a memory limit for the node or, if
+attempts have control groups, for the agent. `host_limits` limits attempts, disk (a loop device) and NIC (tc).
+What the kernel cannot enforce, the agent limits in software, for cooperating code.
 
-If nodes are on several hosts, the Docker engine publishes the port of each agent at the address of its host.
-Packets then do not have the nodes' addresses, so tc cannot distinguish data from heartbeats, and the NIC is
-limited in software as well.
+With several hosts, the engine publishes each agent's port at its host's address. Packets then lack the nodes'
+addresses, by which tc tells data from heartbeats, so the NIC is limited in software.
 """
 
 from __future__ import annotations
@@ -71,11 +68,10 @@ CGROUP_V2 = Path("/sys/fs/cgroup/cgroup.controllers")
 
 
 class DockerMachine:
-    """An incarnation of a node in a container. The volume with the node's files remains until `dispose`.
+    """A node's incarnation in a container. The volume with its files remains until `dispose`.
 
-    `agent` is the agent's configuration. Its `root` is a folder on this host for the log and the disk image.
-    Its `listen` is this host's address for other hosts, or the loopback address if there are no other hosts.
-    `owner` identifies the process to which the machine belongs (see `owner_mark`).
+    `agent.root` is a folder of this host for log and disk image, `agent.listen` its address for other hosts,
+    or loopback. `owner` is an `owner_mark`.
     """
 
     def __init__(self, agent: AgentConfig, owner: str) -> None:
@@ -104,15 +100,10 @@ class DockerMachine:
 
     @property
     def node(self) -> NodeSpec:
-        """Return the specification of the node."""
         return self._config.node
 
     async def start(self) -> StartedMachine:
-        """Create and start the container, and wait until the agent accepts requests.
-
-        Raises BadInput if a requested limit is impossible, MachineFailed if the container or the agent does
-        not start.
-        """
+        """Create and start the container, and wait for the agent. Raises BadInput, MachineFailed."""
         try:
             return await asyncio.to_thread(self._start)
         except BaseException as error:
@@ -122,10 +113,7 @@ class DockerMachine:
             raise
 
     async def stop(self) -> None:
-        """End the container by closing the standard input of the agent, its main process.
-
-        If the container does not end within `STOP_S` seconds, it is killed.
-        """
+        """End the container by closing the agent's standard input, or kill it after `STOP_S` seconds."""
         if self._streams is not None:
             await self.thaw()
             self._streams.close_input()
@@ -145,10 +133,7 @@ class DockerMachine:
                 await asyncio.to_thread(streams.close)
 
     async def dispose(self) -> None:
-        """Remove the node's volume, and the run's network if no container uses it.
-
-        Must be called after `stop`.
-        """
+        """Remove the node's volume, and the run's network if no container uses it. Must be called after `stop`."""
         await asyncio.to_thread(self._dispose)
 
     async def freeze(self) -> None:
@@ -165,20 +150,15 @@ class DockerMachine:
                 await asyncio.to_thread(self._api.unpause, self._name)
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
-        """Inject a fault: set the rates of disk and NIC to the declared rates times these factors.
-
-        `cpu` is ignored, because the agent applies this factor to its attempts.
-        """
+        """Set disk and NIC to the declared rates times these factors. The agent applies `cpu` to its attempts."""
         del cpu
         if self._kernel and self.is_alive():
             await asyncio.to_thread(self._limits.set_rates, disk, network)
 
     def totals(self) -> KernelTotals:
-        """Return the kernel's counters of the node, as collected by `HostLimits.totals`."""
         return self._limits.totals()
 
     def is_alive(self) -> bool:
-        """Return whether the node's agent is running."""
         return self._streams is not None and not self._streams.ended.is_set()
 
     def _dispose(self) -> None:
@@ -233,23 +213,18 @@ class DockerMachine:
         return StartedMachine(url=hello.url, pid=hello.pid, limits=dict(hello.limits) | held)
 
     def _prepare(self, client: docker.DockerClient) -> str:
-        """Build the node image and create the run's network, unless another node has done this.
-
-        Return the tag of the image.
-        """
+        """Build the image and the run's network, unless another node has done so. Return the image's tag."""
         with (self._root.parent / "docker.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             prepare_network(client, self._config.run_id, self._labels, internal=not self._published)
             return node_image(client)
 
     def _published_at(self) -> tuple[str, ...]:
-        """Return the host address at which the agent's port is published and, if set, the range of host
-        ports.
-        """
+        """Return the host address at which the agent's port is published and, if set, the range of host ports."""
         return (self._published, self._host_ports) if self._host_ports else (self._published,)
 
     def _url(self, api: Any) -> str:
-        """Return the agent's URL for other hosts, or an empty string if there are no other hosts."""
+        """Return the agent's URL for other hosts, or "" without any."""
         if not self._published:
             return ""
         port = api.port(self._name, PORT)[0]["HostPort"]
@@ -269,10 +244,7 @@ class DockerMachine:
         return " | ".join([line.strip() for line in lines if line.strip()][-LOG_TAIL:]) or "it said nothing"
 
     def _agent_limits(self) -> str:
-        """Return how the agent limits attempts: `off` (no limits), `cgroup` or `software` (pacing).
-
-        With `cgroup`, the agent uses control groups that the host has created.
-        """
+        """Return how the agent limits attempts. `cgroup` means control groups that the host has created."""
         if self._config.limits == "off":
             return "off"
         return "software" if self._limits.groups is None else "cgroup"
@@ -319,11 +291,7 @@ class DockerMachine:
     # ----------------------------------------------------------------- limits
 
     def _held(self, api: Any) -> dict[str, str]:
-        """Apply the limits of `HostLimits` to the container. Return a dictionary from resource to mechanism.
-
-        A mechanism is a text such as `loop device` or `tc`. Raises BadInput if a required limit is
-        impossible.
-        """
+        """Apply `HostLimits` to the container. Return {resource: what limits it}. Raises BadInput."""
         held = self._limits.hold(api, self._image)
         if self._kernel and self._limits.groups is None:
             held["memory"] = f"docker cgroup v{2 if CGROUP_V2.exists() else 1}"
@@ -349,10 +317,7 @@ def _check_reachable(url: str) -> None:
 def prepare_network(
     client: docker.DockerClient, run_id: str, labels: Labels, *, internal: bool = True
 ) -> None:
-    """Create the bridge network of a run, unless it exists. Raises BadInput if that is impossible.
-
-    Containers in an `internal` network cannot reach addresses outside the network.
-    """
+    """Create a run's bridge network if it is missing. An `internal` one reaches no outside address."""
     try:
         client.api.inspect_network(run_name(run_id))
         return
@@ -387,24 +352,18 @@ class Streams:
         threading.Thread(target=self._pump, daemon=True, name=f"{container} output").start()
 
     def send(self, text: str) -> None:
-        """Write text to the standard input of the container.
-
-        Errors are ignored, because a dead container is detected later by its missing output.
-        """
+        """Write to standard input. A dead container is detected later by its missing output."""
         with contextlib.suppress(OSError):
             self._socket.sendall(text.encode())
 
     def first(self, patience_s: float) -> bytes:
-        """Return the first line of the container's standard output, after waiting up to `patience_s` seconds.
-
-        Return an empty string if there is no line by then, or if the output has ended.
-        """
+        """Return the first line of standard output, or empty after `patience_s` seconds or its end."""
         with contextlib.suppress(queue.Empty):
             return self._lines.get(timeout=patience_s)
         return b""
 
     def close_input(self) -> None:
-        """Close the standard input of the container."""
+        """Close the container's standard input."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 

@@ -1,7 +1,4 @@
-"""The declaration of `docker`, the kind of machines that are Docker containers.
-
-The client library of the Docker engine is imported on first use.
-"""
+"""The declaration of `docker` machines. The engine's client library is imported on first use."""
 
 from __future__ import annotations
 
@@ -54,10 +51,7 @@ PIECE_BYTES = 4 * 2**20
 
 
 def base_is_missing() -> bool:
-    """Return whether the Docker engine of this host lacks the base image.
-
-    Raises BadInput if no engine answers.
-    """
+    """Return whether the Docker engine of this host lacks the base image. Raises BadInput if no engine answers."""
     with contextlib.closing(connect()) as client:
         try:
             client.images.get(BASE)
@@ -67,16 +61,13 @@ def base_is_missing() -> bool:
 
 
 def saved_base() -> Iterator[bytes]:
-    """Yield the base image in the format of `docker save`, in pieces of at most `PIECE_BYTES` bytes."""
+    """Yield the base image as of `docker save`, in pieces of at most `PIECE_BYTES` bytes."""
     with contextlib.closing(connect()) as client:
         yield from client.api.get_image(f"{BASE}:latest", chunk_size=PIECE_BYTES)
 
 
 def load_base(pieces: Iterator[bytes]) -> None:
-    """Load the base image into the Docker engine of this host, from pieces made by `saved_base`.
-
-    Raises BadInput if the engine rejects the pieces.
-    """
+    """Load pieces of `saved_base` into this host's engine. Raises BadInput."""
     with contextlib.closing(connect()) as client:
         try:
             for _ in client.api.load_image(pieces):

@@ -1,8 +1,7 @@
-"""The Docker engine: how to connect to it, how a run's objects are labeled, and how they are removed.
+"""The Docker engine: how to connect to it, and how a run's objects are labeled and removed.
 
-Objects are containers, networks and volumes. They are labeled with the run, the user, the host and the
-process to which they belong (`owner_mark`), so that objects of a dead process can be found and no other
-objects are touched.
+Labels name run, user, host and process (`owner_mark`), so that a dead process's objects can be found and no
+others are touched.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ Labels = dict[str, str]
 
 
 def connect() -> docker.DockerClient:
-    """Return a client of the Docker engine at DOCKER_HOST or the default socket.
-
-    Raises BadInput, with advice, if no engine answers.
-    """
+    """Return a client of the engine at DOCKER_HOST or the default socket. Raises BadInput with advice."""
     if why := docker_why():
         raise BadInput(f"--machines docker: no engine to use: {why}; {_advice(why)}")
     try:
@@ -56,30 +52,23 @@ def _advice(why: str) -> str:
 
 
 def one_line(error: Exception) -> str:
-    """Return the message of an error of the Docker engine in one line, without the client library's text."""
+    """Return an engine's error in one line, without the client library's text."""
     text = getattr(error, "explanation", None) or str(error)
     return " ".join(str(text).split())
 
 
 def labels(run_id: str, owner: str) -> Labels:
-    """Return the labels for the Docker objects of a run: run id, owner, host and user.
-
-    `owner` identifies the process to which the objects belong (see `owner_mark`).
-    """
+    """Return the labels of a run's objects. `owner` is an `owner_mark`."""
     return {RUN: run_id, OWNER: owner, HOST: socket.gethostname(), USER: str(os.getuid())}
 
 
 def run_name(run_id: str) -> str:
-    """Return the name of a run's bridge network. Names of the run's containers begin with this name."""
+    """Return a run's network name, with which its containers' names begin."""
     return run_id if run_id.startswith("schedbed-") else f"schedbed-{run_id}"
 
 
 def sweep_containers(all: bool = False) -> list[str]:
-    """Remove this user's Docker objects on this host that belong to a dead process. Return their names.
-
-    With `all`, this user's objects of live processes and of other hosts are removed as well. If no Docker
-    engine answers, nothing is removed.
-    """
+    """Remove this user's objects of dead processes here, or with `all` everyone of theirs. Return the names."""
     host, user = socket.gethostname(), str(os.getuid())
     return remove_labelled(
         lambda found: (
@@ -90,16 +79,13 @@ def sweep_containers(all: bool = False) -> list[str]:
 
 
 def remove_owned() -> list[str]:
-    """Remove all Docker objects that belong to this process. Return the names of the objects."""
+    """Remove this process's objects. Return their names."""
     host, me = socket.gethostname(), owner_mark()
     return remove_labelled(lambda found: found.get(HOST) == host and found.get(OWNER) == me)
 
 
 def remove_labelled(doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
-    """Remove those Docker objects of schedbed for whose labels `doomed` returns True.
-
-    Return the names of the removed objects. If no Docker engine answers, nothing is removed.
-    """
+    """Remove objects with `doomed` labels. Return their names, none if no engine answers."""
     if docker_why():
         return []
     with contextlib.closing(connect()) as client:
@@ -107,11 +93,7 @@ def remove_labelled(doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
 
 
 def _remove(api: Any, doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
-    """Remove the Docker objects for whose labels `doomed` returns True, and the loop devices of these
-    objects.
-
-    Return the names of the objects. Containers are removed first, since they use networks and volumes.
-    """
+    """Remove objects with `doomed` labels and their loop devices, containers first as they use the rest."""
     removed = []
     for kind, name, mine in list(_labelled(api)):
         if doomed(mine):

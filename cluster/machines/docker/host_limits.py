@@ -1,7 +1,6 @@
 """Limits that the host's kernel enforces on a node in a container: control groups of attempts, disk and NIC.
 
-If this host or user cannot use one of these limits, the agent limits the resource in software, which works
-for cooperating code only.
+Without one of them, the agent limits the resource in software, for cooperating code only.
 """
 
 from __future__ import annotations
@@ -47,10 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class HostLimits:
-    """The limits that the host's kernel enforces on a node in a container, for one incarnation.
-
-    Call `prepare` before the container is created, `hold` after its start, and `release` after its end.
-    """
+    """The kernel's limits on a node's container: `prepare` before creation, `hold` after start, then `release`."""
 
     def __init__(self, agent: AgentConfig, name: str, labels: Labels, user: str) -> None:
         self._node = agent.node
@@ -67,18 +63,11 @@ class HostLimits:
 
     @property
     def groups(self) -> Path | None:
-        """Return the path of the Unix socket from which the agent receives its attempts' control group files.
-
-        Return None if there are no such groups.
-        """
+        """Return the socket that gives the agent its attempts' control group files, or None."""
         return None if self._groups.counters is None else self._groups.socket
 
     def prepare(self, api: Any) -> None:
-        """Create control groups for the attempts and a volume for the node's files.
-
-        The volume is on a loop device with a limited rate if this host supports that, otherwise in a folder
-        of the Docker engine. Raises BadInput if a required limit is impossible.
-        """
+        """Create attempts' control groups, and a volume on a loop device if possible. Raises BadInput."""
         if self._wanted:
             try:
                 self._groups.make()
@@ -97,11 +86,7 @@ class HostLimits:
         api.create_volume(self._name, driver="local", driver_opts=self._disk.volume, labels=labels)
 
     def hold(self, api: Any, image: str) -> dict[str, str]:
-        """Apply the limits to the started container. Return a dictionary from resource to mechanism.
-
-        A mechanism is a text such as `loop device` or `tc`. If tc must run in a helper container, the helper
-        is created from `image`. Raises BadInput if a required limit is impossible.
-        """
+        """Limit the started container. Return {resource: what limits it}. `image` is for a tc helper."""
         held: dict[str, str] = {}
         self._pid = api.inspect_container(self._name)["State"]["Pid"]
         if self._disk.name:
@@ -124,20 +109,14 @@ class HostLimits:
         return held
 
     def set_rates(self, disk: float, network: float) -> None:
-        """Inject a fault: set the rates of disk and NIC to the declared rates times these factors.
-
-        Raises OSError or MachineFailed if a rate cannot be set.
-        """
+        """Set disk and NIC to the declared rates times these factors. Raises OSError or MachineFailed."""
         if self._disk.name:
             self._disk.set_factor(disk)
         if self._nic is not None:
             self._nic.change(self._node.network_bps * network)
 
     def totals(self) -> KernelTotals:
-        """Return the kernel's counters of the node.
-
-        The counters of a resource are None if the kernel does not limit the resource for this node.
-        """
+        """Return the node's counters, None where the kernel does not limit the resource."""
         groups = self._groups.counters
         disk = block_bytes(self._disk.number) if self._disk.number else None
         nic = interface_bytes(self._pid) if self._nic is not None else None
@@ -153,10 +132,7 @@ class HostLimits:
         )
 
     def release(self, api: Any) -> None:
-        """Remove the control groups, the volume and the loop device. The disk image remains.
-
-        Must be called after the end of the container.
-        """
+        """Remove groups, volume and loop device, but not the disk image. Call after the container's end."""
         self._groups.remove()
         if self._disk.name:
             with contextlib.suppress(APIError):  # Another cleanup removed the volume.
@@ -182,10 +158,7 @@ PROCESSES = 512  # The limit for all attempts of a node.
 
 
 class AttemptGroups:
-    """The control groups of a node's attempts during one incarnation (life) of the node.
-
-    The groups exist from `make` to `remove`.
-    """
+    """The control groups of a node's attempts for one incarnation, from `make` to `remove`."""
 
     def __init__(self, agent: AgentConfig) -> None:
         self._run_id = agent.run_id
@@ -199,10 +172,7 @@ class AttemptGroups:
         self._handover: GroupHandover | None = None
 
     def make(self) -> None:
-        """Create the control groups, set their limits, and serve their files to the agent.
-
-        Raises CgroupError if this host or user cannot create them.
-        """
+        """Create and limit the groups, and serve their files to the agent. Raises CgroupError."""
         if os.geteuid() != 0:
             raise CgroupError("control groups for a container's processes need root")
         slots = slot_groups(self._node.map_slots + self._node.reduce_slots)
@@ -230,11 +200,7 @@ class AttemptGroups:
 
 
 def limit_node(files: GroupFiles, node: NodeSpec, slots: tuple[str, ...]) -> None:
-    """Set limits for all attempts of a node together: memory (without swap) and number of processes.
-
-    The limits are written to the control group files in `files`. `slots` are the names of the slots' control
-    groups. Raises OSError if a file cannot be written.
-    """
+    """Limit a node's attempts together: memory without swap, and processes. Raises OSError."""
     # Each attempt's limit exceeds its declared memory by SLACK_BYTES, so the node's limit must as well.
     memory = str(node.memory_bytes + SLACK_BYTES * (node.map_slots + node.reduce_slots))
     if "memory" in files.controllers:
@@ -299,19 +265,12 @@ Opened = list[tuple[str, str, int]]
 
 
 class GroupHandover:
-    """A server that sends open control group files to an agent, over the Unix socket at `path`.
-
-    The files are sent once, to the first client that presents the run's token.
-    """
+    """Sends open control group files at the Unix socket `path`, once, to the first client with the token."""
 
     def __init__(
         self, path: Path, token: str, version: int, folders: Mapping[str, Path], slots: Sequence[str]
     ) -> None:
-        """Open the control group files and start to listen in a thread. Raises OSError if that fails.
-
-        `version` is the version of control groups. `folders` maps controllers to the folder of the node's
-        group, and `slots` are the names of the slots' groups in that folder.
-        """
+        """Open the groups' files and listen in a thread. `folders` are those of the node's group. Raises OSError."""
         self._token = token
         self._about = {"version": version, "controllers": sorted(folders)}
         self._files = _open_all(version, folders, slots)
@@ -346,10 +305,7 @@ class GroupHandover:
 
 
 def _listen(path: Path) -> socket.socket:
-    """Return a Unix socket that listens at `path`.
-
-    Socket paths are limited to 107 bytes, so the socket is bound through an open descriptor of the folder.
-    """
+    """Return a listening socket, bound through the folder's descriptor: paths are limited to 107 bytes."""
     path.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     listening = socket.socket(socket.AF_UNIX)
@@ -385,10 +341,7 @@ def _open_all(version: int, folders: Mapping[str, Path], slots: Sequence[str]) -
 def _open_some(
     opened: Opened, folders: Mapping[str, Path], group: str, names: Mapping[str, Iterable[str]], how: int
 ) -> None:
-    """Open files of one control group and add them to `opened`. Files that this kernel lacks are skipped.
-
-    `names` maps controllers to file names, and `how` contains the flags for `os.open`.
-    """
+    """Add a group's open files to `opened`, without those that the kernel lacks. `how` has flags of `os.open`."""
     for controller, wanted in names.items():
         for name in wanted if controller in folders else ():
             with contextlib.suppress(FileNotFoundError):

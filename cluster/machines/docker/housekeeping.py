@@ -1,8 +1,6 @@
 """Preparation and cleanup of the Docker engine for a command that runs nodes in containers.
 
-Before the runs, the node image is built, and Docker objects left by dead processes are removed. After the
-runs, the command's own objects are removed. If the command is killed, the process `python -m
-schedbed.cluster.machines.docker.housekeeping` removes these objects.
+If the command is killed, `python -m schedbed.cluster.machines.docker.housekeeping` removes its objects.
 """
 
 from __future__ import annotations
@@ -44,11 +42,7 @@ def describe_engine() -> str:
 
 @contextmanager
 def engine_ready() -> Iterator[None]:
-    """Build the node image and remove objects of dead processes; on exit, remove this process's objects.
-
-    Objects are Docker containers, networks and volumes. Raises BadInput if the Docker engine or the base
-    image is missing.
-    """
+    """Build the image and remove dead processes' objects; on exit, this process's. Raises BadInput."""
     from schedbed.cluster.machines.docker.engine import connect, remove_owned, sweep_containers
     from schedbed.cluster.machines.docker.image import node_image
 

@@ -1,7 +1,4 @@
-"""The Docker image of nodes: the packages `cluster` and `tasks` on top of the base image.
-
-The image is built again when the sources of these packages have changed.
-"""
+"""The Docker image of nodes: the packages `cluster` and `tasks` on top of the base image."""
 
 from __future__ import annotations
 
@@ -41,11 +38,7 @@ def base_image(client: docker.DockerClient) -> str:
 
 
 def node_image(client: docker.DockerClient) -> str:
-    """Return the tag of the node image for the current sources. Build the image if it does not exist.
-
-    Images of older sources are removed. Raises BadInput, with advice, if there is no base image or the image
-    cannot be built.
-    """
+    """Return the tag of the current sources' image, built if missing; older ones go. Raises BadInput."""
     sources, base = _sources(), base_image(client)
     tag = f"{NODE}:{_hash(sources, base)}"
     with contextlib.suppress(ImageNotFound):
@@ -63,10 +56,7 @@ def node_image(client: docker.DockerClient) -> str:
 
 
 def _sources() -> dict[str, bytes]:
-    """Return the source files of the packages `cluster` and `tasks`, as a dictionary from path to content.
-
-    Each path is the place of the file in the image.
-    """
+    """Return {place in the image: content} of the packages `cluster` and `tasks`."""
     package = Path(schedbed.__file__).parent
     found = {"schedbed/__init__.py": (package / "__init__.py").read_bytes()}
     for room in ("cluster", "tasks"):

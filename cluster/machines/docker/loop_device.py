@@ -1,8 +1,7 @@
-"""Loop devices of the Linux kernel, which make an image file available as a block device.
+"""Loop devices of the Linux kernel, which make an image file available as a block device, a new one each.
 
-Each image is bound to a new device. The kernel releases a device when no process has it open
-(`LO_FLAGS_AUTOCLEAR`), even if the process that created it was killed. Removing a device also removes its
-settings (throttles, dirty limits). Devices of other users are not touched.
+The kernel releases a device that nobody has open (`LO_FLAGS_AUTOCLEAR`), even after a kill. Removal also
+removes its throttles and dirty limits. Devices of other users are not touched.
 """
 
 from __future__ import annotations
@@ -28,11 +27,10 @@ TRIES = 5  # Another process may bind a device that was just added.
 
 
 def attach(image: Path) -> tuple[str, int]:
-    """Bind a new loop device to an image file. Return its name, such as `loop8`, and an open descriptor.
+    """Bind a new loop device. Return its name, such as `loop8`, and a descriptor. Raises OSError.
 
-    The kernel releases the device when this descriptor is closed and the device is not mounted. Writes to the
-    device go through the page cache of the image file, which smooths stalls of the host's disk. Raises
-    OSError if no device can be created.
+    The kernel releases it when that is closed and it is not mounted. Writes go through the image's page
+    cache, which smooths stalls of the host's disk.
     """
     for attempt in range(1, TRIES + 1):
         name = f"loop{_control(ADD, ANY)}"
@@ -59,7 +57,7 @@ def discard(name: str, patience_s: float = 0.0) -> None:
 
 
 def device_number(name: str) -> str:
-    """Return the number of a block device as `major:minor`. Raises OSError if the device does not exist."""
+    """Return a block device's `major:minor`. Raises OSError."""
     return (Path("/sys/block") / name / "dev").read_text().strip()
 
 

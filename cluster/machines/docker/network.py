@@ -1,10 +1,8 @@
 """Shell scripts that limit the NIC of a node in a container to the declared rate, with the command tc.
 
-Sent packets are limited on `eth0` by an HTB class, a rate limit of tc. Received packets are redirected to an
-`ifb` device and limited there in the same way. Traffic with the address of the bridge itself (heartbeats,
-upload of the input) is not limited, because it is not part of the emulated cluster. Acknowledgements are not
-limited either, since they would wait behind data that the node sends. tc counts whole frames, so headers are
-added to the declared rate of the payload.
+Sent packets are limited on `eth0` by an HTB class, received ones in the same way on an `ifb` device. Traffic
+with the bridge itself (heartbeats, upload) is not part of the emulated cluster. Acknowledgements are free, as
+they would wait behind sent data. tc counts whole frames, so headers are added to the payload's rate.
 """
 
 from __future__ import annotations
@@ -34,10 +32,9 @@ RECEIVE = "ifb0"
 
 
 def shape(rate_bps: float, gateway: str) -> str:
-    """Return a shell script that limits both directions of a node's NIC to `rate_bps` (bytes/s).
+    """Return a script that limits both directions to `rate_bps`, except traffic with `gateway`.
 
-    The script must run once, in the node's network namespace and with the capability NET_ADMIN. Traffic from
-    and to the address `gateway` is not limited.
+    Run it once, in the node's network namespace with the capability NET_ADMIN.
     """
     return "\n".join(
         [
@@ -55,7 +52,7 @@ def shape(rate_bps: float, gateway: str) -> str:
 
 
 def change(rate_bps: float) -> str:
-    """Return a shell script that sets another rate (bytes/s) for a NIC limited by the script of `shape`."""
+    """Return a script that changes the rate set by `shape`."""
     return "\n".join(["set -e", *(_rate("change", device, rate_bps) for device in ("eth0", RECEIVE))])
 
 
@@ -91,10 +88,7 @@ def _rate(verb: str, device: str, rate_bps: float) -> str:
 
 
 class NicShaper:
-    """A limit on the rate of the NIC of the container `name`.
-
-    If this process cannot run tc, a helper container is created from `image` with the given labels.
-    """
+    """Limits a container's NIC. If this process cannot run tc, a helper container of `image` does."""
 
     def __init__(self, api: Any, name: str, *, image: str, labels: Labels) -> None:
         self._api = api
@@ -103,24 +97,17 @@ class NicShaper:
         self._labels = labels
 
     def shape(self, rate_bps: float, run_network: str) -> None:
-        """Limit both directions of the NIC to `rate_bps` (bytes/s). Raises MachineFailed if tc fails.
-
-        Traffic between the container and the bridge of the network `run_network` is not limited.
-        """
+        """Limit both directions, except traffic with the bridge of `run_network`. Raises MachineFailed."""
         found = self._api.inspect_network(run_network)
         gateway = found["IPAM"]["Config"][0]["Gateway"].partition("/")[0]
         self._tell(shape(rate_bps, gateway))
 
     def change(self, rate_bps: float) -> None:
-        """Set another rate (bytes/s) for a NIC that `shape` has limited. Raises MachineFailed if tc fails."""
+        """Change the rate set by `shape`. Raises MachineFailed."""
         self._tell(change(rate_bps))
 
     def _tell(self, script: str) -> None:
-        """Run a script in the container's network namespace. Raises MachineFailed if the script fails.
-
-        A root process runs the script directly if the host has `nsenter` and `tc`. Otherwise a helper
-        container runs the script, which takes much longer.
-        """
+        """Run a script in the container's network namespace; if not root with nsenter and tc, in a slow helper."""
         inside = Path(self._api.inspect_container(self._name)["NetworkSettings"]["SandboxKey"])
         if os.geteuid() == 0 and inside.exists() and all(map(shutil.which, ("nsenter", "tc"))):
             enter = ["nsenter", f"--net={inside}", "sh", "-c", script]
@@ -132,10 +119,7 @@ class NicShaper:
             raise MachineFailed(f"{self._name}: tc: {said.splitlines()[-1] if said else 'failed'}")
 
     def _beside(self, script: str) -> tuple[int, str]:
-        """Run a script in a helper container that shares the network of the node's container.
-
-        Return the exit code and the output. The script runs as root with no capability except NET_ADMIN.
-        """
+        """Run a script as root with NET_ADMIN only, beside the container. Return exit code and output."""
         name = f"{self._name}-tc"
         remove_container(self._api, name)
         host = self._api.create_host_config(

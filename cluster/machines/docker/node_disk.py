@@ -1,11 +1,9 @@
 """The disk of a node in a container: a file system on a loop device with a limited rate.
 
-The rate is enforced by the throttle of the block controller of cgroup version 1. All writes pass this
-throttle, whether from child processes, shells, O_DIRECT, or the kernel thread that flushes the page cache. A
-throttle applies to one control group, and the flushing thread is in the root group. Therefore the node's
-processes are also moved to the root group of this controller, so that all share one rate. Reads and writes
-each have the full rate. Only root can set up such a disk. The image of the disk is a sparse file in the
-node's folder on this host, and survives the container as a real disk survives a power failure.
+The throttle of cgroup version 1's block controller applies to all writes, also of O_DIRECT or the kernel
+thread that flushes the page cache. That thread is in the root group, so the node's processes move there too
+and share one rate, full for reads and for writes. Only root can set this up. The image, a sparse file on this
+host, survives the container as a disk survives a power failure.
 """
 
 from __future__ import annotations
@@ -37,10 +35,9 @@ class DiskError(Exception):
 
 
 class NodeDisk:
-    """The disk of a node for one incarnation. The data are in the file `image`, which is created if missing.
+    """The disk for one incarnation, in the file `image`. `rate_bps` limits reads and writes separately.
 
-    `rate_bps` is the limit in bytes/s, for reads and for writes separately. `owner` (UID:GID) is the owner of
-    the top folder of a new file system.
+    `owner` (UID:GID) owns the top folder of a new file system.
     """
 
     def __init__(self, image: Path, rate_bps: float, *, owner: str) -> None:
@@ -60,10 +57,7 @@ class NodeDisk:
         return {"type": "ext4", "device": f"/dev/{self.name}", "o": MOUNT}
 
     def attach(self) -> None:
-        """Create a loop device for the image and limit its rate. Raises DiskError if that is impossible.
-
-        `settle` must be called once the device is mounted.
-        """
+        """Create a limited loop device. Call `settle` once it is mounted. Raises DiskError."""
         if why := disk_why_not():
             raise DiskError(why)
         self._throttle = blkio_root()
@@ -77,11 +71,10 @@ class NodeDisk:
             raise DiskError(f"{self._image}: {_said(error)}") from error
 
     def settle(self, pid: int) -> None:
-        """Apply the rate limit to a container that has mounted the disk. `pid` is a process of the container.
+        """Apply the limit to the container of `pid`, which mounted the disk. Raises OSError.
 
-        The calling process closes its own descriptor of the loop device. The kernel then releases the device
-        when the container ends, even if the calling process has died. Raises OSError if the limit cannot be
-        applied.
+        Closes this process's descriptor, so that the kernel releases the device with the container, even
+        after this process's death.
         """
         self._let_go()
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
@@ -138,10 +131,7 @@ def disk_why_not() -> str:
 
 
 def blkio_root(mountinfo: Path = MOUNTS) -> Path:
-    """Return the folder of the root control group of the block controller (cgroup version 1).
-
-    Raises DiskError if this folder is not among the mounts in `mountinfo`.
-    """
+    """Return the block controller's root group (cgroup version 1). Raises DiskError."""
     for line in mountinfo.read_text().splitlines():
         left, _, right = line.partition(" - ")
         kind, _, options = right.split(maxsplit=2)
@@ -152,10 +142,7 @@ def blkio_root(mountinfo: Path = MOUNTS) -> Path:
 
 
 def move_all(of: Path, to: Path) -> None:
-    """Move all processes of one control group to another, including processes that are forked meanwhile.
-
-    `of` and `to` are the folders of the groups. Raises OSError if a process cannot be moved.
-    """
+    """Move all processes between groups' folders, also those forked meanwhile. Raises OSError."""
     while pids := (of / "cgroup.procs").read_text().split():
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):

@@ -1,7 +1,7 @@
 """Simulation of attempts without contention: each attempt runs as if it were alone on its node.
 
-An attempt has a known duration, or phases at the full rates of the node. This model is fast and is used for
-traces and profiles. In the model `fluid`, attempts share the node's resources.
+An attempt has a known duration, or phases at the node's full rates. Used for traces and profiles; `fluid` has
+contention.
 """
 
 from __future__ import annotations
@@ -37,11 +37,7 @@ from schedbed.tasks.specs import Counters, NodeId, TaskKind
 
 
 class ExactEmulation:
-    """An implementation of `Emulation` (see `node_model`) without contention for resources.
-
-    If `keeps_consumed` is True, the emulation records which map attempts' outputs each reduce has read, until
-    `pop_consumed` returns the record.
-    """
+    """An `Emulation` without contention. `keeps_consumed` records which map attempts each reduce read."""
 
     def __init__(self, store: Store, keeps_consumed: bool = False) -> None:
         self._store = store
@@ -187,10 +183,7 @@ class ExactEmulation:
             self._outputs.pop(job, None)
 
     def _try_reduce(self, now_s: float, run: ExactRun) -> None:
-        """Start a reduce that waits for map outputs, if all of them are announced and can be fetched.
-
-        Otherwise the reduce keeps waiting, tries again after a pause, or fails after too many tries.
-        """
+        """Start a waiting reduce if all outputs can be fetched; otherwise it waits, retries later, or fails."""
         board = run.node.boards.get(run.plan.job)
         if board is None or not board.complete:
             run.due_s = math.inf
@@ -316,15 +309,11 @@ class ExactEmulation:
     # -------------------------------------------------------------- reports
 
     def statuses(self, now_s: float, node: NodeId) -> Sequence[AttemptStatus]:
-        """Return the status of each running attempt on a node."""
         where = self._nodes.get(node)
         return [_status(run, now_s) for run in where.runs.values()] if where else ()
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
-        """Return a node's use of CPU, disk and memory since the last call of this method.
-
-        The CPU and disk rates of an attempt are assumed to be constant during its work.
-        """
+        """Return the use since the last call. Rates of an attempt count as constant during its work."""
         self._catch_up(now_s)
         where = self._nodes.get(node)
         if where is None or now_s <= where.asked_s:
@@ -348,10 +337,7 @@ class ExactEmulation:
         )
 
     def pop_consumed(self, attempt: str) -> dict[int, str]:
-        """Remove and return the record of the map outputs that the reduce `attempt` has read.
-
-        The record is a dictionary from map index to map attempt, and is empty if `keeps_consumed` is False.
-        """
+        """Remove and return {map: attempt} that a reduce read, empty without `keeps_consumed`."""
         return self._consumed.pop(attempt, {})
 
 
@@ -371,11 +357,9 @@ def _status(run: ExactRun, now_s: float) -> AttemptStatus:
 
 
 class ExactRun:
-    """An attempt in the simulation without contention. The attempt ends at the time `due_s`.
+    """An attempt without contention. At `since_s` it had `left_s` seconds of work at the declared speed.
 
-    At the time `since_s`, the attempt still had `left_s` seconds of work, measured at the node's declared
-    speed. An attempt that is planned to fail never does the last `beyond_s` seconds of its work; `left_s`
-    does not include them.
+    If it is planned to fail, `left_s` is without the last `beyond_s` seconds, which are never done.
     """
 
     __slots__ = (
@@ -418,7 +402,6 @@ class ExactRun:
 
 
 def share_done(work_s: float, left_s: float) -> float:
-    """Return the share of an attempt's work that is done, from 0 to 1, if `left_s` of `work_s` seconds are left."""
     return min(1.0, max(0.0, 1.0 - left_s / work_s)) if work_s else 0.0
 
 
@@ -438,10 +421,7 @@ class ExactNode:
         self.outputs: dict[str, list[str]] = {}  # Map attempts with outputs, by job.
 
     def count(self, now_s: float, run: ExactRun) -> None:
-        """Add the CPU time and disk bytes of the attempt `run` to the totals of the node.
-
-        Only the work between the last call of `usage` and `now_s` is added.
-        """
+        """Add an attempt's CPU time and disk bytes since the last `usage` to the node's totals."""
         worked_s = (now_s - max(run.since_s, self.asked_s)) * self.speed
         if worked_s > 0.0:
             self.cpu_s += run.cpu * worked_s
@@ -460,10 +440,7 @@ class NoReplica(Exception):
 
 
 class ExactCosts:
-    """A calculator of the durations and counters of attempts that do not share resources.
-
-    `specs` maps live nodes to their specifications.
-    """
+    """Computes durations and counters of attempts that do not share resources."""
 
     def __init__(self, store: Store) -> None:
         self.specs: dict[NodeId, NodeSpec] = {}
@@ -472,10 +449,7 @@ class ExactCosts:
         self._last: tuple[TaskCost, float, int, int, int, Counters] | None = None  # shared by equal tasks
 
     def of_map(self, node: NodeSpec, plan: AttemptPlan) -> tuple[float, Counters]:
-        """Return the duration in seconds and the counters of a map that runs on `node`.
-
-        Raises NoReplica if an input block cannot be read from any node.
-        """
+        """Return seconds and counters of a map. Raises NoReplica if a block cannot be read."""
         cost, local, remote, remote_s = plan.cost, 0, 0, 0.0
         for block, length in plan.blocks:
             source = self._source(node, plan.index, block)
@@ -502,10 +476,7 @@ class ExactCosts:
     def of_reduce(
         self, node: NodeSpec, plan: AttemptPlan, board: AnnouncedOutputs, begin_s: float
     ) -> tuple[float, Counters]:
-        """Return the duration in seconds and the counters of a reduce that starts to fetch at `begin_s`.
-
-        `board` must contain the announced outputs of all maps.
-        """
+        """Return seconds and counters of a reduce that fetches from `begin_s` on, with all outputs on `board`."""
         cost, shuffle_s, sort_s = plan.cost, 0.0, 0.0
         if cost.duration_s is None:
             here = sum(1 for output in board.latest.values() if output.node == node.node)
@@ -531,10 +502,7 @@ class ExactCosts:
         return work_s, counters
 
     def _source(self, node: NodeSpec, turn: int, block: str) -> NodeSpec:
-        """Return the node from which a map on `node` reads the block. Nodes of equal distance take turns.
-
-        Raises NoReplica if no node with a replica can be reached.
-        """
+        """Return the node to read a block from; equal distances take turns. Raises NoReplica."""
         holders = self._store.holders(block)
         if node.node in holders:
             return node
@@ -567,11 +535,7 @@ class ExactCosts:
 
 
 def partly(whole: Counters | None, done: float, memory_bytes: int) -> Counters:
-    """Return the counters of an attempt that has done a share `done` (0 to 1) of its work.
-
-    `whole` are the counters of the complete attempt, or None if the attempt's work is not known yet.
-    `memory_bytes` is the most memory that the attempt may use; 0 for any.
-    """
+    """Return the counters after a share of the work. `whole` None: unknown work; `memory_bytes` 0: no limit."""
     if whole is None:
         return Counters()
     return Counters(
@@ -585,15 +549,12 @@ def partly(whole: Counters | None, done: float, memory_bytes: int) -> Counters:
 
 
 def write_seconds(node: NodeSpec, plan: AttemptPlan) -> float:
-    """Return the seconds that the node's disk needs to write the attempt's output file; 0 without a file."""
+    """Return the seconds to write the output file, 0 without one."""
     return 0.0 if plan.output is None else plan.cost.output_bytes / node.disk_bps
 
 
 def send_seconds(node: NodeSpec, plan: AttemptPlan) -> float:
-    """Return the seconds that the node's NIC needs to send the output file to another replica's node.
-
-    The result is 0 if there is no output file or only one replica.
-    """
+    """Return the seconds to send the output file to another replica's node, 0 if there is none."""
     if plan.output is None or plan.replication < 2:
         return 0.0
     return plan.cost.output_bytes / node.network_bps

@@ -1,8 +1,8 @@
 """Simulation of attempts with contention: they share CPU, disk and network by max-min fairness.
 
-The rate of a transfer is limited by both nodes and, between racks, by the uplink of the sender's rack, the
-core switch and the downlink of the receiver's rack. See `running` for the phases of an attempt and `max_min`
-for the computation of rates. `scheduler.simulate.compiled.contended` is a twin in compiled code.
+A transfer is limited by both nodes and, between racks, by the sender's uplink, the core switch and the
+receiver's downlink. `running` has the phases, `max_min` the rates. `scheduler.simulate.compiled.contended` is
+a twin in compiled code.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class FluidEmulation:
-    """An implementation of `Emulation` (see `node_model`) with contention for resources.
+    """An `Emulation` with contention. `fetch_bps` limits a reduce's fetching (0: no limit).
 
-    `links` contains the rates between racks. `fetch_bps` limits the rate at which a reduce fetches (0: no
-    limit). If `keeps_consumed` is True, the emulation records which map attempts' outputs each reduce has
-    read, until `pop_consumed` returns the record.
+    `keeps_consumed` records which map attempts each reduce read, until `pop_consumed`.
     """
 
     def __init__(
@@ -43,7 +41,7 @@ class FluidEmulation:
     # ---------------------------------------------------------------- nodes
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """Start an incarnation (life) of a node. The node has no attempts and no map outputs at first."""
+        """Implement `Emulation`."""
         self.node_down(now_s, node.node)
         self._world.add(node, self)
 
@@ -75,18 +73,12 @@ class FluidEmulation:
             self._world.watch(host)
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Inject a fault: only nodes of the same group can open connections. Empty `groups` remove the fault.
-
-        Transfers in progress continue, as in a live run.
-        """
+        """Let only nodes of one group connect, or all without groups. Transfers in progress continue."""
         self._world.sharing.advance(now_s)
         self._world.partition = Partition(groups)
 
     def disturb(self, now_s: float, delays: Mapping[NodeId, float], losses: Mapping[NodeId, float]) -> None:
-        """Inject a fault: delay new connections from and to nodes by `delays` (seconds) and lose some.
-
-        `losses` maps nodes to the share of new connections that fail.
-        """
+        """Delay new connections by seconds, and lose shares of them, by node."""
         self._world.sharing.advance(now_s)
         self._world.delays, self._world.losses = dict(delays), dict(losses)
 
@@ -104,10 +96,7 @@ class FluidEmulation:
                 run.disk_filled(flow, host)
 
     def _lose(self, host: SharedNode, roles: tuple[int, ...]) -> None:
-        """Fail the transfers between the lost or frozen node `host` and attempts on other nodes.
-
-        Only flows with one of the given roles fail, such as `READ` (reading an input block).
-        """
+        """Fail transfers of the given roles between a lost or frozen node and attempts on other nodes."""
         for flow in dict.fromkeys((*host.disk.flows, *host.tx.flows, *host.rx.flows)):
             run = flow.owner
             assert isinstance(run, RunningAttempt)
@@ -119,10 +108,7 @@ class FluidEmulation:
                 run.source_lost(flow)
 
     def fire(self, item: Item) -> None:
-        """Process the end of the timeout `item` of a frozen node.
-
-        If the node is still frozen, attempts on other nodes stop waiting for data from it.
-        """
+        """Let attempts stop waiting for a node that is still frozen at its timeout."""
         assert isinstance(item, Stall)
         if item.host.frozen and self._world.hosts.get(item.host.name) is item.host:
             self._lose(item.host, (READ, FETCH))
@@ -191,10 +177,7 @@ class FluidEmulation:
 
     @property
     def solved(self) -> Solved:
-        """Return the number of computations of flow rates so far, and the number of limited computations.
-
-        A computation is limited if more than `REACH` flows would have to be updated together.
-        """
+        """Return the computations of rates so far, and those limited by `REACH`."""
         return self._world.sharing.solved
 
     # -------------------------------------------------------------- reports
@@ -217,10 +200,7 @@ class FluidEmulation:
             self._world.sharing.settle()
 
     def pop_consumed(self, attempt: str) -> dict[int, str]:
-        """Remove and return the record of the map outputs that the reduce `attempt` has read.
-
-        The record is a dictionary from map index to map attempt, and is empty if `keeps_consumed` is False.
-        """
+        """Remove and return {map: attempt} that a reduce read, empty without `keeps_consumed`."""
         return self._world.consumed.pop(attempt, {})
 
 
@@ -228,10 +208,7 @@ class FluidEmulation:
 
 
 class MapRun(RunningAttempt):
-    """A running map, which reads and computes, then sorts and writes its output.
-
-    If the plan contains no CPU time for sorting, the map reads, computes and writes at the same time.
-    """
+    """A running map: it reads and computes, then sorts and writes, or all at once without sort time."""
 
     __slots__ = ("block", "input_bytes", "left", "read_all", "tried", "waits")
 
@@ -280,16 +257,13 @@ class MapRun(RunningAttempt):
             self.stream_over()
 
     def _spill(self) -> tuple[float, float]:
-        """Return the bytes that the map writes to the local disk, and the bytes read back for merging."""
+        """Return the bytes written to the local disk, and those read back for merging."""
         spill = spilled_bytes(self.plan)
         back = max(0, spill - self.plan.cost.output_bytes) if spill else 0
         return spill * self.share, back * self.share
 
     def phase_over(self) -> None:
-        """Start the phase that follows reading and computing, or end the map if there is none.
-
-        This phase is the sort or, for a map whose duration is known, a pause of this duration.
-        """
+        """Start what follows reading: the sort, a pause of the known duration, or the end."""
         cost = self.plan.cost
         if self.phase == "sort" or self.read_all:
             self.succeed()
@@ -321,7 +295,6 @@ class MapRun(RunningAttempt):
         return self.world.source(self.host, block, self.plan.index, self.tried)
 
     def _read_next(self) -> None:
-        """Start to read the current input block (`self.block`)."""
         self.left = self.plan.blocks[self.block][1] * self.share
         self.tried, self.waits = [], 0
         self._read()
@@ -349,7 +322,7 @@ class MapRun(RunningAttempt):
         self.waits += 1
 
     def waited(self) -> None:
-        """Look again for a replica of the current block, after a pause because there was none."""
+        """Look again for a replica of the current block."""
         self.tried = []
         self._read()
 

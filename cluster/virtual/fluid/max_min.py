@@ -1,11 +1,10 @@
 """Max-min fair rates of flows, such as transfers and computations, that share resources.
 
-A flow has a maximum rate (its cap) and uses several resources, each with a capacity. The rate of a flow is as
-high as possible without lowering the rate of a flow with a smaller rate. Rates are updated when flows start
-or end. A change affects another flow only if both use a resource that could be exceeded by the caps of its
-flows. Connected changes at the same time are computed together. To limit the computation, only about the
-`REACH` flows nearest to a change are updated; other flows keep their rates until a change near them.
-Capacities are never exceeded. `scheduler.simulate.compiled.contended.sharing` is a twin in compiled code.
+A flow's rate is as high as its cap and the capacities permit without lowering a smaller rate. A change
+affects another flow only over a resource that the caps of its flows could exceed. Connected changes at one
+time are computed together, for about the `REACH` nearest flows; others keep their rates until a change near
+them. Capacities are never exceeded. `scheduler.simulate.compiled.contended.sharing` is a twin in compiled
+code.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ _by_cap = attrgetter("cap")
 
 
 class Resource:
-    """A shared resource with a current `capacity` (units per second) and a `declared` capacity.
+    """A shared resource with `capacity` (units per second), and the `declared` one.
 
-    `seek` is the loss of capacity by concurrent flows: `n` flows together get 1 / (1 + seek x (n - 1)) of the
-    capacity. A flow that uses the resource several times (`Flow.repeated`) is counted as several flows.
+    With `seek`, `n` flows together get 1 / (1 + seek x (n - 1)) of it, a flow counting as often as it uses
+    the resource.
     """
 
     __slots__ = (
@@ -89,16 +88,14 @@ class Resource:
         return [flow for flow in self.flows for _ in range(1 + flow.repeated.count(self))]
 
     def moved_until(self, now_s: float) -> float:
-        """Return the number of units that all flows have moved through the resource until `now_s`."""
         return self.moved + sum(flow.total - flow.left_at(now_s) for flow in self.passes())
 
 
 class Flow(Item):
-    """A flow of `total` units through all `resources` at the same time, with at most `cap` units per second.
+    """A flow of `total` units through all `resources` at once, at most `cap` per second. The end fires
+    `owner`.
 
-    When all units have been moved, the method `fire` of `owner` is called. `role` and `detail` are for the
-    owner's use. `repeated` lists the resources that the flow uses more than once, such as a disk that stores
-    several replicas of a block.
+    `repeated` lists resources that it uses more than once, such as a disk with several replicas of a block.
     """
 
     __slots__ = (
@@ -137,25 +134,18 @@ class Flow(Item):
         self._fair = 0.0
 
     def left_at(self, now_s: float) -> float:
-        """Return the number of units that have not been moved yet at `now_s`."""
         return max(0.0, self.left - self.rate * (now_s - self.at_s))
 
 
 class Solved(NamedTuple):
-    """The number of computations of flow rates (`times`), and how many of them were limited (`cut_short`).
-
-    A computation is limited if more than `REACH` flows would have to be updated together.
-    """
+    """The computations of rates, and those `cut_short` because more than `REACH` flows were affected."""
 
     times: int = 0
     cut_short: int = 0
 
 
 class Sharing:
-    """The running flows, and the computation of their rates.
-
-    All changes at the same time are first collected and then processed together by `settle`.
-    """
+    """The running flows and their rates. Changes at one time are collected, then processed by `settle`."""
 
     def __init__(self, agenda: Agenda, reach: int = REACH) -> None:
         self._agenda = agenda
@@ -166,10 +156,6 @@ class Sharing:
 
     @property
     def solved(self) -> Solved:
-        """Return the number of computations of flow rates so far, and the number of limited computations.
-
-        A computation is limited if more than `REACH` flows would have to be updated together.
-        """
         return Solved(self._solves, self._cut_short)
 
     def start(self, flow: Flow) -> None:
@@ -226,10 +212,7 @@ class Sharing:
             self._set(flow, cap)
 
     def advance(self, now_s: float) -> None:
-        """Process all events that are due until `now_s`, in order.
-
-        After the events of one time, rates are computed again before the next event.
-        """
+        """Process events up to `now_s`, with rates computed after those of one time."""
         agenda = self._agenda
         while True:
             at_s = agenda.next_s()
@@ -245,7 +228,7 @@ class Sharing:
 
     @property
     def settled(self) -> bool:
-        """Return whether all changes have been processed, so that the rates of all flows are up to date."""
+        """Return whether the rates of all flows are up to date."""
         return not self._dirty
 
     def settle(self) -> None:
@@ -271,10 +254,7 @@ class Sharing:
                 self._set(flow, fair)
 
     def _collect(self, start: Resource, instant: int) -> tuple[list[Flow], list[Resource]]:
-        """Return the flows that a change at the resource `start` affects, and the resources that limit them.
-
-        `instant` is the number of the current call of `settle`. One call may process several changes.
-        """
+        """Return the flows that a change at `start` affects, and what limits them. `instant` numbers the `settle`."""
         self._stamp = stamp = self._stamp + 1
         self._solves += 1
         flows: list[Flow] = []
@@ -316,27 +296,18 @@ class Sharing:
 
 
 def _repeated(resources: Sequence[Resource]) -> Sequence[Resource]:
-    """Return the resources that occur more than once in a sequence, without their first occurrences."""
     if len(set(resources)) == len(resources):
         return ()
     return [resource for place, resource in enumerate(resources) if resource in resources[:place]]
 
 
 def _is_settled(resource: Resource, instant: int) -> bool:
-    """Return whether all flows of a resource have their maximum rates, so that nothing must be computed.
-
-    Flows whose rate was already computed in the current call of `settle` are not checked. `instant` is a
-    number that identifies this call.
-    """
+    """Return whether all flows have their maximum rates, or got a rate in this `settle` (`instant`)."""
     return all(flow.rate == flow.cap or flow._seen > instant for flow in resource.flows)
 
 
 def _fill_one(resource: Resource, flows: list[Flow]) -> None:
-    """Compute the rates of flows that share one resource.
-
-    Each flow receives an equal share of the capacity, or only its cap if the cap is lower. The capacity that
-    the flows with lower caps leave is divided among the others.
-    """
+    """Share one resource equally. What flows with lower caps leave is divided among the others."""
     free, waiting = resource._free, len(flows)
     for flow in sorted(flows, key=_by_cap):
         flow._fair = fair = min(flow.cap, free / waiting)
@@ -345,10 +316,9 @@ def _fill_one(resource: Resource, flows: list[Flow]) -> None:
 
 
 def fill(flows: Iterable[Flow], links: Sequence[Resource], stamp: int) -> None:
-    """Compute the rates of flows that share several resources `links`, by progressive filling.
+    """Compute rates by progressive filling: all rise until the cap or an exhausted resource.
 
-    All rates rise together. The rate of a flow stops rising at its cap, or when one of its resources is
-    exhausted. `flows` are marked with the number `stamp`; other flows on the same resources keep their rates.
+    Flows not marked with `stamp` keep their rates.
     """
     order = sorted(flows, key=_by_cap)
     for flow in order:

@@ -18,10 +18,7 @@ BUFFER_MIN_BYTES = 4 * 2**20
 
 
 def buffer_bytes(limit_bytes: int) -> int:
-    """Return the number of bytes of fetched data that a reduce keeps in memory before it writes to disk.
-
-    `limit_bytes` is the memory limit of the attempt (0: no limit).
-    """
+    """Return the bytes that a reduce buffers before it writes to disk, by its memory limit (0: none)."""
     if not limit_bytes:
         return BUFFER_MAX_BYTES
     return min(BUFFER_MAX_BYTES, max(BUFFER_MIN_BYTES, limit_bytes // 4))
@@ -39,10 +36,9 @@ class Batch:
 
 
 class ReduceRun(RunningAttempt):
-    """A running reduce, which fetches map outputs while maps still run.
+    """A running reduce, which fetches at most `PARALLEL_COPIES` batches at a time while maps still run.
 
-    At most `PARALLEL_COPIES` batches of outputs are fetched at the same time. If the framework limits the
-    rate at which a reduce fetches, all batches share the resource `intake`. The twin in compiled code has no
+    All batches share `intake` if the framework limits a reduce's fetching. The twin in compiled code has no
     such limit.
     """
 
@@ -82,7 +78,6 @@ class ReduceRun(RunningAttempt):
     # -------------------------------------------------------------- shuffle
 
     def start(self) -> None:
-        """Start to fetch the map outputs that have been announced already."""
         self.hear(list(self.host.board(self.plan.job).latest.values()))
 
     def hear(self, news: list[MapOutput]) -> None:
@@ -174,7 +169,7 @@ class ReduceRun(RunningAttempt):
             self._keep(batch)
 
     def _handle(self, cpu_s: float) -> None:
-        """Queue `cpu_s` seconds of CPU time for processing fetched data, while further data are fetched."""
+        """Queue CPU time for processing fetched data, while further data are fetched."""
         self.owed_s += cpu_s
         if self.handling is None and self.owed_s > 0.0:
             self.streams += 1
@@ -205,11 +200,7 @@ class ReduceRun(RunningAttempt):
             self._fetch()
 
     def _keep(self, batch: Batch) -> None:
-        """Record that the map outputs in `batch` were fetched.
-
-        If they exceed the memory buffer together with earlier outputs, start to write the excess to disk. If
-        the disk is full, the reduce fails.
-        """
+        """Record fetched outputs, and spill what exceeds the buffer. A full disk fails the reduce."""
         for output in batch.outputs:
             self.fetched[output.index] = output.attempt
             self.failures.pop(output.index, None)
@@ -239,10 +230,7 @@ class ReduceRun(RunningAttempt):
     # ------------------------------------------------------------- failures
 
     def source_lost(self, flow: Flow) -> None:
-        """Handle the loss of the node that sends the batch of `flow`.
-
-        The fetches of all map outputs in the batch have failed and are tried again later.
-        """
+        """Handle the loss of a batch's sender: all its outputs are fetched again later."""
         batch = self.fetching[flow]
         self._end_batch(flow)
         for output in batch.outputs:
@@ -252,10 +240,7 @@ class ReduceRun(RunningAttempt):
             self._fetch()
 
     def _failed(self, output: MapOutput) -> None:
-        """Schedule another fetch of a map output after a failure. Too many failures fail the reduce.
-
-        Failures are reported to the JobTracker from the second one on, as in a live run.
-        """
+        """Schedule another fetch, or fail after too many. The JobTracker hears of the second failure on, as live."""
         index, now_s = output.index, self.world.agenda.now_s
         count = self.failures[index] = self.failures.get(index, 0) + 1
         if count > FAILURES_MAX:
@@ -283,10 +268,7 @@ class ReduceRun(RunningAttempt):
     # ----------------------------------------------------------- after that
 
     def phase_over(self) -> None:
-        """Start the next phase, because the current phase has ended, or end the reduce.
-
-        The phases are shuffle, sort and reduce.
-        """
+        """Start the next of the phases shuffle, sort and reduce, or end."""
         if self.phase == "shuffle":
             self._look()
         elif self.phase == "sort":
@@ -329,10 +311,7 @@ class ReduceRun(RunningAttempt):
         return 1 / 3 if self.phase == "sort" else (2 + self.done(now_s)) / 3
 
     def partitions(self) -> tuple[int, ...]:
-        """Return an empty tuple, because the output of a reduce is a file and not divided for other tasks.
-
-        If `SharedCluster.remembers` is True, also record the map attempts whose outputs the reduce has read.
-        """
+        """Return nothing, as the output is a file. Note the map attempts read, if `SharedCluster.remembers`."""
         if self.world.remembers:
             self.world.consumed[self.plan.attempt] = self.fetched
         return ()

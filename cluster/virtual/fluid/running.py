@@ -1,8 +1,8 @@
 """The common part of simulated maps and reduces with contention.
 
-A phase is a set of concurrent streams (CPU, reads, writes). A live attempt alternates between the streams in
-small steps (see `tasks.pacing`), so that all streams end together with the slowest. Here, the maximum rate of
-each stream is set so that the same holds if there is no contention.
+A phase is a set of concurrent streams (CPU, reads, writes). Since a live attempt alternates between them in
+small steps (`tasks.pacing`), they end together with the slowest: maximum rates are set so that this holds
+without contention.
 """
 
 from __future__ import annotations
@@ -101,7 +101,6 @@ class RunningAttempt:
             self.waited()
 
     def start(self) -> None:
-        """Start the first phase of the attempt."""
         raise NotImplementedError
 
     def phase_over(self) -> None:
@@ -109,14 +108,14 @@ class RunningAttempt:
         raise NotImplementedError
 
     def source_lost(self, flow: Flow) -> None:
-        """Handle the loss of the node that sends the data of `flow` (a read or a fetch)."""
+        """Handle the loss of the node that sends a read or fetch."""
         raise NotImplementedError
 
     def waited(self) -> None:
         """Continue when the attempt's timer is due, which ends a pause."""
 
     def over(self, flow: Flow) -> None:
-        """Process the end of a flow, which by default is one of the streams of the current phase."""
+        """Process a flow's end, by default that of a stream of the phase."""
         self.stream_over()
 
     def stream_over(self) -> None:
@@ -148,12 +147,11 @@ class RunningAttempt:
             del self.host.free_running[flow]
 
     def cap(self, stream_bytes: float, way: tuple[Resource, ...] | list[Resource]) -> float:
-        """Return the highest rate (bytes/s) for a stream of `stream_bytes` through the resources `way`."""
+        """Return the highest rate (bytes/s) of a stream along `way`."""
         cap = way[0].declared if len(way) == 1 else min(resource.declared for resource in way)
         return min(cap, stream_bytes / self.pace_s) if self.pace_s else cap
 
     def core_seconds(self, cpu_s: float) -> float:
-        """Return the seconds that one emulated core needs for `cpu_s` of CPU time, without contention."""
         return cpu_s / self.world.latencies.core_share
 
     def compute(self, cpu_s: float) -> None:
@@ -169,7 +167,7 @@ class RunningAttempt:
         return self._start(flow)
 
     def take_known(self, seconds: float) -> None:
-        """Start a stream that lasts `seconds` without contention, or longer if a fault slowed the CPU."""
+        """Start a stream that lasts `seconds`, longer only if a fault slowed the CPU."""
         self.streams += 1
         self.host.free_running[self.compute_at(max(seconds, 1e-9), 1.0, KNOWN)] = None
 
@@ -192,12 +190,12 @@ class RunningAttempt:
     # --------------------------------------------------------------- output
 
     def write_seconds(self) -> float:
-        """Return the seconds that the node's disk needs to write the output file, without contention."""
+        """Return the disk's seconds for the output file, without contention."""
         written = self.plan.cost.output_bytes * self.share
         return 0.0 if self.plan.output is None else written / self.host.spec.disk_bps
 
     def send_seconds(self) -> float:
-        """Return the seconds that the node's NIC needs to send the output file's other replicas."""
+        """Return the NIC's seconds for the output file's other replicas."""
         alone = self.plan.output is None or self.plan.replication < 2
         return 0.0 if alone else self.plan.cost.output_bytes * self.share / self.host.spec.network_bps
 
@@ -299,7 +297,7 @@ class RunningAttempt:
         return min(share, moved / self.phase_bytes) if self.phase_bytes else share
 
     def progress(self, now_s: float) -> float:
-        """Return the progress from 0 to 1, with the same definition as in live runs."""
+        """Return the progress from 0 to 1, defined as in live runs."""
         raise NotImplementedError
 
     def status(self, now_s: float) -> AttemptStatus:
@@ -318,7 +316,7 @@ class RunningAttempt:
     # ------------------------------------------------------------------ end
 
     def fail(self, reason: str) -> None:
-        """End the attempt as failed for the given reason. The node reports this after a short latency."""
+        """End as failed, which the node reports after a short latency."""
         self._end("failed", reason)
         self._tell_later(self.world.agenda.now_s)
 
@@ -358,7 +356,7 @@ class RunningAttempt:
             self.credit(flow, flow.total - flow.left)
 
     def partitions(self) -> tuple[int, ...]:
-        """Return the bytes of the output for each reduce; empty unless the attempt is a map."""
+        """Return the output's bytes for each reduce, of a map."""
         return ()
 
     def _end(self, state: str, reason: str) -> None:

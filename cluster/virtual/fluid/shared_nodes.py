@@ -58,10 +58,7 @@ class Stall(Item):
 
 
 class RackLinks(NamedTuple):
-    """The network links between one rack and other racks. A link is None if it does not limit the traffic.
-
-    `up` leads out of the rack and `down` into the rack. `core` is the switch between all racks.
-    """
+    """The links of a rack out, in, and the switch between all. None does not limit."""
 
     up: Resource | None
     down: Resource | None
@@ -69,11 +66,9 @@ class RackLinks(NamedTuple):
 
 
 class SharedNode:
-    """A node in one incarnation, with the resources that its attempts share.
+    """A node in one incarnation. CPU is in seconds of one emulated core, the rest in bytes.
 
-    The unit of CPU is a second of one emulated core, and the unit of other resources is a byte. Disk traffic
-    uses the resources in `drive`: the node's own disk, whose rate is lowered by faults and paging, and the
-    disk that the node shares with other nodes, if any.
+    Disk traffic uses `drive`: the own disk, slowed by faults and paging, and one shared with other nodes.
     """
 
     __slots__ = (
@@ -131,7 +126,7 @@ class SharedNode:
 
     @property
     def frozen(self) -> bool:
-        """Return whether the node is frozen, which means that its disk or NIC has rate 0."""
+        """Return whether disk or NIC have rate 0."""
         return not (self.disk.capacity and self.tx.capacity)
 
     def board(self, job: str) -> AnnouncedOutputs:
@@ -142,21 +137,13 @@ class SharedNode:
         return board
 
     def way_to(self, other: SharedNode) -> list[Resource]:
-        """Return the resources that a transfer from this node to another node uses.
-
-        Between racks, these include the uplink of this node's rack, the core switch, and the downlink of the
-        other node's rack, as in a live run.
-        """
+        """Return the resources of a transfer to another node, with the links between racks as in a live run."""
         if self.links.up is not None and self.spec.rack != other.spec.rack:
             return [self.tx, self.links.up, *other.way_in(self)]
         return [self.tx, *other.way_in(self)]
 
     def way_in(self, other: SharedNode) -> list[Resource]:
-        """Return the resources on the receiving side that a transfer from another node to this node uses.
-
-        These are this node's NIC and, if the other node is on another rack, the core switch and this rack's
-        downlink.
-        """
+        """Return the receiving side's resources of a transfer from another node."""
         if self.spec.rack == other.spec.rack:
             return [self.rx]
         return [*(link for link in (self.links.core, self.links.down) if link is not None), self.rx]
@@ -179,10 +166,10 @@ class SharedNode:
 
 
 class SharedCluster:
-    """All simulated nodes, with the links between racks, the faults, the event queue and the block store.
+    """All simulated nodes, links, faults, events and blocks. `fetch_bps` limits a reduce's fetching (0: no
+    limit).
 
-    `fetch_bps` limits the rate (bytes/s) at which a reduce fetches (0: no limit). If `remembers` is True,
-    `consumed` records which map attempts' outputs each reduce has read.
+    With `remembers`, `consumed` records which map attempts each reduce read.
     """
 
     def __init__(
@@ -214,11 +201,7 @@ class SharedCluster:
         self._disks: dict[str, Resource] = {}  # Disks shared by nodes, by name.
 
     def add(self, spec: NodeSpec, watcher: Owner) -> None:
-        """Add a node that starts or restarts.
-
-        If the node freezes, attempts wait for its data until a timeout (`Stall`). At its end, `watcher.fire`
-        is called.
-        """
+        """Add a node that starts. If it freezes, `watcher.fire` ends the wait for its data (`Stall`)."""
         links = self._links.get(spec.rack)
         if links is None:
             links = RackLinks(_link(self._rates.up_bps), _link(self._rates.down_bps), self._core)
@@ -233,28 +216,20 @@ class SharedCluster:
         self.racks[spec.node] = spec.rack
 
     def enter(self, host: SharedNode, run: AttemptOnNode) -> None:
-        """Add the attempt `run` to the node `host`."""
         host.runs[run.plan.attempt] = run
         self._page(host)
 
     def leave(self, host: SharedNode, run: AttemptOnNode) -> None:
-        """Remove the attempt `run` from the node `host`."""
         del host.runs[run.plan.attempt]
         self._page(host)
 
     def _page(self, host: SharedNode) -> None:
-        """Update the disk rate of the node `host` after its attempts have changed.
-
-        If the attempts use too much memory, the node pages, which lowers the rate.
-        """
+        """Update a node's disk rate, which paging lowers."""
         if host.spec.paging and (bps := host.disk_bps()) != host.disk.capacity:
             self.sharing.resize(host.disk, bps)
 
     def reached_from(self, host: SharedNode, other: NodeId) -> SharedNode | None:
-        """Return the node named `other`, or None if the node `host` cannot connect to it.
-
-        If `other` is frozen, also schedule the timeout after which attempts stop waiting for its data.
-        """
+        """Return `other` if `host` can connect to it. If it is frozen, attempts wait until a timeout."""
         there = self.hosts.get(other)
         if there is None or not self.partition.joins(host.name, other):
             return None
@@ -270,11 +245,7 @@ class SharedCluster:
         return chance(0, "loss", one, other, self._connections).random() < share
 
     def lag_s(self, host: SharedNode, detail: object) -> float:
-        """Return the delay in seconds, caused by faults, of a transfer between `host` and other nodes.
-
-        `detail` is the other node, or the list of other nodes, as stored in `Flow.detail`. For any other
-        value the delay is 0.
-        """
+        """Return the seconds that faults delay a transfer. `detail` (`Flow.detail`) has the other nodes, if any."""
         if not self.delays:
             return 0.0
         others = detail if isinstance(detail, list) else [detail]
@@ -283,16 +254,12 @@ class SharedCluster:
         return sum(self.delays.get(end.name, 0.0) for end in ends)
 
     def watch(self, host: SharedNode) -> None:
-        """Schedule the timeout after which other nodes' attempts stop waiting for the frozen node `host`."""
+        """Schedule the timeout of waiting for a frozen node."""
         if host.stall.due_s == math.inf:
             self.agenda.at(self.agenda.now_s + STALL_S, host.stall)
 
     def source(self, host: SharedNode, block: str, turn: int, tried: Sequence[NodeId]) -> SharedNode | None:
-        """Return the nearest node that stores a replica of a block and to which `host` can connect, or None.
-
-        Nodes in `tried` are omitted. Nodes of equal distance are rotated by `turn` positions, to spread the
-        load.
-        """
+        """Return the nearest reachable holder not in `tried`; equal distances rotate by `turn`."""
         holders = self.store.holders(block)
         if host.name in holders and host.name not in tried:
             return host
@@ -302,11 +269,7 @@ class SharedCluster:
         return None
 
     def pipeline(self, names: Sequence[NodeId], writer: SharedNode) -> list[SharedNode]:
-        """Return the nodes, chosen from `names`, through which a block is written: each forwards to the next.
-
-        A node to which its predecessor cannot connect is left out. The list is empty if the writer cannot
-        connect to the first node.
-        """
+        """Return the nodes of a write pipeline, each reachable from the last, none if the first is not."""
         first = self.reached_from(writer, names[0])
         if first is None:
             return []
@@ -322,11 +285,10 @@ def _link(rate_bps: float | None) -> Resource | None:
 
 
 def pipeline_way(writer: SharedNode, chain: Sequence[SharedNode]) -> list[Resource]:
-    """Return the resources used for writing a block to the nodes in `chain`, each of which forwards it.
+    """Return the resources of writing a block to a chain: disks and the network between them.
 
-    These are the disks of the nodes and the network between them. As in a live run, sending from the writer's
-    node uses no resource of that node or its rack. A disk shared by several nodes occurs once for each of
-    these nodes.
+    As in a live run, sending from the writer's node uses none of its resources. A disk shared by nodes occurs
+    once for each.
     """
     way: list[Resource] = []
     if chain[0] is not writer:

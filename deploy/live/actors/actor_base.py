@@ -27,39 +27,25 @@ os.environ.setdefault("RAY_worker_niceness", "0")
 
 @dataclass(frozen=True, slots=True)
 class MasterService:
-    """The object that does the work of a master (JobTracker or NameNode) in one run.
-
-    `calls` maps the name of each method that other processes may call to the method. `stop` is a function
-    that stops the service.
-    """
+    """A master's work in one run. `calls` are the methods that other processes may call."""
 
     calls: Mapping[str, Method]
     stop: Callable[[], Awaitable[None]]
 
 
 class RunActor:
-    """The base class of the Ray actors.
-
-    An actor raises the priority of its process. The driver, which is the process of the command, can ask for
-    the id of the process and for its listening sockets.
-    """
+    """The base class of the Ray actors, which raises the priority of its process."""
 
     def __init__(self) -> None:
         logging.basicConfig(level=logging.WARNING)
         raise_priority()
 
     async def ready(self) -> int:
-        """Return the id of the actor's process.
-
-        The driver (the process of the command) calls this method to wait until the actor has started.
-        """
+        """Return the process's id. The driver calls this to wait for the actor's start."""
         return os.getpid()
 
     async def listeners(self) -> list[Listener]:
-        """Return the listening sockets of this process and its children.
-
-        Sockets of Ray that require Ray's token are left out.
-        """
+        """Return this process's and its children's listening sockets, without those behind Ray's token."""
         from schedbed.deploy.security.listeners import listeners_of
         from schedbed.deploy.security.strange_calls import without_guarded_ray
 
@@ -67,10 +53,7 @@ class RunActor:
 
 
 class MasterActor(RunActor, ABC):
-    """The base class of the Ray actors of the two masters, the JobTracker and the NameNode.
-
-    After a start or restart of the actor, the first call creates the service of the current run.
-    """
+    """The base of the masters' actors. After a start or restart, the first call creates the service."""
 
     NAME = ""
     DOOR: type[Any]
@@ -85,9 +68,7 @@ class MasterActor(RunActor, ABC):
         self._service: MasterService | None = None
 
     async def endpoint(self) -> Endpoint:
-        """Return the endpoint (socket path or address) at which the master serves. The first call opens the
-        endpoint.
-        """
+        """Return the endpoint of the master, which the first call opens."""
         async with self._listening:
             if self._serves_at is None:
                 self._serves_at = await ServerEnd(self.DOOR, self._call).listen(self._place)
@@ -95,14 +76,11 @@ class MasterActor(RunActor, ABC):
             return self._serves_at
 
     async def _call(self, method: str, arguments: Mapping[str, Any]) -> Any:
-        """Call a method of the current run's service on behalf of another process, and return the result."""
+        """Call the current run's service on behalf of another process."""
         return await (await self._service_of_run()).calls[method](**arguments)
 
     async def _service_of_run(self) -> MasterService:
-        """Return the service of the current run. Create the service if there is none.
-
-        Raises MasterGone while an injected fault keeps the master down.
-        """
+        """Return the current run's service, created if missing. Raises MasterGone while a fault holds it down."""
         if self._service is None:
             if is_held_down(self._control, self.NAME, time.time()):
                 raise MasterGone("a fault keeps it down")
@@ -120,7 +98,6 @@ class MasterActor(RunActor, ABC):
         return config
 
     async def begin(self) -> None:
-        """Create the service of the current run."""
         self._service = await self._make(self._config())
 
     async def end(self) -> None:

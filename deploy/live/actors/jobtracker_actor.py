@@ -18,10 +18,7 @@ from schedbed.scheduler.sizes import make_sizes
 
 
 class JobTrackerActor(MasterActor):
-    """The Ray actor that runs the JobTracker.
-
-    After a restart, the first call makes the JobTracker continue the run from the journal, its log of events.
-    """
+    """The actor of the JobTracker. After a restart, the first call continues the run from its journal."""
 
     NAME = "jobtracker"
     DOOR = DriverDoor
@@ -51,11 +48,7 @@ class JobTrackerActor(MasterActor):
         return MasterService(make_table(DriverDoor, door), tracker.stop)
 
     async def _call(self, method: str, arguments: Mapping[str, Any]) -> Any:
-        """Call a method of the JobTracker on behalf of another process, and return the result.
-
-        After a restart, the first call makes the JobTracker continue the run from the journal, its log of
-        events.
-        """
+        """Call the JobTracker on behalf of another process, after continuing the run if it was restarted."""
         if self._service is None and method != "start":
             await (await self._service_of_run()).calls["start"]()
         return await super()._call(method, arguments)

@@ -12,11 +12,7 @@ from schedbed.deploy.live.actors.actor_base import MasterActor, MasterService
 
 
 class NameNodeActor(MasterActor):
-    """The Ray actor that runs the NameNode.
-
-    After a restart, the NameNode reads the names and blocks of files from a journal. The nodes' block reports
-    tell where the replicas are.
-    """
+    """The actor of the NameNode. It reads names and blocks from a journal after a restart; nodes report replicas."""
 
     NAME = "namenode"
     DOOR = NameNodeDoor

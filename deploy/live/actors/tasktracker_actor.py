@@ -22,11 +22,9 @@ SPARE_THREADS = 8
 
 
 class TaskTrackerActor(RunActor):
-    """The Ray actor that runs the TaskTrackers of all nodes on one host.
+    """The actor of all TaskTrackers of one host, in one process with its connections to the masters.
 
-    The TaskTrackers share one process and its connections to the masters. `far` is whether the masters are on
-    another host. In that case, the actor measures the difference between the two hosts' clocks during the
-    run.
+    `far` means that the masters are elsewhere, so the clocks' difference is measured.
     """
 
     def __init__(self, nodes: Sequence[NodeId], masters: Masters, *, far: bool = False) -> None:
@@ -39,9 +37,7 @@ class TaskTrackerActor(RunActor):
         self._trackers: dict[NodeId, TaskTracker | None] = dict.fromkeys(nodes)  # None before the start.
 
     async def ready(self) -> int:
-        """Implement `RunActor.ready`. Also create a thread pool in which every node can make a blocking
-        call.
-        """
+        """Implement `RunActor.ready`. Also create a thread pool in which every node can make a blocking call."""
         asyncio.get_running_loop().set_default_executor(
             ThreadPoolExecutor(SPARE_THREADS + len(self._trackers))
         )
@@ -54,11 +50,7 @@ class TaskTrackerActor(RunActor):
         return tracker
 
     async def begin(self, name: NodeId, config: RunConfig) -> dict[str, Any]:
-        """Start the TaskTracker and the machine of the node `name` for the run `config`.
-
-        Return the node's name, its agent's URL, how each limit is enforced, and whether the kernel or the
-        agent measures the use of each resource.
-        """
+        """Start a node's TaskTracker and machine. Return name, URL, and what limits and counts each resource."""
         node = config.cluster.node(name)
         self._follow(config)
         tracker = TaskTracker(
@@ -78,24 +70,15 @@ class TaskTrackerActor(RunActor):
     async def introduce(
         self, node: NodeId, peers: dict[str, str], racks: dict[str, str], epoch_s: float
     ) -> None:
-        """Send information about all nodes to `node`: the URLs of their agents, their racks, and the run's
-        start.
-
-        `peers` and `racks` map each node to a URL and a rack. `epoch_s` is the run's start as Unix time.
-        """
+        """Tell a node the URLs and racks of all, and the run's start."""
         await self._begun(node).introduce(peers, racks, epoch_s)
 
     async def where(self) -> dict[NodeId, str | None]:
-        """Return a dictionary from node to the current URL of its agent.
-
-        The URL is None for a node that is not running.
-        """
+        """Return each node's current URL, None if it is not running."""
         return {node: None if tracker is None else tracker.url for node, tracker in self._trackers.items()}
 
     def _follow(self, config: RunConfig) -> None:
-        """Start measuring the clock difference to the masters' host, unless the run `config` is followed
-        already.
-        """
+        """Start measuring the clock difference to the masters' host, unless the run `config` is followed already."""
         if config.run_id == self._run_id:
             return
         self._stop_following()
@@ -111,18 +94,11 @@ class TaskTrackerActor(RunActor):
         self._following, self._run_id = None, ""
 
     async def clock_readings(self) -> list[ClockReading]:
-        """Return the measured differences, in seconds, of this host's clock from the masters' clock during
-        the run.
-
-        A positive difference means that this host's clock is ahead.
-        """
+        """Return measured differences of this host's clock from the masters', positive if ahead."""
         return self._track.readings
 
     async def fault(self, node: NodeId, kind: str, arguments: dict[str, Any]) -> str:
-        """Apply a fault of the given kind to the node, with `arguments` that depend on the kind.
-
-        Return the target of the fault, such as an attempt's id.
-        """
+        """Apply a fault, and return its target, such as an attempt's id."""
         return await self._begun(node).fault(kind, **arguments)
 
     async def kill(self, node: NodeId) -> None:
@@ -143,31 +119,23 @@ class TaskTrackerActor(RunActor):
 
 
 class NodeHandle:
-    """A handle for calls to the actor `actor` about the TaskTracker of one node.
-
-    Each method starts a call of the actor and returns immediately. `RayCluster.wait` waits for the result.
-    """
+    """Calls about one node's TaskTracker, which return at once; `RayCluster.wait` waits for results."""
 
     def __init__(self, actor: Any, node: NodeId) -> None:
         self._actor = actor
         self._node = node
 
     def begin(self, config: RunConfig) -> Any:
-        """Call `TaskTrackerActor.begin` to start the node for the run `config`."""
         return self._actor.begin.remote(self._node, config)
 
     def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float) -> Any:
-        """Call `TaskTrackerActor.introduce` to send the addresses and racks of all nodes to this node."""
         return self._actor.introduce.remote(self._node, peers, racks, epoch_s)
 
     def fault(self, kind: str, arguments: dict[str, Any]) -> Any:
-        """Call `TaskTrackerActor.fault` to apply a fault to the node."""
         return self._actor.fault.remote(self._node, kind, arguments)
 
     def kill(self) -> Any:
-        """Call `TaskTrackerActor.kill` to kill the node's TaskTracker."""
         return self._actor.kill.remote(self._node)
 
     def end(self) -> Any:
-        """Call `TaskTrackerActor.end` to stop the node's TaskTracker at the end of the run."""
         return self._actor.end.remote(self._node)

@@ -1,7 +1,4 @@
-"""Notes about approximate disk and network rates in simulations, for the summary and the table.
-
-The simulator does not always compute rates exactly, to save time.
-"""
+"""Notes about approximate disk and network rates in simulations, which save time."""
 
 from __future__ import annotations
 
@@ -17,10 +14,7 @@ KEY = "approximate_rates"
 
 
 def approximate_rates(run: RunFile) -> dict[str, Any]:
-    """Return the entry of summary.json about approximate rates of simulated disks and networks.
-
-    The result is an empty dictionary if all rates were exact.
-    """
+    """Return the entry of summary.json about approximate rates, empty if all rates were exact."""
     told = [record.rates for record in run.runs if record.rates]
     if not told:
         return {}
@@ -35,10 +29,7 @@ def approximate_rates(run: RunFile) -> dict[str, Any]:
 
 
 def rate_notes(summary: Mapping[str, Any]) -> list[str]:
-    """Return a list with a sentence about approximate rates for the notes of the table.
-
-    The list is empty if all rates were exact.
-    """
+    """Return a list with a sentence about approximate rates, empty if all rates were exact."""
     found = summary.get(KEY)
     if found is None:
         return []

@@ -14,25 +14,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """A column of texts, each stored as an integer code. The text of row i is `names[codes[i]]`.
-
-    `names` is sorted. It may contain names that occur in no row.
-    """
+    """A sorted column of texts as integer codes: the text of row i is `names[codes[i]]`. A name may have no row."""
 
     codes: np.ndarray
     names: np.ndarray
 
     @staticmethod
     def of(values: Any) -> Coded:
-        """Return a column of the values, each converted to text by `str`."""
+        """Convert each value to text by `str`."""
         return Coded.mapped(values, None)
 
     @staticmethod
     def mapped(values: Any, to: Mapping[Any, Any] | None, missing: str = "?") -> Coded:
-        """Look up each value in `to` and return the results as a column of texts.
-
-        The text is `missing` for a value that is not in `to`.
-        """
+        """Look up each value in `to`, with `missing` for others, as a column of texts."""
         import pandas as pd
 
         if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
@@ -45,10 +39,7 @@ class Coded:
         return Coded(codes, different).renamed(to, missing)
 
     def renamed(self, to: Mapping[Any, Any] | None, missing: str = "?") -> Coded:
-        """Return the column with each name replaced by the name in `to`, or by `missing` if there is none.
-
-        Without `to`, names are only converted to text by `str`.
-        """
+        """Replace each name by that in `to`, or by `missing`; without `to`, only convert to text."""
         texts = [str(name if to is None else to.get(name, missing)) for name in self.names]
         names, place = np.unique(np.array(texts, str), return_inverse=True)
         return Coded(place[self.codes] if len(self.codes) else np.zeros(0, np.intp), names)
@@ -57,7 +48,6 @@ class Coded:
         return len(self.codes)
 
     def __getitem__(self, rows: Any) -> Coded:
-        """Return a column that contains only the selected rows."""
         return Coded(self.codes[rows], self.names)
 
     def is_name(self, name: str) -> np.ndarray:
@@ -68,9 +58,7 @@ class Coded:
         return np.zeros(len(self.codes), bool)
 
     def rows(self) -> dict[str, np.ndarray]:
-        """Return a dictionary from each text to the sorted indexes of its rows. Texts without rows are left
-        out.
-        """
+        """Return a dictionary from each text to the sorted indexes of its rows. Texts without rows are left out."""
         order = np.argsort(self.codes, kind="stable")
         counts = np.bincount(self.codes, minlength=len(self.names))
         places = np.split(order, np.cumsum(counts)[:-1]) if len(counts) else []
@@ -78,10 +66,7 @@ class Coded:
 
 
 def order_by(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Return the indexes that sort rows by code, then by time. Equal rows keep their order.
-
-    This is much faster for rows that are in the order of time already.
-    """
+    """Return the indexes that sort rows stably by code, then time: much faster if already in order of time."""
     if not (times[1:] >= times[:-1]).all():
         return np.lexsort((times, codes))
     is_small = len(codes) > 0 and codes.min() >= 0 and codes.max() < 1 << 16
@@ -89,15 +74,12 @@ def order_by(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 
 def filled(texts: pd.Series) -> pd.Series:
-    """Return a column of texts with an empty text for each missing value. The column may be categorical."""
+    """Replace missing texts by an empty text. The column may be categorical."""
     return texts.astype(object).fillna("") if texts.isna().any() else texts
 
 
 def places_of(keys: Any, values: Any) -> np.ndarray:
-    """Return the position of each value among the keys, or -1 for a value that is not a key.
-
-    The keys must be unique.
-    """
+    """Return the position of each value among the unique keys, or -1."""
     import pandas as pd
 
     is_coded = isinstance(getattr(values, "dtype", None), pd.CategoricalDtype)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class HeartbeatSpans:
     """The heartbeats of all nodes, sorted by node and time. Each covers the time since the previous one.
 
-    `order` contains the rows of the heartbeats in this order. The other arrays are in this order as well.
-    `covered` is in seconds, and 0 for the first heartbeat of a node.
+    `order` contains their rows in the table. `covered` is in seconds, and 0 for the first heartbeat of a
+    node.
     """
 
     order: np.ndarray
@@ -44,11 +44,7 @@ class HeartbeatSpans:
         return made
 
     def sums(self, window_s: float, values: Sequence[np.ndarray]) -> tuple[Coded, list[np.ndarray]]:
-        """Return the sum of each of `values` over the heartbeats of a node in each time window.
-
-        The windows are `window_s` seconds long. `values` are in the order of this object. The result is the
-        node of each sum, sorted by node and window, and the sums. Windows without heartbeats are left out.
-        """
+        """Sum each of `values`, in this object's order, by node and window with heartbeats, sorted so."""
         window = (self.t / window_s).astype(int)
         is_first = np.append(True, np.diff(self.nodes.codes) != 0) | np.append(True, np.diff(window) != 0)
         firsts = np.flatnonzero(is_first[: len(window)])
@@ -56,10 +52,7 @@ class HeartbeatSpans:
 
 
 def _sums(several: Sequence[np.ndarray], firsts: np.ndarray) -> list[np.ndarray]:
-    """Return the sums of each array of values, from each first index to the next one.
-
-    Rounding errors are compensated (Kahan summation). All sums of an array are computed side by side.
-    """
+    """Sum each array from each first index to the next, side by side, with Kahan summation."""
     sizes = np.diff(firsts, append=len(several[0]))
     largest_first = np.argsort(-sizes, kind="stable")
     starts = firsts[largest_first]

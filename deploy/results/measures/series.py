@@ -1,6 +1,4 @@
-"""Attempts as time intervals, and series computed from them: running attempts, shares and fairness over
-time.
-"""
+"""Attempts as time intervals, and series computed from them: running attempts, shares and fairness over time."""
 
 from __future__ import annotations
 
@@ -25,10 +23,7 @@ class Steps:
 
     @staticmethod
     def of(times: np.ndarray, deltas: np.ndarray) -> Steps:
-        """Return the function whose value at each time is the sum of all `deltas` up to that time.
-
-        The delta `deltas[i]` occurs at `times[i]`. The times may be in any order.
-        """
+        """Return the function whose value at a time is the sum of all deltas until then. Times need no order."""
         [made] = Steps.of_all(times, [deltas])
         return made
 
@@ -40,14 +35,11 @@ class Steps:
         return [Steps(ordered, np.cumsum(deltas[order])) for deltas in several]
 
     def integral(self, at: np.ndarray) -> np.ndarray:
-        """Return the area under the function up to each time in `at`."""
+        """Return the area up to each time in `at`."""
         return self.integrator()(at)
 
     def integrator(self) -> Callable[[np.ndarray], np.ndarray]:
-        """Return a function that gives the same results as `integral`.
-
-        It is faster if called several times.
-        """
+        """Return a function that gives the same results as `integral`. It is faster if called several times."""
         if not len(self.t):
             return lambda at: np.zeros(len(at))
         areas = np.concatenate([[0.0], np.cumsum(self.value[:-1] * np.diff(self.t))])
@@ -60,7 +52,6 @@ class Steps:
         return up_to
 
     def at(self, when: np.ndarray) -> np.ndarray:
-        """Return the function's value at each time in `when`."""
         [values] = Steps.all_at([self], when)
         return values
 
@@ -76,9 +67,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """The start and the end time of each attempt, and the group (job, user or node) that the attempt belongs
-    to.
-    """
+    """The start and the end time of each attempt, and the group (job, user or node) that the attempt belongs to."""
 
     start: np.ndarray
     end: np.ndarray
@@ -86,11 +75,7 @@ class Intervals:
 
     @staticmethod
     def of(attempts: pd.DataFrame, group: Coded | np.ndarray, end_s: float) -> Intervals:
-        """Return the intervals in which attempts ran. An attempt that has no end is assumed to run until
-        `end_s`.
-
-        `group` contains the group of each attempt.
-        """
+        """Return the intervals in which attempts ran; those without an end run until `end_s`."""
         coded = group if isinstance(group, Coded) else Coded.of(group)
         start = attempts["start"].to_numpy(float)
         end = np.where(attempts["end"].isna(), end_s, attempts["end"]).astype(float)
@@ -98,9 +83,7 @@ class Intervals:
         return Intervals(start[ran], end[ran], coded[ran])
 
     def running(self, group: str | None = None) -> Steps:
-        """Return the number of running attempts over time. If `group` is None, attempts of all groups are
-        included.
-        """
+        """Return the number of running attempts over time. If `group` is None, attempts of all groups are included."""
         mine = slice(None) if group is None else self.group.is_name(group)
         start, end = self.start[mine], self.end[mine]
         deltas = np.concatenate([np.ones(len(start)), -np.ones(len(end))])
@@ -116,19 +99,14 @@ class Intervals:
         return [str(names[i]) for i in np.lexsort((names, -totals)) if some[i]]
 
     def binned(self, group: str | None, edges: np.ndarray) -> np.ndarray:
-        """Return the mean number of running attempts in each time bin. The bins are between the times in
-        `edges`.
-
-        If `group` is None, attempts of all groups are included.
-        """
+        """Return the mean number of running attempts between edges, of all groups if `group` is None."""
         return np.diff(self.running(group).integral(edges)) / np.diff(edges)
 
     def jain(self, active: Steps) -> float:
         """Return Jain's fairness index (sum x)^2 / (n sum x^2) of the users, averaged over time.
 
-        x is a user's number of running attempts, and n the number of active users in `active`. Times with
-        fewer than two active users or without a running attempt are ignored. If no other time is left,
-        return 1.
+        x is a user's number of running attempts, and n the number of active users. Times with fewer than two
+        of them or without an attempt are ignored. If no other time is left, return 1.
         """
         index = self.jain_steps(active)
         lasts = np.diff(index.t)
@@ -138,11 +116,7 @@ class Intervals:
         return float(np.average(index.value[:-1][counted], weights=lasts[counted]))
 
     def jain_steps(self, active: Steps) -> Steps:
-        """Return Jain's fairness index over time. It is NaN while fewer than two users are active or no
-        attempt runs.
-
-        `active` is the number of active users over time.
-        """
+        """Return Jain's index over time, NaN while fewer than two users are active or no attempt runs."""
         loads = self._loads()
         times = np.concatenate([loads[0].t, active.t])
         times.sort(kind="stable")  # Fast, since it merges two sorted arrays.
@@ -150,13 +124,11 @@ class Intervals:
         return Steps(times, _jain(loads, active, times))
 
     def jain_at(self, active: Steps, when: np.ndarray) -> np.ndarray:
-        """Return the value of `jain_steps` at each time in `when`, also NaN before the first step."""
+        """Return `jain_steps` at each time in `when`, also NaN before the first step."""
         return _jain(self._loads(), active, when)
 
     def _loads(self) -> list[Steps]:
-        """Return the sum of the numbers of running attempts of all groups, and the sum of their squares, over
-        time.
-        """
+        """Return the sum of the numbers of running attempts of all groups, and the sum of their squares, over time."""
         times, groups = np.concatenate([self.start, self.end]), np.tile(self.group.codes, 2)
         if len(self.group.names) <= np.iinfo(np.uint16).max:
             groups = groups.astype(np.uint16)  # Of which numpy sorts many in a fraction of the time.
@@ -168,7 +140,7 @@ class Intervals:
 
 
 def _jain(loads: Sequence[Steps], active: Steps, when: np.ndarray) -> np.ndarray:
-    """Return Jain's fairness index at each time in `when`, from the result of `Intervals._loads`."""
+    """Return Jain's fairness index at each time, from the result of `Intervals._loads`."""
     users, (x, x2) = active.at(when), Steps.all_at(loads, when)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.where((users >= 2) & (x > 0), x * x / (users * x2), np.nan)
@@ -176,10 +148,7 @@ def _jain(loads: Sequence[Steps], active: Steps, when: np.ndarray) -> np.ndarray
 
 
 def active_users(jobs: pd.DataFrame, end_s: float) -> Steps:
-    """Return the number of users with a submitted and unfinished job, over time.
-
-    A job that has no finish time is unfinished until `end_s`.
-    """
+    """Return the number of users with an unfinished job over time. Without a finish, it ends at `end_s`."""
     spans = [_spans(jobs, rows, end_s) for rows in Coded.of(jobs["user"]).rows().values()]
     if not spans:
         return Steps.of(np.zeros(0), np.zeros(0))
@@ -189,10 +158,7 @@ def active_users(jobs: pd.DataFrame, end_s: float) -> Steps:
 
 
 def active_spans(jobs: pd.DataFrame, end_s: float) -> list[tuple[float, float]]:
-    """Return the time spans (start, end) in which at least one of the jobs is submitted and unfinished.
-
-    A job that has no finish time is unfinished until `end_s`.
-    """
+    """Return the spans in which any job is submitted and unfinished (until `end_s` without a finish)."""
     start, end = _spans(jobs, np.arange(len(jobs)), end_s)
     return list(zip(start.tolist(), end.tolist(), strict=True))
 
@@ -210,10 +176,10 @@ def _spans(jobs: pd.DataFrame, rows: np.ndarray, end_s: float) -> tuple[np.ndarr
 
 
 def share_ratios(tasks: Intervals, jobs: pd.DataFrame, end_s: float, slots: int) -> dict[str, float]:
-    """Return a dictionary from user to the ratio of the user's running slots to a fair share of the slots.
+    """Return each user's ratio of running slots to `slots` / active users, averaged over the user's active
+    time.
 
-    The fair share is `slots` divided by the number of active users. The ratio is averaged over the time in
-    which the user is active. It is NaN for a user whose jobs took no time.
+    It is NaN for a user whose jobs took no time.
     """
     active = active_users(jobs, end_s)
     fair_seconds = (active.integral(tasks.end) - active.integral(tasks.start)) / max(slots, 1)

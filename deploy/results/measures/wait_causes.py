@@ -1,6 +1,4 @@
-"""The causes of tasks' waits. Each moment of a wait has exactly one cause, as defined in
-docs/statistics.md.
-"""
+"""The causes of tasks' waits. Each moment of a wait has exactly one cause, as defined in docs/statistics.md."""
 
 from __future__ import annotations
 
@@ -29,11 +27,11 @@ def task_causes(
     end_s: float,
     first: pd.DataFrame,
 ) -> dict[str, np.ndarray]:
-    """Return a dictionary from cause to the seconds for which each task waited because of that cause.
+    """Return the seconds that each launched task in `first` waited, by cause, which add up to the task's
+    wait.
 
-    The arrays are in the order of `first`, the launched tasks (`waits.first_assignments`). `slots` contains
-    the number of map slots and of reduce slots of the cluster. The causes of a task add up to the task's
-    wait. The values are NaN if it is unknown when the task became runnable.
+    `slots` contains the cluster's number of map and reduce slots. Values are NaN if it is unknown when the
+    task became runnable.
     """
     until = first["assigned"].to_numpy(float)
     since = np.minimum(first["runnable"].to_numpy(float), until)
@@ -66,10 +64,7 @@ def task_causes(
 
 
 def _splits(first: pd.DataFrame) -> np.ndarray:
-    """Return, for each task in `first`, the row of the map from which the policy split the task off.
-
-    The value is -1 for a task that was not split off.
-    """
+    """Return the row of the map from which each task in `first` was split off, or -1."""
     made = np.full(len(first), -1)
     split_of = filled(first["split_of"]).to_numpy(object)
     cut = np.flatnonzero(split_of != "")
@@ -85,12 +80,11 @@ def _of_tasks(
     full: Area,
     over_s: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Return a dictionary from cause to seconds for tasks which waited from `since` to `until`.
+    """Return the seconds by cause for tasks which waited from `since` to `until`.
 
-    `waits` contains the time spans in which the policy skipped the tasks' jobs. In these spans, the skip is
-    the cause, even if no slot is free. `full` is a function that returns the seconds without a free slot up
-    to a time. `over_s` contains how many of these seconds the task's user had at least a fair share of the
-    slots, for each task.
+    In the spans of `waits` in which the policy skipped the job, the skip is the cause, even if no slot is
+    free. `full` gives the seconds without a free slot up to a time, and `over_s` those in which the task's
+    user had at least a fair share of the slots.
     """
     data_s, held_s = (waits.because(for_data=for_data).share(lambda t: t) for for_data in (True, False))
     full_s = _beside_skips(full, since, until, waits)
@@ -104,25 +98,21 @@ def _of_tasks(
 
 
 def _beside_skips(of: Area, since: np.ndarray, until: np.ndarray, waits: PassedWaits) -> np.ndarray:
-    """Return how much of the integral `of` each wait contains outside of the spans in which its job is skipped."""
+    """Return the part of each wait's integral outside of its job's skips."""
     return of(until) - of(since) - waits.share(of)
 
 
 def _held(attempts: pd.DataFrame, owners: Coded, end_s: float) -> Intervals:
-    """Return the intervals in which attempts occupied a slot: from their assignment to their end, or to
-    `end_s`.
-    """
+    """Return the intervals in which attempts occupied a slot: from their assignment to their end, or to `end_s`."""
     start = attempts["assigned"].to_numpy(float)
     end = attempts["end"].fillna(end_s).to_numpy(float)
     return Intervals(start, np.maximum(start, end), owners)
 
 
 def _with_a_fair_share(mine: Steps, active: Steps, full: Steps, slots: int) -> Steps:
-    """Return a step function of time that is 1 if three conditions are met, and otherwise 0.
+    """Return 1 while no slot is free, two or more users are active and this one has an equal share, else 0.
 
-    No slot is free, at least two users are active, and the user in question occupies at least an equal share
-    of the `slots` slots. `mine` is the number of slots that this user occupies, `active` is the number of
-    active users, and `full` is above 0 while no slot is free.
+    `mine` is the number of slots of this user, and `full` is above 0 while no slot is free.
     """
     steps = np.concatenate([mine.t, active.t])
     times = np.unique(np.concatenate([steps[full.at(steps) > 0], full.t]))
@@ -132,7 +122,7 @@ def _with_a_fair_share(mine: Steps, active: Steps, full: Steps, slots: int) -> S
 
 
 def _from_first_zeros(steps: Steps) -> Steps:
-    """Return the same function without the times at which it was 0 already and stays 0."""
+    """Drop the times at which the function was 0 already and stays 0."""
     is_zero = steps.value == 0
     kept = ~(is_zero & np.append(True, is_zero[:-1])[: len(is_zero)])
     return Steps(steps.t[kept], steps.value[kept])
@@ -148,10 +138,10 @@ Area = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class SkipWindows:
-    """The time spans in which the policy skipped jobs, ordered by job and time.
+    """The spans in which the policy skipped jobs, ordered by job and time.
 
-    A span starts at a skip. It ends at the job's next skip or next assignment, whichever is earlier.
-    `for_data` is true for spans in which the job was skipped to wait for a node with its data.
+    A span ends at the job's next skip or assignment. `for_data` marks skips to wait for a node with the job's
+    data.
     """
 
     jobs: np.ndarray  # The ids of the skipped jobs.
@@ -162,11 +152,7 @@ class SkipWindows:
 
     @staticmethod
     def of(skips: pd.DataFrame, attempts: pd.DataFrame) -> SkipWindows:
-        """Return the time spans in which the policy skipped jobs, computed from its decisions to skip a job.
-
-        `skips` are these decisions for one kind of tasks (map or reduce), and `attempts` are the attempts of
-        that kind.
-        """
+        """Return the spans of the decisions `skips`, for the attempts of the same kind (map or reduce)."""
         coded, t = Coded.of(skips["job"]), skips["t"].to_numpy(float)
         order = order_by(coded.codes, t)
         job, start = coded.codes[order], t[order]
@@ -184,22 +170,18 @@ class SkipWindows:
         return SkipWindows(jobs, job, start, np.minimum(end, following), for_data)
 
     def around(self, place: np.ndarray, since: np.ndarray, until: np.ndarray) -> PassedWaits:
-        """Return the waits of tasks together with the time spans in which the tasks' jobs were skipped.
-
-        `place` contains, for each task, the index of its job in the attribute `jobs`, or -1 if the job was
-        never skipped. `since` and `until` are the start and the end of each wait.
-        """
+        """Return waits with their jobs' spans. `place` has each task's index in `jobs`, or -1 if never skipped."""
         tasks = np.flatnonzero(place >= 0)
         of, times = place[tasks], (since[tasks], until[tasks])
         begun = tuple(counted_before(self.job, self.start, of, t, inclusive=True) for t in times)
         return PassedWaits(len(place), tasks, of, times, begun, self)
 
     def __getitem__(self, rows: np.ndarray) -> SkipWindows:
-        """Return only the time spans in the given rows, which must be in ascending order."""
+        """Keep only the given rows, which must be in ascending order."""
         return SkipWindows(self.jobs, self.job[rows], self.start[rows], self.end[rows], self.for_data[rows])
 
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the index of the first time span of each job, and the index after its last one."""
+        """Return the index of each job's first span, and that after its last."""
         return _edges(self.job, len(self.jobs))
 
 
@@ -215,10 +197,7 @@ class PassedWaits:
     windows: SkipWindows
 
     def of_tasks(self, chosen: np.ndarray) -> PassedWaits:
-        """Return only the waits of the tasks whose indexes are in the sorted array `chosen`.
-
-        In the result, the indexes of tasks are positions in `chosen`.
-        """
+        """Keep only the tasks in the sorted array `chosen`, whose positions become the indexes."""
         rows = np.searchsorted(self.tasks, chosen)
         place = np.flatnonzero(np.append(self.tasks, -1)[rows] == chosen)
         rows = rows[place]
@@ -244,11 +223,9 @@ class PassedWaits:
         return replace(self, begun=begun, windows=self.windows[np.flatnonzero(kept)])
 
     def share(self, area: Area) -> np.ndarray:
-        """Return, for each task, the integral of a function over the skipped parts of the task's wait.
+        """Return the integral of a function over the parts of each task's wait in which its job is skipped.
 
-        In a skipped part of the wait, the policy skips the task's job. The argument `area` describes the
-        function: `area(t)` is the integral of the function up to the time `t`. With `area(t) = t`, the
-        results are the skipped seconds.
+        `area(t)` is the integral up to `t`. With `area(t) = t`, the results are the skipped seconds.
         """
         made, start, end = np.zeros(self.count), self.windows.start, self.windows.end
         if not len(start):
@@ -280,11 +257,7 @@ def waits_for_data(reasons: pd.Series) -> np.ndarray:
 def counted_before(
     groups: np.ndarray, times: np.ndarray, group: np.ndarray, at: np.ndarray, *, inclusive: bool
 ) -> np.ndarray:
-    """Return the number of events before the time `at[i]` in the group `group[i]`, for each query i.
-
-    `groups` and `times` are the groups and times of the events. With `inclusive`, events at the time itself
-    are included.
-    """
+    """Return the number of events of `group[i]` before `at[i]` (or at it, with `inclusive`), for each query i."""
     asks = np.concatenate([np.zeros(len(groups), bool), np.ones(len(group), bool)])
     every = np.concatenate([groups, group])
     order = np.lexsort((asks if inclusive else ~asks, np.concatenate([times, at]), every))
@@ -295,16 +268,13 @@ def counted_before(
 
 
 def _edges(groups: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of each group's first element, and the index after its last element.
-
-    `groups` is a sorted array with the group number of each element. All numbers are below `count`.
-    """
+    """Return the index of each group's first element in a sorted array, and that after its last."""
     ends = np.cumsum(np.bincount(groups, minlength=count))
     return np.append(0, ends)[:count], ends
 
 
 def _ranges(firsts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return the numbers from each first to before its end, one range after the other."""
+    """Return the numbers from each first to before its end, range after range."""
     lengths = ends - firsts
     starts = np.cumsum(lengths) - lengths
     return np.arange(int(lengths.sum())) + np.repeat(firsts - starts, lengths)
@@ -322,14 +292,11 @@ def job_time(
     causes: Mapping[str, np.ndarray],
     used: pd.DataFrame,
 ) -> dict[str, Any]:
-    """Divide the mean completion time of successful jobs into the parts in `SPENT`.
+    """Divide the mean completion time of successful jobs into the seconds of each part in `SPENT`.
 
-    Return the seconds of each part. The parts are the waits by cause, attempts whose result was not used, the
-    shuffle and other running time. The entry `per_size` contains the same for each size class of jobs.
-    `first` contains the launched tasks (from `waits.first_assignments`). `causes` maps each cause to the
-    seconds for which each of these tasks waited. `used` contains one attempt of each task: the one whose
-    result was used. Each job's completion time is divided in proportion to the seconds of its tasks, so the
-    parts add up to the completion time.
+    `per_size` contains the same for each size class. `causes` are the waits of the launched tasks `first`,
+    and `used` the attempt of each task whose result was used. Each job's completion time is divided in
+    proportion to the seconds of its tasks, so the parts add up to it.
     """
     done = jobs[(jobs["state"] == "succeeded") & jobs["finish"].notna()]
     completion = (done["finish"] - done["submit"]).to_numpy(float)
@@ -346,11 +313,7 @@ def job_time(
 def _job_time_of_tasks(
     first: pd.DataFrame, causes: Mapping[str, np.ndarray], used: pd.DataFrame
 ) -> np.ndarray:
-    """Return the seconds that each task in `first` (row) spent in each part of `SPENT` (column).
-
-    `causes` contains the waits of the tasks by cause. `used` contains one attempt of each task: the one
-    whose result was used. Unknown times are 0.
-    """
+    """Return the seconds of each task in `first` (row) in each part of `SPENT` (column), 0 if unknown."""
     place = places_of(used["task"], first.index)
 
     def mine(column: str) -> np.ndarray:
@@ -367,10 +330,7 @@ def _job_time_of_tasks(
 
 
 def _of_jobs(place: np.ndarray, jobs: int, tasks: np.ndarray) -> np.ndarray:
-    """Return the sums of the rows of `tasks` for each of the `jobs` jobs, one row per job.
-
-    `place` contains the index of the job of each task, or -1 for a task to be ignored.
-    """
+    """Sum the rows of `tasks` by job. `place` has each task's job, or -1 to ignore it."""
     known = place >= 0
     sums = [np.bincount(place[known], column[known], jobs) for column in tasks.T]
     return np.column_stack(sums) if jobs else np.zeros((0, len(SPENT)))
@@ -389,12 +349,11 @@ AT_ONCE = 2  # Added to the codes of skips, 1 and 2, if they last no time. 0 is 
 
 
 def needed(decisions: pd.DataFrame, drawn: Collection[str]) -> np.ndarray:
-    """Return a boolean array that is true for the decisions that metrics and the timeline need.
+    """Return which decisions metrics and the timeline need, of consecutive rows of one run.
 
-    `decisions` are consecutive rows of one run. A skip repeats the previous decision about the same job and
-    kind of tasks if that was a skip as well, and both or none were for data. The time from the first of
-    several such skips to the end of the last one is the same without those between. Launches are not needed,
-    since the attempts say when they were. All decisions about the nodes in `drawn` are needed.
+    A skip repeats the previous decision about the job and kind of tasks if that was a skip as well, and both
+    or none were for data: the time from first to last is the same without those between. Launches are not
+    needed, since attempts say when they were. All decisions about the nodes in `drawn` are needed.
     """
     jobs = Coded.of(decisions["job"])
     is_skip = (decisions["answer"] == "skip").to_numpy(bool)
@@ -411,8 +370,8 @@ def needed(decisions: pd.DataFrame, drawn: Collection[str]) -> np.ndarray:
 def _ends_at_once(about: np.ndarray, said: np.ndarray, t: np.ndarray) -> np.ndarray:
     """Return whether each decision is at the time of the job's last launch, after which a skip lasts no time.
 
-    The rows are sorted by `about`, then by time. A launch before the first row of a job is not known, so the
-    answer is true as well for all rows at the time of the job's first row.
+    Rows are sorted by `about`, then time. Before a job's first row a launch is unknown, so its time counts as
+    one.
     """
     places = np.arange(len(about))
     is_first = np.diff(about, prepend=-1) != 0

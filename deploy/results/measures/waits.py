@@ -18,21 +18,17 @@ SIZES = {"small": 10, "medium": 100, "large": math.inf}
 
 
 def sizes_of(jobs: pd.DataFrame) -> list[str]:
-    """Return the size class (`small`, `medium` or `large`) of each row of a table of jobs."""
     return np.array(list(SIZES))[_size_places(jobs)].tolist()
 
 
 def _size_places(jobs: pd.DataFrame) -> np.ndarray:
-    """Return the position in `SIZES` of the size class of each row of a table of jobs."""
+    """Return the position in `SIZES` of each job's size class."""
     tasks = (jobs["maps"] + jobs["reduces"]).to_numpy(float)
     return np.searchsorted(np.array([*SIZES.values()]), tasks)
 
 
 def spread(times: np.ndarray) -> dict[str, float]:
-    """Return the mean, median and 95th percentile of the times that are not NaN.
-
-    All three are NaN if there are no such times.
-    """
+    """Return mean, median and 95th percentile without NaN, which is what they are without times."""
     known = times[~np.isnan(times)]
     if not len(known):
         return {"mean": math.nan, "median": math.nan, "p95": math.nan}
@@ -44,16 +40,13 @@ def spread(times: np.ndarray) -> dict[str, float]:
 
 
 def mean_of(times: np.ndarray) -> float:
-    """Return the mean of the times that are not NaN, or NaN if there are none."""
+    """Return the mean without NaN, or NaN if no time is left."""
     known = times[~np.isnan(times)]
     return float(known.mean()) if len(known) else math.nan
 
 
 def grouped(jobs: pd.DataFrame, times: np.ndarray) -> dict[str, Any]:
-    """Return the mean, median and 95th percentile of the values in `times`, which has one value per job.
-
-    They are computed over all jobs, for each user (`per_user`) and for each size class (`per_size`).
-    """
+    """Return the `spread` of the jobs' times, also for each user and size class."""
     users, sizes = Coded.of(jobs["user"]).rows(), size_rows(jobs)
     return {
         **spread(times),
@@ -63,35 +56,26 @@ def grouped(jobs: pd.DataFrame, times: np.ndarray) -> dict[str, Any]:
 
 
 def size_rows(jobs: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return a dictionary from size class to the row indexes of its jobs, smallest class first.
-
-    Classes without jobs are left out.
-    """
+    """Return the row indexes of each size class with jobs, smallest class first."""
     classes = _size_places(jobs)
     rows = {size: np.flatnonzero(classes == place) for place, size in enumerate(SIZES)}
     return {size: mine for size, mine in rows.items() if len(mine)}
 
 
 def job_waits(jobs: pd.DataFrame) -> np.ndarray:
-    """Return the seconds from each job's submission to its first launch, or NaN if it was never launched."""
+    """Return the seconds from submission to first launch, or NaN without one."""
     return (jobs["start"] - jobs["submit"]).to_numpy(float)
 
 
 def task_waits(first: pd.DataFrame) -> np.ndarray:
-    """Return, for each launched task, the seconds from the time when it became runnable to its first
-    assignment.
-
-    `first` is the result of `first_assignments`.
-    """
+    """Return the seconds from runnable to first assignment, for `first_assignments`."""
     return np.clip(first["assigned"].to_numpy(float) - first["runnable"].to_numpy(float), 0.0, None)
 
 
 def first_assignments(jobs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of the launched tasks with the columns assigned, job, kind, split_of and runnable.
+    """Return the launched tasks with columns assigned (first time), job, kind, split_of (a map) and runnable.
 
-    `assigned` is the time of the task's first assignment. If the policy split the task off a map, `split_of`
-    is that map. `runnable` is the time from which the task could run. For a map, that is the submission of
-    its job. For a reduce, it is the time at which the required share of the job's maps had ended.
+    A map is runnable from the job's submission, and a reduce from when enough of the job's maps had ended.
     """
     import pandas as pd
 
@@ -119,10 +103,9 @@ def first_assignments(jobs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFram
 def _reduces_opened(
     jobs: pd.DataFrame, attempts: pd.DataFrame, codes: np.ndarray, is_once: bool
 ) -> np.ndarray:
-    """Return, for each job, the time at which enough of its maps had ended for its reduces to start.
+    """Return when enough maps of each job had ended for its reduces; its submission, without maps.
 
-    For a job without maps, that is its submission. `codes` contains the number of the task for each attempt.
-    `is_once` is whether no task has more than one attempt.
+    `codes` has each attempt's task. With `is_once`, no task has several attempts.
     """
     good = ((attempts["kind"] == "map") & (attempts["state"] == "succeeded")).to_numpy(bool)
     rows = np.flatnonzero(good)

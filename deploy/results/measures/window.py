@@ -1,7 +1,7 @@
-"""The measured time window of a run (`measure` in a scenario), and tables restricted to the window.
+"""The measured window of a run (`measure` in a scenario), and tables restricted to it.
 
 Metrics of jobs and tasks cover the jobs submitted in [from, until), even if they end later. Metrics of the
-cluster (shares, use, running tasks, heartbeats) cover the time from `from` to `until`, with all jobs.
+cluster (shares, use, running tasks, heartbeats) cover that time, with all jobs.
 """
 
 from __future__ import annotations
@@ -19,33 +19,25 @@ Tables = Mapping[str, "pd.DataFrame"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The measured time window of a run, in seconds since the run's start.
-
-    `until_s` is infinity if the window has no end.
-    """
+    """The measured window, in seconds since the run's start; `until_s` is infinity without an end."""
 
     from_s: float = 0.0
     until_s: float = math.inf
 
     @staticmethod
     def of(measure: Mapping[str, Any] | None) -> Window | None:
-        """Return the window for the entry `measure` of a resolved scenario, or None if the whole run is
-        measured.
-        """
+        """Return the window for the entry `measure` of a resolved scenario, or None if the whole run is measured."""
         if not measure:
             return None
         until_s = measure.get("until_s")
         return Window(from_s=measure.get("from_s", 0.0), until_s=math.inf if until_s is None else until_s)
 
     def holds(self, submit_s: float) -> bool:
-        """Return whether the time `submit_s`, at which a job was submitted, is within the window."""
+        """Return whether a job submitted at this time is measured."""
         return self.from_s <= submit_s < self.until_s
 
     def counted(self, tables: Tables) -> dict[str, pd.DataFrame]:
-        """Return the tables with only the jobs that were submitted within the window.
-
-        The table of attempts, if present, keeps only the attempts of these jobs.
-        """
+        """Keep only the jobs submitted within the window, and their attempts if present."""
         submit = tables["jobs"]["submit"]
         jobs = tables["jobs"][(submit >= self.from_s) & (submit < self.until_s)]
         made = {**tables, "jobs": jobs.reset_index(drop=True)}
@@ -55,10 +47,7 @@ class Window:
         return made
 
     def during(self, tables: Tables, end_s: float) -> dict[str, pd.DataFrame]:
-        """Return the tables with only the rows of jobs, attempts and heartbeats that overlap with the window.
-
-        Start and end times are cut to the window. `end_s` replaces missing end times.
-        """
+        """Keep jobs, attempts and heartbeats in the window, cut to it. `end_s` replaces missing ends."""
         heartbeats = tables["heartbeats"]
         inside = (heartbeats["t"] >= self.from_s) & (heartbeats["t"] <= self.until_s)
         return {
@@ -75,10 +64,7 @@ class Window:
         return cut[kept].reset_index(drop=True)
 
     def told(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return the entry `measure` of summary.json: the window, and the numbers of jobs inside and outside.
-
-        `jobs` are the planned jobs of the scenario.
-        """
+        """Return the entry `measure` of summary.json for the planned jobs."""
         counted = sum(self.holds(job["submit_s"]) for job in jobs)
         until_s = None if math.isinf(self.until_s) else self.until_s
         return {
@@ -90,9 +76,7 @@ class Window:
 
 
 def sentence(told: Mapping[str, Any]) -> str:
-    """Return a sentence about the measured window for the notes of the table. `told` is from
-    `Window.told`.
-    """
+    """Return a sentence about the measured window for the notes of the table. `told` is from `Window.told`."""
     until_s = told["until_s"]
     span = f"from {told['from_s']:g} s " + ("on" if until_s is None else f"until {until_s:g} s")
     return (

@@ -28,10 +28,9 @@ NO_INPUT = "reduces, no input"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bands:
-    """The bands in which a large cluster is drawn. A band is a rack, or several racks if there are very many.
+    """The bands in which a large cluster is drawn: a rack each, or several racks if there are very many.
 
-    `names` are the labels of the bands, and `members` contains the indexes of each band's nodes in the list
-    of nodes.
+    `members` contains the indexes of each band's nodes in the list of nodes.
     """
 
     names: list[str]
@@ -58,11 +57,7 @@ def _named(racks: Sequence[str]) -> str:
 
 
 def band_lanes(mine: RunTables, bands: Bands, end_s: float) -> dict[str, Any]:
-    """Return the percentage of each band's slots in use, for each time bin from 0 to `end_s`.
-
-    `mine` contains the run's tables. There are three sets of percentages: separate values for each job, for
-    each user, and for each locality.
-    """
+    """Return the percentage of each band's slots in use per time bin, by job, by user and by locality."""
     edges = np.linspace(0.0, end_s, BAND_BINS + 1)
     slots = [
         sum(int(mine.nodes[i]["map_slots"]) + int(mine.nodes[i]["reduce_slots"]) for i in of)
@@ -117,12 +112,11 @@ COLUMNS = (("cpu", "cpu_util"), ("disk", "disk_util"), ("network", "net_util"))
 
 
 def use(mine: RunTables, edges: np.ndarray, bands: Bands | None, *, simulated: bool) -> dict[str, Any]:
-    """Return the use of CPU, disk and network in percent of the declared rates, for each time bin.
+    """Return the use of CPU, disk and network per time bin, in percent of the declared rates.
 
-    The bins are between the times in `edges`. There are values for each node, or for each group of racks in
-    `bands` if the cluster is large, and the mean and the maximum over all nodes. The value of a bin without
-    heartbeats is null. In a simulated run, it is 0 unless a fault silenced the node, since an idle simulated
-    node sends no heartbeats.
+    Values are per node (per band if the cluster is large), with the mean and maximum over nodes. A bin
+    without heartbeats is null. In a simulation, it is 0 unless a fault silenced the node, since an idle
+    simulated node sends no heartbeats.
     """
     heartbeats = mine.heartbeats
     covered, t = heartbeat_intervals(heartbeats), heartbeats["t"].to_numpy(float)
@@ -148,10 +142,7 @@ def use(mine: RunTables, edges: np.ndarray, bands: Bands | None, *, simulated: b
 
 
 def limits(mine: RunTables) -> dict[str, str]:
-    """Return a dictionary from resource (CPU, disk, network) to the nodes' declared rate as text.
-
-    If the nodes declare different rates, the text is like `3 different rates`.
-    """
+    """Return each resource's declared rate as text, such as `3 different rates`."""
     return {
         "cpu": _span([f"{node['cores']:g} x {node['core_speed']:g} cores" for node in mine.nodes]),
         "disk": _span([_rate(node.get("disk_bps")) for node in mine.nodes]),
@@ -169,7 +160,7 @@ def _span(rates: list[str]) -> str:
 
 
 def _mean(cells: np.ndarray) -> np.ndarray:
-    """Return the mean of each column, ignoring NaN. The mean is NaN for a column that contains only NaN."""
+    """Return the mean of each column without NaN, or NaN if nothing is left."""
     known = ~np.isnan(cells)
     count = known.sum(axis=0)
     total = np.where(known, cells, 0.0).sum(axis=0)
@@ -183,11 +174,10 @@ def _percents(line: np.ndarray) -> list[int | None]:
 def _node_use(
     t: np.ndarray, lasts: np.ndarray, values: Sequence[np.ndarray], edges: np.ndarray
 ) -> list[np.ndarray]:
-    """Return the mean use of each resource of a node in each time bin. NaN marks a bin with too few heartbeats.
+    """Return a node's mean use of each resource per time bin, NaN with too few heartbeats.
 
-    The bins are between the times in `edges`. `t` contains the times of the heartbeats, `lasts` the seconds
-    since the previous heartbeat, and `values` the use of each resource in these seconds. After a long
-    silence, a heartbeat covers only the usual interval.
+    `lasts` contains the seconds since the previous heartbeat, whose use `values` are. After a long silence, a
+    heartbeat covers only the usual interval.
     """
     usual = float(np.median(lasts[lasts > 0])) if (lasts > 0).any() else 1.0
     spoken = np.where(lasts > max(4 * usual, 3.0), usual, lasts)
@@ -199,19 +189,13 @@ def _node_use(
 def _spread(
     start: np.ndarray, end: np.ndarray, values: Sequence[np.ndarray], edges: np.ndarray
 ) -> list[np.ndarray]:
-    """Return, for each of the `values` and each time bin between `edges`, the area of boxes within the bin.
-
-    A box extends from its `start` to its `end` and has the height of the value.
-    """
+    """Return, per value and time bin, the area of boxes of that height from `start` to `end`."""
     deltas = [np.concatenate([value, -value]) for value in values]
     return [np.diff(steps.integral(edges)) for steps in Steps.of_all(np.concatenate([start, end]), deltas)]
 
 
 def _silenced(faults: pd.DataFrame, node: str, edges: np.ndarray) -> np.ndarray:
-    """Return a boolean array that is true for the time bins in which a fault on the node was in force.
-
-    The bins are between the times in `edges`. Such a fault may have stopped the node's heartbeats.
-    """
+    """Return in which time bins a fault on the node was in force, which may have stopped its heartbeats."""
     made = np.zeros(len(edges) - 1, bool)
     for t, target, until in zip(faults["t"], faults["target"], faults["until"], strict=True):
         if node in str(target).rpartition(" on ")[2].split(","):

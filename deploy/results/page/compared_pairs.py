@@ -1,6 +1,4 @@
-"""The comparison of two policies by one metric: which is better, by how much, and whether a test confirms
-it.
-"""
+"""The comparison of two policies by one metric: which is better, by how much, and whether a test confirms it."""
 
 from __future__ import annotations
 
@@ -26,8 +24,7 @@ OTHERS = ("node-local maps", "fairness (Jain)", "completion, p95", "wait of a jo
 class ComparedPair:
     """Two policies compared by one metric (a row of the table). The policy `winner` has the better mean.
 
-    `mine` contains the winner's values and `others` the loser's, one for each repeat. `tested` is whether a
-    test has confirmed the difference, which requires enough repeats.
+    `mine` and `others` contain their values per repeat. If `tested`, enough repeats confirm the difference.
     """
 
     figure: Figure
@@ -39,25 +36,18 @@ class ComparedPair:
 
     @property
     def gains(self) -> np.ndarray:
-        """Return by how many percent the winner's value is below the loser's value, for each repeat."""
+        """Return by how many percent the winner is below the loser, per repeat."""
         return 100 * (self.others - self.mine) / self.others
 
     def both(self, policies: Policies, path: Sequence[str]) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the values of another metric under the winner and under the loser, one per repeat.
-
-        `path` leads to the metric in summary.json. Return None unless both policies have the same repeats.
-        """
+        """Return the `common_repeats` of winner and loser for another metric."""
         return common_repeats(policies, self.winner, self.loser, path)
 
 
 def common_repeats(
     policies: Policies, one: str, other: str, path: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the values of a metric under two policies, one per repeat.
-
-    `path` leads to the metric in summary.json. Return None unless both policies have a value for the same
-    number of repeats.
-    """
+    """Return two policies' values per repeat of the metric at `path` in summary.json, None if repeats differ."""
     leaves = [leaf_of(policies[name], path) for name in (one, other)]
     if any(leaf is None or None in leaf["repeats"] for leaf in leaves):
         return None
@@ -66,10 +56,9 @@ def common_repeats(
 
 
 def compared(policies: Policies, label: str, one: str, other: str) -> ComparedPair | None:
-    """Compare two policies by the metric `label`, a row of the table. One of them is the run's first policy.
+    """Compare the run's first policy with another by the metric `label`. Return None if they do not differ.
 
-    Return None if they do not differ significantly. With fewer than `stats.REPEATS_LEAST` repeats there is no
-    test. In that case, return None if the means differ by less than the share `LEAST` of the larger one.
+    With fewer than `stats.REPEATS_LEAST` repeats there is no test; means must differ by the share `LEAST`.
     """
     figure = FIGURE_OF[label]
     found = common_repeats(policies, one, other, figure.path)
@@ -93,10 +82,10 @@ def compared(policies: Policies, label: str, one: str, other: str) -> ComparedPa
 
 
 def headline(policies: Policies) -> ComparedPair | None:
-    """Return the comparison that is named at the top of the report, or None if no policies differ.
+    """Return the comparison at the top of the report, or None if no policies differ.
 
-    It compares the best policy with the first policy of the run, by the first metric of `HEADLINES` by which
-    they differ. If the first policy is the best, it is compared with the worst.
+    It compares the best policy with the first policy of the run, by the first of `HEADLINES` by which they
+    differ. If the first policy is the best, it is compared with the worst.
     """
     for label in HEADLINES:
         ordered = _best_first(policies, FIGURE_OF[label])
@@ -117,10 +106,7 @@ def _best_first(policies: Policies, figure: Figure) -> list[str]:
 
 
 def rows_between(policies: Policies, one: str, other: str) -> Iterator[ComparedPair]:
-    """Yield the comparison of two policies for each metric by which they differ.
-
-    One of the two is the run's first policy. The metrics in `HEADLINES` precede the other metrics.
-    """
+    """Yield a comparison for each metric by which they differ, `HEADLINES` first. One is the run's first policy."""
     for label in (*HEADLINES, *OTHERS):
         pair = compared(policies, label, one, other)
         if pair is not None:
@@ -128,11 +114,9 @@ def rows_between(policies: Policies, one: str, other: str) -> Iterator[ComparedP
 
 
 def repeats_needed(summary: Mapping[str, Any], label: str) -> tuple[str, int | None] | None:
-    """Return the policy with the best mean by the metric `label`, and a number of repeats.
+    """Return the policy with the best mean, and a number of repeats that would probably confirm it.
 
-    That number would probably be enough for tests to confirm that the policy is the best. It is None if too
-    many repeats would be needed. Return None instead of the pair if `summary` contains no comparison by this
-    metric.
+    The number is None if too many repeats would be needed. Return None without a comparison by this metric.
     """
     rows = summary.get("comparison", {}).get("rows", ())
     found = next((row for row in rows if row["figure"] == label), None)

@@ -1,7 +1,7 @@
-"""The data that the report's script draws, as JSON values: attempts in slots, time series, and curves.
+"""The data that the report's script draws, as JSON: attempts in slots, time series and curves.
 
-Plots over time show the first repeat of each policy. The times of attempts and of answers to offers are
-whole hundredths of a second.
+Plots over time show each policy's first repeat. Times of attempts and answers are whole hundredths of a
+second.
 """
 
 from __future__ import annotations
@@ -40,11 +40,7 @@ PLACES = ("node", "rack", "off")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """The time axis, the jobs and the bands, which the plots of all policies share.
-
-    `end_s` is the end of their time axis. `jobs` is the result of `jobs_of_all`. `bands` are those of a large
-    cluster. `policies` is the number of policies in the report.
-    """
+    """The plots' shared data: the end of the time axis, `jobs_of_all`, and bands of a large cluster."""
 
     end_s: float
     jobs: pd.DataFrame
@@ -64,19 +60,13 @@ def frame(run: RunFile, recorded: Recorded) -> Frame:
 
 
 def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
-    """Return the data that the report's script draws, apart from what `add_figures` adds, as JSON values.
-
-    `recorded` reads the tables of the run `run`.
-    """
+    """Return the data that the report's script draws, apart from what `add_figures` adds."""
     made = frame(run, recorded)
     return joined(made, [of_policy(made, run, recorded, *key) for key in first_runs(run)])
 
 
 def of_policy(frame: Frame, run: RunFile, recorded: Recorded, policy: str, repeat: int) -> dict[str, Any]:
-    """Return the data of one policy's plots, which show the repeat number `repeat`.
-
-    The entry `answers` contains the results of `sums`, for the page's table of decisions.
-    """
+    """Return the data of one policy's plots of a repeat. Its `answers` are for the page's table of decisions."""
     mine, bands = recorded.tables(policy, repeat), frame.bands
     edges = np.linspace(0.0, frame.end_s, BINS + 1)
     return (
@@ -109,10 +99,7 @@ def joined(frame: Frame, policies: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def add_figures(data: dict[str, Any], summary: Mapping[str, Any]) -> None:
-    """Add each policy's locality, makespan and parts of jobs' times to the result of `build`.
-
-    `summary` is the content of summary.json.
-    """
+    """Add each policy's locality, makespan and parts of jobs' times, from summary.json, to the result of `build`."""
     for policy in data["policies"]:
         figures = summary["policies"][policy["name"]]
         policy["locality"] = places(figures)
@@ -131,10 +118,7 @@ def _policy(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
 
 
 def _named_jobs(policies: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the ids of the jobs that are drawn separately in the plots of racks and of running tasks.
-
-    Each id occurs once. `policies` contains the data of the plots of each policy.
-    """
+    """Return the ids, once each, of jobs drawn separately in the plots of racks and running tasks."""
     return list(
         dict.fromkeys(
             name
@@ -146,11 +130,7 @@ def _named_jobs(policies: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def times(figures: Mapping[str, Any]) -> dict[str, list[float | None]]:
-    """Return the mean seconds that a job spends in each part of `SPENT`, such as waits and the shuffle.
-
-    `figures` is a policy's entry in summary.json. The result maps `all`, and each size class that has jobs,
-    to a list of seconds.
-    """
+    """Return a job's mean seconds in each part of `SPENT`, for `all` and each size class with jobs."""
     found = figures.get("time_s", {})
     groups = {"all": found} | {
         size: found["per_size"][size] for size in SIZES if size in found.get("per_size", {})
@@ -163,17 +143,13 @@ def _mean_of(leaf: Mapping[str, Any] | None) -> float | None:
 
 
 def first_runs(run: RunFile) -> list[Key]:
-    """Return the pair (policy, repeat) of the first repeat of each policy that was started."""
+    """Return the first repeat of each policy that was started, as (policy, repeat)."""
     keys = {policy: run_keys(run, policy) for policy in run.policies}
     return [(policy, repeats[0]) for policy, repeats in keys.items() if repeats]
 
 
 def jobs_of_all(shown: Sequence[RunTables]) -> pd.DataFrame:
-    """Return a table with the id, name, user, queue and application of each job, in order of submission.
-
-    It covers the jobs of all policies, whose tables are `shown`. If several jobs have the same name, their
-    ids are added to the names.
-    """
+    """Return the jobs of all runs, in order of submission. Equal names get the id added."""
     import pandas as pd
 
     if not shown:
@@ -193,11 +169,7 @@ def shown_jobs(jobs: pd.DataFrame, named: Sequence[str] | None) -> list[dict[str
 
 
 def slot_lanes(mine: RunTables, jobs: list[str], policies: int) -> dict[str, Any]:
-    """Return the data of the plot of slots: the rows (one per slot), the attempts, and the offers of slots.
-
-    `jobs` are the ids of all jobs. `policies` is the number of policies in the report. The larger it is, the
-    fewer attempts of this policy are kept.
-    """
+    """Return the plot of slots: rows, attempts and offers. More `policies` leave fewer attempts for each."""
     most = ATTEMPTS_MAX // max(policies, 1)
     placed = _thinned(assign_lanes(mine.attempts, mine.end_s), mine.end_s, most)
     rows = _lane_rows(placed, mine)
@@ -243,11 +215,7 @@ def _lane_rows(placed: pd.DataFrame, mine: RunTables) -> list[tuple[str, str, in
 
 
 def _thinned(placed: pd.DataFrame, end_s: float, most: int) -> pd.DataFrame:
-    """Return at most `most` of the attempts in `placed`, preferably the long ones.
-
-    The plot extends to the time `end_s`. Of the attempts in a slot that are shorter than a pixel of the
-    plot, one is kept for each pixel.
-    """
+    """Return at most `most` attempts, preferably long. Of the short ones, a slot keeps one per pixel."""
     if len(placed) <= most:
         return placed
     spot = max(end_s, 1e-9) / PIXELS
@@ -261,17 +229,13 @@ def _thinned(placed: pd.DataFrame, end_s: float, most: int) -> pd.DataFrame:
 
 
 def _shuffle_ends(placed: pd.DataFrame) -> list[int]:
-    """Return how long each attempt's shuffle took, in hundredths of a second, or -1 without a shuffle."""
+    """Return each attempt's shuffle in hundredths of a second, or -1 without one."""
     took = (placed["shuffle_end"] - placed["from_s"]).clip(lower=0.0) * 100
     return took.fillna(-1.0).round().astype(int).tolist()
 
 
 def areas(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
-    """Return the mean number of running tasks in each time bin, for each job, each user and each queue.
-
-    `mine` contains the tables of the run. The bins are between the times in `edges`. Only the biggest jobs,
-    users and queues are listed. The others are added up as `others`.
-    """
+    """Return the mean number of running tasks per time bin by job, user and queue; all but the biggest are `others`."""
     made: dict[str, Any] = {}
     for key in ("job", "user", "queue"):
         known = mine.jobs[mine.jobs[key].notna()]
@@ -289,11 +253,9 @@ def areas(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
 
 
 def shares(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
-    """Return each user's ratio of running slots to the fair share, and Jain's fairness index, over time.
+    """Return users' ratios of running slots to slots / active users, and Jain's index, per time bin.
 
-    `mine` contains the tables of the run. The values are for the time bins between the times in `edges`.
-    Only the users with the longest running time are included. The fair share is the number of slots divided
-    by the number of active users. A ratio is null while the user is not active.
+    Only users with the longest running time are included. A ratio is null while the user is not active.
     """
     tasks, active = user_intervals(mine), active_users(mine.jobs, mine.end_s)
     widths = np.diff(edges)
@@ -314,10 +276,7 @@ def _active_bins(jobs: pd.DataFrame, end_s: float, edges: np.ndarray) -> np.ndar
 
 
 def faults(mine: RunTables) -> list[list[Any]]:
-    """Return a list [t, kind, target, until] for each injected fault.
-
-    Times are in seconds. `until` is null if the fault has no end.
-    """
+    """Return [t, kind, target, until] in seconds for each fault; `until` is null if it has no end."""
     rows = mine.tables["faults"].to_dict("records")
     return [[r["t"], r["kind"], r["target"], r["until"] if r["until"] == r["until"] else None] for r in rows]
 
@@ -332,10 +291,7 @@ def spreads(repeats: Sequence[RunTables]) -> dict[str, list[float]]:
 
 
 def quantiles(repeats: Sequence[np.ndarray]) -> list[float]:
-    """Return the values of all repeats in one sorted list, without NaN.
-
-    If there are more than `CDF_MAX` values, return that number of evenly spaced quantiles instead.
-    """
+    """Return all repeats' values sorted, without NaN, or `CDF_MAX` quantiles if there are more."""
     values = np.sort(np.concatenate(repeats)) if repeats else np.zeros(0)
     values = values[~np.isnan(values)]
     if len(values) > CDF_MAX:
@@ -344,11 +300,7 @@ def quantiles(repeats: Sequence[np.ndarray]) -> list[float]:
 
 
 def places(policy: Mapping[str, Any]) -> dict[str, list[float | None]]:
-    """Return the shares of node-local, rack-local and off-rack maps under a policy.
-
-    `policy` is the policy's entry in summary.json. There are two sets of shares: of the number of maps
-    (`tasks`), and of the size of their inputs (`bytes`).
-    """
+    """Return the shares of node-local, rack-local and off-rack maps, by number and by size of input."""
     made: dict[str, list[float | None]] = {}
     for by in ("tasks", "bytes"):
         leaves = [leaf_of(policy, ("locality", by, place)) for place in PLACES]
@@ -361,7 +313,7 @@ def _rounded(values: np.ndarray, digits: int) -> list[float]:
 
 
 def _masked(values: np.ndarray, mask: np.ndarray) -> list[float | None]:
-    """Return the values as a list of rounded numbers, with None for NaN and where the mask is false."""
+    """Return rounded numbers, with None for NaN and where the mask is false."""
     keep = mask & ~np.isnan(values)
     return [round(v, 3) if k else None for v, k in zip(values.tolist(), keep.tolist(), strict=True)]
 
@@ -374,11 +326,7 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def sums(mine: RunTables) -> dict[tuple[str, str], int]:
-    """Count the policy's answers to offers of slots in the run `mine`, by answer and reason.
-
-    Return a dictionary from the pair (answer, reason) to the number of these answers. Reasons that differ
-    only in the numbers they contain are counted together.
-    """
+    """Count answers to offers by (answer, reason), with numbers in reasons ignored."""
     data = mine.tables["decisions"]
     if not len(data):
         return {}
@@ -394,12 +342,10 @@ def sums(mine: RunTables) -> dict[tuple[str, str], int]:
 def of_attempts(mine: RunTables, drawn: pd.DataFrame, jobs: Sequence[str]) -> dict[str, Any]:
     """Return why the attempts in `drawn` were launched, and when the policy skipped or rejected whole jobs.
 
-    `mine` contains the run's tables, and `jobs` the ids of all jobs. In the result, `reasons` lists texts.
-    `launched` contains the index of each attempt's reason in `reasons`, or -1. `passes` contains the skips
-    and rejections in columns, with consecutive equal answers about a job combined to one row: `job` (index
-    in `jobs`), `kind` (0 map, 1 reduce), `from` and `to` in hundredths of a second, `count` (the number of
-    answers), `nodes` (the number of nodes), and `reason` (index in `reasons`). `left_out` is the number of
-    answers that are not in `passes`.
+    `launched` has each attempt's index in `reasons`, or -1. `passes` has skips and rejections in columns,
+    with consecutive equal answers about a job in one row: `job` (index in `jobs`), `kind` (0 map, 1 reduce),
+    `from` and `to` in hundredths of a second, `count` (of answers), `nodes` (their number) and `reason`
+    (index in `reasons`). `left_out` is the number of other answers.
     """
     reasons: dict[str, int] = {}
     launched = [-1 if not why else reasons.setdefault(why, len(reasons)) for why in _launches(mine, drawn)]
@@ -426,11 +372,7 @@ def of_attempts(mine: RunTables, drawn: pd.DataFrame, jobs: Sequence[str]) -> di
 
 
 def _launches(mine: RunTables, drawn: pd.DataFrame) -> list[str]:
-    """Return the reason for which each attempt in `drawn` was launched, or "" if there is none.
-
-    A reason belongs to an answer of the policy. The last answer that launched the attempt's task on its node,
-    before the attempt was assigned, is used.
-    """
+    """Return each attempt's reason or "": that of the last answer before it that launched its task on its node."""
     data = mine.tables["decisions"]
     data = data[data["answer"].isin(["launch", "split"])].sort_values("t", kind="stable")
     found: dict[tuple[str, str], list[tuple[float, str]]] = {}
@@ -445,11 +387,7 @@ def _launches(mine: RunTables, drawn: pd.DataFrame) -> list[str]:
 
 
 def _stretches(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of the policy's answers about whole jobs (skip or reject), with one row per time span.
-
-    Consecutive equal answers form one time span. Its row contains the answer, the reason, the first and last
-    time, and the numbers of answers and nodes.
-    """
+    """Return a row (answer, reason, first and last time, counts) per span of equal answers about whole jobs."""
     import pandas as pd
 
     whole = decisions["task"].isna() | (decisions["task"] == "")
@@ -476,6 +414,6 @@ def _stretches(decisions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kinds(reasons: pd.Series) -> Coded:
-    """Return the reasons with each number replaced by `…`, so that similar reasons become equal."""
+    """Replace numbers in reasons by `…`, so that similar ones become equal."""
     coded = Coded.of(filled(reasons))
     return coded.renamed({name: NUMBER.sub("…", name) for name in coded.names.tolist()})

@@ -1,7 +1,4 @@
-"""The tables of the report: policies, users, sizes, deadlines, jobs, decisions and fidelity.
-
-The functions return table objects, which templates convert to HTML.
-"""
+"""The tables of the report, as objects that templates convert to HTML."""
 
 from __future__ import annotations
 
@@ -42,11 +39,7 @@ GroupColumn = tuple[str, tuple[str, ...], tuple[str, ...], Callable[[float], str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCell:
-    """A cell of a table in the report.
-
-    `kind` is a CSS class. `interval` is the confidence interval of the value as text, and `difference` the
-    difference to the value of the run's first policy.
-    """
+    """A cell of a table: `kind` is a CSS class, `difference` that to the value of the run's first policy."""
 
     text: str
     kind: str = ""
@@ -64,11 +57,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageTable:
-    """A table of the report.
-
-    The first `text_columns` columns after the row headings are aligned left. `notes` are printed below the
-    table.
-    """
+    """A table whose first `text_columns` columns after the row headings are aligned left. `notes` are below it."""
 
     heads: Sequence[str]
     rows: Sequence[TableRow]
@@ -77,15 +66,12 @@ class PageTable:
 
 
 def comparison_html(summary: Mapping[str, Any]) -> str:
-    """Return the table that compares the policies as HTML for a notebook, without the rest of the report."""
+    """Return the table that compares the policies as HTML for a notebook."""
     return templates.table(comparison(summary))
 
 
 def comparison(summary: Mapping[str, Any]) -> PageTable:
-    """Return the table that compares the policies, with one row per metric and one column per policy.
-
-    A cell contains the mean, its interval, and the difference to the first policy, paired by repeat.
-    """
+    """Return a row per metric and a column per policy: mean, interval, paired difference to the first policy."""
     policies: Policies = summary["policies"]
     rows: list[TableRow] = []
     for figure in FIGURES:
@@ -123,11 +109,7 @@ def _figure_cell(figure: Figure, policies: Policies, name: str, won: bool) -> Ta
 
 
 def users(policies: Policies, limit: int = ROWS_MAX) -> PageTable:
-    """Return the table of users, with makespan, completion times, waits and fair-share ratio under each
-    policy.
-
-    It has at most `limit` rows.
-    """
+    """Return the table of users, with at most `limit` rows."""
     names = sorted({user for p in policies.values() for user in p.get("makespan_s", {}).get("per_user", {})})
     shown = (
         ("makespan [s]", ("makespan_s", "per_user"), (), seconds),
@@ -138,7 +120,6 @@ def users(policies: Policies, limit: int = ROWS_MAX) -> PageTable:
 
 
 def sizes(policies: Policies) -> PageTable:
-    """Return the table of job size classes, with completion times and waits under each policy."""
     present = {size for p in policies.values() for size in p.get("completion_s", {}).get("per_size", {})}
     return _groups("jobs", [size for size in SIZES if size in present], policies, _of_jobs("per_size"), SIZES)
 
@@ -158,11 +139,9 @@ def _groups(
     most: Mapping[str, float] | None = None,
     notes: Sequence[str] = (),
 ) -> PageTable:
-    """Return a table with one row for each group in `names`, which are users or size classes.
+    """Return a row per user or size class and, per metric in `shown`, a column per policy.
 
-    `shown` describes the metrics, each with one column per policy. `head` is the heading of the first column.
-    `most` maps each size class to its largest number of tasks, which is added to the row's heading. `notes`
-    are printed below the table.
+    `most` maps each size class to its largest number of tasks, which is added to the row's heading.
     """
     rows: list[TableRow] = []
     for name in names:
@@ -182,11 +161,7 @@ def _groups(
 
 
 def deadlines(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
-    """Return the table of jobs with a deadline, and how many seconds early or late each finished under each
-    policy.
-
-    It has at most `limit` rows.
-    """
+    """Return how early or late jobs with a deadline finished, in seconds, in at most `limit` rows."""
     found, count = _by_job(shown, limit, "deadline")
     rows = [
         TableRow(
@@ -215,10 +190,7 @@ def _margin(job: Row | None) -> TableCell:
 
 
 def jobs(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
-    """Return the table of jobs, with their numbers of tasks and their completion times under each policy.
-
-    It has at most `limit` rows.
-    """
+    """Return the table of jobs, with at most `limit` rows."""
     found, count = _by_job(shown, limit)
     heads = ["job", "user", "application", "maps", "reduces", "submitted [s]"]
     heads += [f"completion [s]: {mine.policy}" for mine in shown]
@@ -248,11 +220,7 @@ def _completion(job: Row | None) -> TableCell:
 
 
 def decisions(counted: Mapping[str, Mapping[tuple[str, str], int]], limit: int = REASONS_SHOWN) -> PageTable:
-    """Return the table of the policies' answers to offers of slots, the most frequent answers and reasons
-    first.
-
-    `counted` maps each policy to the result of `offers.sums`. The table has at most `limit` reasons.
-    """
+    """Return the answers and at most `limit` reasons, the most frequent first, from `offers.sums` by policy."""
     totals: Counter[tuple[str, str]] = Counter()
     for mine in counted.values():
         totals.update(mine)
@@ -277,11 +245,7 @@ def decisions(counted: Mapping[str, Mapping[tuple[str, str], int]], limit: int =
 
 
 def fidelity(policies: Policies) -> PageTable:
-    """Return the table of fidelity, with one row per policy.
-
-    Columns: the share of time in which the host's CPU was saturated, and the declared and measured rate of
-    each resource.
-    """
+    """Return, by policy, the share of time with a saturated host CPU, and declared and measured rates."""
     heads = ["", "host CPU saturated [% of time]"]
     heads += [f"{r}: busiest node's 5 s, achieved of declared" for r in ("CPU", "disk", "network")]
     rows: list[TableRow] = []
@@ -311,10 +275,9 @@ def _rate(value: float, unit: str) -> str:
 def _by_job(
     shown: Sequence[RunTables], limit: int, having: str | None = None
 ) -> tuple[list[tuple[Row, Sequence[Row | None]]], int]:
-    """Return the first `limit` jobs in order of submission, and the number of all jobs.
+    """Return the first `limit` jobs by submission (with a value in column `having`), and the number of all.
 
-    With `having`, only jobs that have a value in this column of some table of jobs. Each job comes with a list
-    of its rows, one for each run in `shown`. The row is None for a run without the job.
+    A job comes with its row in each run, None if it is not in that run.
     """
     import pandas as pd
 

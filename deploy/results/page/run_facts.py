@@ -28,9 +28,8 @@ GROUPS_MAX = 20
 class RunFacts:
     """The facts about one policy in one repeat that explanations use.
 
-    `sizes` maps each size class of jobs (such as `small`) to its share of all jobs. `map_s` is the mean
-    duration of successful maps, or None if there are none. `waits_for_data` is how often a job
-    began to wait for a node with its data. `held` maps each size class to the result of `held_slots`.
+    `sizes` has each size class's share of jobs. `map_s` is the mean duration of successful maps, None without
+    any. `waits_for_data` is how often a job began to wait for a node with its data. `held` has `held_slots`.
     """
 
     sizes: Mapping[str, float]
@@ -68,11 +67,10 @@ def _waits_for_data(run: RunTables) -> int:
 
 
 def held_slots(run: RunTables, sizes: list[str]) -> dict[str, dict[str, float]]:
-    """Return who held the slots while jobs of each of the size classes `sizes` waited for their first slot.
+    """Return, by size class, the shares of used slots by job name while jobs of that class wait for a first
+    slot.
 
-    The result maps each class to a dictionary from job name to the share of the used slots that jobs of that
-    name occupied in that time. Names are without the number at their end (see `common_names`). Only the
-    `GROUPS_MAX` names that occupied slots longest in the whole run are included.
+    Names are `common_names`, and only the `GROUPS_MAX` that occupied slots longest in the run are included.
     """
     jobs = run.jobs[run.jobs["start"].notna()]
     size = np.array(sizes_of(jobs), str)
@@ -90,10 +88,7 @@ def held_slots(run: RunTables, sizes: list[str]) -> dict[str, dict[str, float]]:
 
 
 def common_names(jobs: pd.DataFrame) -> dict[str, str]:
-    """Return a dictionary from job id to the job's name without the number at its end.
-
-    The number is kept if more than half of the jobs would have the same name without it.
-    """
+    """Return each job's name without its number at the end, unless more than half of the jobs would share it."""
     full = dict(zip(texts_of(jobs["job"]), texts_of(jobs["name"].astype(str)), strict=True))
     without = re.compile(r"[-_ ]?\d+$").sub
     common = {job: without("", name) or name for job, name in full.items()}

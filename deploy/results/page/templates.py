@@ -1,6 +1,4 @@
-"""The templates of the report's pages, rendered by Jinja. Jinja escapes all text that is not marked as
-HTML.
-"""
+"""The templates of the report's pages, rendered by Jinja. Jinja escapes all text that is not marked as HTML."""
 
 from __future__ import annotations
 
@@ -16,17 +14,13 @@ if TYPE_CHECKING:
 
 
 def part(name: str) -> str:
-    """Return the text of the file `name` in this module's folder."""
+    """Return the text of the file `name` in this folder."""
     return resources.files("schedbed.deploy.results.page").joinpath(name).read_text(encoding="utf-8")
 
 
 @cache
 def environment() -> Environment:
-    """Return the Jinja environment in which the templates are rendered.
-
-    An undefined name in a template is an error. Data that the filter `tojson` inserts cannot end the script
-    element around it.
-    """
+    """Return the Jinja environment: an undefined name is an error, and `tojson` data cannot end its script element."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     made = Environment(
@@ -38,12 +32,10 @@ def environment() -> Environment:
 
 
 def filled(name: str, **values: Any) -> str:
-    """Fill the template file `name` with the given values. Return the HTML."""
     return environment().get_template(name).render(**values)
 
 
 def fill(text: str, **values: Any) -> str:
-    """Fill the template `text` with the given values. Return the HTML."""
     return environment().from_string(text).render(**values)
 
 
@@ -53,5 +45,5 @@ def table(made: Any) -> str:
 
 
 def style() -> Markup:
-    """Return the style sheet of all pages, marked so that Jinja does not escape it."""
+    """Return the style sheet of all pages, not to be escaped by Jinja."""
     return Markup(part("style.css"))

@@ -1,8 +1,7 @@
 """Sentences of the report that say which policy was best and why, each with its evidence.
 
-A sentence claims an advantage only if a statistical test has confirmed it. With fewer than
-`stats.REPEATS_LEAST` repeats there are no tests, and the sentences say that they describe this run only.
-docs/statistics.md explains the method.
+They claim only what a statistical test has confirmed. With fewer than `stats.REPEATS_LEAST` repeats there are
+no tests, and they say that they describe this run only (docs/statistics.md).
 """
 
 from __future__ import annotations
@@ -59,10 +58,9 @@ class Why:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The explanation of a run's result: a title, sentences about the best policy, and further comparisons.
+    """The explanation of a run's result: sentences about the best policy, and further comparisons.
 
-    `rest` maps each other policy to sentences that compare it with the first policy of the run. `is_open` is
-    whether the page shows `rest` unfolded, as when no policy was best.
+    `rest` compares each other policy with the run's first, unfolded if `is_open`, as when no policy was best.
     """
 
     title: str
@@ -72,10 +70,9 @@ class Explanation:
 
 
 def explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explanation:
-    """Return the explanation of a run's result, made from the content of summary.json.
+    """Return the explanation from summary.json, facts of first repeats and all repeats' tables of jobs.
 
-    `runs` contains the facts about each policy's first repeat, and `jobs` the tables of jobs of all repeats. Policies
-    are named without their parameters if the names stay unique.
+    Policies are named without their parameters if the names stay unique.
     """
     short = short_names(list(summary["policies"]))
     named = {short[name]: policy for name, policy in summary["policies"].items()}
@@ -87,10 +84,7 @@ def explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explana
 
 
 def short_names(policies: Sequence[str]) -> dict[str, str]:
-    """Return a dictionary from each policy to its name without parameters.
-
-    Policies that would have the same name keep their parameters.
-    """
+    """Return each policy's name without parameters, or with them if it would not be unique."""
     names = [policy.partition(":")[0] for policy in policies]
     return {
         policy: name if names.count(name) == 1 else policy
@@ -152,11 +146,10 @@ def _means(policies: Policies) -> str:
 
 
 def _between(summary: Mapping[str, Any], other: str, runs: Runs, jobs: JobsOf) -> list[Why]:
-    """Return up to three sentences that compare the policy `other` with the first policy.
+    """Return up to three sentences that compare `other` with the first policy.
 
-    The first sentence is about a metric by which they differ, with the cause. If this metric is a completion
-    time or a slowdown, the second sentence says which jobs end earlier or later. The last is about another
-    metric.
+    First a metric by which they differ, with the cause; if that is a completion time or slowdown, then which
+    jobs end earlier or later; then another metric.
     """
     policies: Policies = summary["policies"]
     pairs = rows_between(policies, next(iter(policies)), other)
@@ -173,10 +166,7 @@ def _between(summary: Mapping[str, Any], other: str, runs: Runs, jobs: JobsOf) -
 
 
 def _row(summary: Mapping[str, Any], pair: ComparedPair, runs: Runs, *, but: bool = False) -> Why:
-    """Return a sentence about one metric: the better policy, the difference, and its cause.
-
-    With `but`, the sentence begins with "But".
-    """
+    """Return a sentence about one metric: the better policy, the difference, the cause. `but` begins it with "But"."""
     head, cause = "", Cause()
     if pair.figure.label in COUNTED:
         mine, others = (pair.figure.show(float(values.mean())) for values in (pair.mine, pair.others))
@@ -223,10 +213,7 @@ def _numbers(policies: Policies, pair: ComparedPair) -> str:
 
 
 def _who_pays(policies: Policies, pair: ComparedPair, jobs: JobsOf) -> list[Why]:
-    """Return a list with a sentence about which jobs end earlier under the better policy and which end later.
-
-    `jobs` contains the table of jobs for each policy and repeat. The list is empty with fewer than two jobs.
-    """
+    """Return a sentence about which jobs end earlier and which later, if there are two jobs."""
     both = _in_both(jobs[pair.winner], jobs[pair.loser])
     if both is None or len(both) < 2:
         return []
@@ -253,11 +240,9 @@ def _who_pays(policies: Policies, pair: ComparedPair, jobs: JobsOf) -> list[Why]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClassChange:
-    """The mean completion times of a size class of jobs, under the better policy (`mine`) and the other
-    (`others`).
+    """A size class's mean completion times in seconds, under the better policy (`mine`) and the other.
 
-    Times are in seconds. `pays` is whether the jobs take longer under the better policy. With enough repeats,
-    a test must confirm this.
+    `pays` is whether its jobs take longer under the better one, as a test confirms with enough repeats.
     """
 
     size: str
@@ -280,11 +265,10 @@ def _class_changes(policies: Policies, pair: ComparedPair) -> Iterator[_ClassCha
 
 
 def _job_that_pays(both: pd.DataFrame, *, tested: bool) -> list[tuple[str, float, float]]:
-    """Find the job that the better policy delays most, in the table `both` of jobs under both policies.
+    """Find the job that the better policy delays most. Return a text about it and both mean completion times.
 
-    Return a list with one tuple: a text about the job, and its mean completion time under the better and
-    under the other policy. The list is empty if no job is delayed, or if the repeats do not have the same
-    jobs. With `tested`, a test that is adjusted for all jobs must confirm the delay.
+    The list is empty without such a job, or if repeats do not have the same jobs. With `tested`, a test
+    adjusted for all jobs must confirm the delay.
     """
     import pandas as pd
 
@@ -307,11 +291,9 @@ def _job_that_pays(both: pd.DataFrame, *, tested: bool) -> list[tuple[str, float
 
 
 def _in_both(mine: Mapping[int, pd.DataFrame], others: Mapping[int, pd.DataFrame]) -> pd.DataFrame | None:
-    """Return a table of the jobs that succeeded under both policies in the same repeat.
+    """Return the jobs that succeeded under both policies in the same repeat, with both completion times.
 
-    Return None if the policies have no repeat in common. `mine` and `others` map each repeat to the table of
-    jobs under the better and the other policy. Columns of the result: id, name, size class, repeat, and the
-    completion times in seconds under the better and the other policy.
+    Return None if no repeat is common. The arguments map each repeat to its table of jobs.
     """
     import pandas as pd
 
@@ -350,10 +332,7 @@ Runs = Mapping[str, RunFacts]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """The cause of a difference between two policies: the end of a sentence, and the evidence for it.
-
-    Both are empty if no cause was found.
-    """
+    """The cause of a difference of two policies: the end of a sentence, and evidence; empty if none was found."""
 
     text: str = ""
     evidence: str = ""
@@ -361,10 +340,9 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TimePart:
-    """A part (such as the shuffle) of the mean completion time of a size class of jobs.
+    """A part (such as the shuffle) of a size class's mean completion time: its seconds per repeat.
 
-    `mine` and `others` contain its seconds in each repeat, under the better policy and under the other one.
-    `gain_s` is how much the part contributes to the difference of the mean completion times of all jobs.
+    `gain_s` is its contribution to the difference of the mean completion times of all jobs.
     """
 
     size: str
@@ -379,10 +357,9 @@ class _TimePart:
 
 
 def of_slowdown(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
-    """Return the cause of a difference of mean slowdowns between the two policies in `pair`.
+    """Return the cause of different mean slowdowns: the size class that makes most of the difference.
 
-    The cause names the size class of jobs that makes most of the difference. It also names the part of their
-    completion time that differs most between the policies. `runs` contains the facts about each policy.
+    It also names the part of their completion time that differs most.
     """
     found = {
         size: (share, both)
@@ -398,11 +375,10 @@ def of_slowdown(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
 
 
 def of_completion(policies: Policies, pair: ComparedPair, runs: Runs, size: str | None = None) -> Cause:
-    """Return the cause of a difference of mean completion times between the two policies in `pair`.
+    """Return the cause of different mean completion times: the size class and part of time that make most of
+    it.
 
-    The cause names a size class of jobs and a part of their time, such as the shuffle, that together make
-    most of the difference. If `size` is not None, only this size class is considered. `runs` contains the
-    facts about each policy.
+    With `size`, only this class is considered.
     """
     parts = [
         part
@@ -447,25 +423,20 @@ def _sizes(pair: ComparedPair, runs: Runs) -> Mapping[str, float]:
 
 
 def adjusted_p(differences: Sequence[np.ndarray]) -> list[float]:
-    """Return, for each array of paired differences, the p-value of a test whether their mean is zero.
-
-    The p-values are adjusted together by Holm's method.
-    """
+    """Return Holm-adjusted p-values of tests whether each array's mean is zero."""
     p_values = [stats.paired_p(each.tolist(), len(differences)) for each in differences]
     return stats.holm([1.0 if p is None else p for p in p_values])
 
 
 def p_text(p: float) -> str:
-    """Return a p-value as text, such as `p = 0.012`."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
-    """Return the cause that jobs of the class `size` waited behind other jobs under the worse policy.
+    """Return the cause that jobs of this class waited behind others under the worse policy.
 
-    The text of the cause names the jobs that occupied the slots during these waits. The evidence contains the
-    share of the slots that they occupied. The cause is empty if these shares add up to less than half. `runs`
-    returns the facts about each policy.
+    It names the jobs that occupied the slots meanwhile, and is empty if their shares add up to less than
+    half.
     """
     first = runs.get(pair.loser)
     held = {} if first is None else first.held.get(size, {})
@@ -481,11 +452,10 @@ def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
 
 
 def of_makespan(policies: Policies, pair: ComparedPair) -> Cause:
-    """Return the cause of a difference of makespans between the two policies in `pair`.
+    """Return the cause of different makespans.
 
-    A makespan is the attempts' total time, divided by the number of slots and by the share of time in which
-    slots were in use. Under the better policy, either this share was larger, or the total time was shorter.
-    The cause is the one of these two that differs more.
+    A makespan is the attempts' total time / slots / share of time with slots in use. The cause is the larger
+    share or the shorter total time, depending on which of them differs more.
     """
     busy = pair.both(policies, ("slots_busy",))
     if busy is None or not (busy[0].all() and busy[1].all()):
@@ -505,11 +475,9 @@ def of_makespan(policies: Policies, pair: ComparedPair) -> Cause:
 
 
 def of_locality(pair: ComparedPair, runs: Runs) -> Cause:
-    """Return the evidence about a difference of locality between the two policies in `pair`, as a cause
-    without text.
+    """Return evidence on a difference of locality, as a cause without text.
 
-    The evidence is the mean duration of maps under both policies, and how often a job began to wait for its
-    data under the better policy.
+    It is the mean duration of maps, and how often a job began to wait for its data under the better policy.
     """
     told, first = _maps_ran(pair, runs), runs.get(pair.winner)
     if first is not None and first.waits_for_data:
@@ -518,10 +486,7 @@ def of_locality(pair: ComparedPair, runs: Runs) -> Cause:
 
 
 def _maps_ran(pair: ComparedPair, runs: Runs) -> str:
-    """Return a text with the mean duration of successful maps under both policies in the first repeat.
-
-    The text is empty if a policy has no successful map.
-    """
+    """Return both mean durations of successful maps in the first repeat as text, empty if one has none."""
     means: list[str] = []
     for name in (pair.winner, pair.loser):
         first = runs.get(name)

@@ -1,7 +1,4 @@
-"""Records which part of each user's quota is in use.
-
-A quota limits the jobs that have not ended, their tasks, and the bytes of input in the block store.
-"""
+"""Records the used part of each user's quota: jobs that have not ended, their tasks, bytes of input."""
 
 from __future__ import annotations
 
@@ -19,22 +16,17 @@ from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 @dataclass(slots=True)
 class _Account:
-    """The resources that one user uses.
-
-    `jobs` is a dictionary from job id to number of tasks, and `files` from path of an input file to size in
-    bytes.
-    """
+    """A user's jobs, with their numbers of tasks, and input files, with their sizes in bytes."""
 
     jobs: dict[str, int] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
 
 
 class QuotaLedger:
-    """Records the jobs and input files of each user with a token, as far as they use the user's quota.
+    """Records the jobs and input files that use each user's quota. Several threads may call the methods.
 
-    An input file uses the quota of the user who first submits it, until the cluster is shut down or the file
-    is removed. Other users who read the file use no quota for it. Several threads may call the methods at the
-    same time.
+    A file uses the quota of the user who first submits it, not that of other readers, until it is removed or
+    the cluster is shut down.
     """
 
     def __init__(self) -> None:
@@ -42,10 +34,9 @@ class QuotaLedger:
         self._lock = threading.Lock()
 
     def admit(self, user: TokenUser, jobs: Sequence[PlannedJob], new_files: Iterable[InputFile]) -> None:
-        """Charge new jobs, and the input files that they add, to the user's quota.
+        """Charge jobs and their new input files to the user's quota.
 
-        Raises BadInput if the jobs need more than the whole quota, Denied if they need more than its unused
-        part.
+        Raises BadInput if they need more than the whole quota, Denied if more than its unused part.
         """
         quota, tasks = user.quota, {job.job: job.maps + job.reduces for job in jobs}
         brought = {file.path: file.length for file in new_files}
@@ -65,11 +56,7 @@ class QuotaLedger:
             account.files |= brought
 
     def end(self, job: str, forgotten: str = "") -> None:
-        """Release the part of a quota that an ended job used.
-
-        `forgotten` is the path of the job's input file if it was removed with the job; its size is released
-        as well.
-        """
+        """Release an ended job's quota, and that of its input file `forgotten`, if removed with it."""
         with self._lock:
             for account in self._accounts.values():
                 if account.jobs.pop(job, None) is not None:
@@ -98,6 +85,6 @@ def _check(user: TokenUser, what: str, most: int, has: int, asked: int) -> None:
 
 
 def shown_use(use: Mapping[str, int], quota: Mapping[str, Any]) -> list[str]:
-    """Return three texts about a quota and its used part, for jobs, tasks and input, such as `2 of 5`."""
+    """Return texts such as `2 of 5` for jobs, tasks and input."""
     counts = [f"{use[key]} of {quota[key]}" for key in ("jobs", "tasks")]
     return [*counts, f"{format_bytes(use['input_bytes'])} of {format_bytes(quota['input_bytes'])}"]

@@ -33,10 +33,9 @@ def is_plain(name: str) -> bool:
 
 
 def pack_files(entries: Any, base: Path) -> dict[str, str]:
-    """Return the input and code files that jobs refer to: a dictionary from name to content in base64.
+    """Return the input and code files of jobs (entries of a scenario) by name, in base64.
 
-    `entries` are the jobs as in a scenario file, and `base` is the folder of the files. Raises BadInput for a
-    file outside of `base`, an unreadable file, or files that are too large together.
+    Raises BadInput for a file outside of `base`, an unreadable one, or files too large together.
     """
     packed: dict[str, str] = {}
     length = 0
@@ -85,7 +84,7 @@ def _words(command: str) -> list[str]:
 
 
 def _with_imports(name: str, base: Path) -> Iterator[str]:
-    """Yield the name of a file below `base`, and of the Python files in its folder that it imports."""
+    """Yield a file below `base`, and the Python files in its folder that it imports."""
     yield name
     if is_plain(name) and _is_file(base / name):
         file = base / name
@@ -103,10 +102,9 @@ def _is_file(path: Path) -> bool:
 
 
 def unpack_files(sent: Any) -> dict[str, bytes]:
-    """Return the files sent with a request, as a dictionary from name to content.
+    """Return a request's `files` by name.
 
-    `sent` is the value of the request's key `files`. Raises BadInput for a name outside the folder, data that
-    are not base64, or too many bytes.
+    Raises BadInput for a name outside the folder, data that are not base64, or too many bytes.
     """
     if not isinstance(sent, Mapping):
         raise BadInput("files: expected a mapping from names to data in base64")
@@ -127,11 +125,10 @@ def unpack_files(sent: Any) -> dict[str, bytes]:
 
 @contextmanager
 def kept_files(files: Mapping[str, bytes], folder: Path) -> Iterator[Path]:
-    """Write the files to a subfolder of `folder`, and yield the subfolder.
+    """Write files to a subfolder, the same for equal names and contents, and yield it.
 
-    Later calls with the same names and contents yield the same subfolder. If the `with` block raises an
-    exception, a new subfolder is removed, so that refused jobs leave no files. Only one thread may call this
-    at a time.
+    If the `with` block raises an exception, a new subfolder is removed, so that refused jobs leave no files.
+    Only one thread may call this at a time.
     """
     digest = hashlib.sha256()
     for name, data in sorted(files.items()):

@@ -41,10 +41,7 @@ class UserQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenUser:
-    """A user who has a token for a cluster.
-
-    If `own_code` is True, the user may submit applications that are not part of schedbed.
-    """
+    """A user with a token. With `own_code`, applications that are not part of schedbed are allowed."""
 
     name: str
     token_sha256: str
@@ -52,25 +49,21 @@ class TokenUser:
     own_code: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the user as JSON values."""
         return asdict(self)
 
     def shown(self) -> dict[str, Any]:
-        """Return the user as JSON values without the digest of the token."""
+        """Return the user without the token's digest."""
         return {key: value for key, value in self.to_json().items() if key != "token_sha256"}
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> TokenUser:
-        """Return the user from JSON values that `to_json` returned."""
+        """Undo `to_json`."""
         return TokenUser(**{**raw, "quota": UserQuota(**raw["quota"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserChange:
-    """Requested changes of a user's settings. Settings that are None stay as they are.
-
-    If `new_token` is True, the user gets a new token, and the old one becomes invalid.
-    """
+    """Changes of a user's settings, None for those that stay. A new token makes the old one invalid."""
 
     jobs: int | None = None
     tasks: int | None = None
@@ -87,10 +80,7 @@ class UserChange:
 
 
 class UserBook:
-    """A collection of the users who have a token, in which a user is found by name or by token.
-
-    Several threads may call the methods at the same time.
-    """
+    """Users with a token, found by name or token. Several threads may call the methods at the same time."""
 
     def __init__(self, users: Iterable[TokenUser] = ()) -> None:
         self._users = {user.name: user for user in users}
@@ -110,20 +100,14 @@ class UserBook:
         return user
 
     def who(self, token: str | bytes) -> TokenUser | None:
-        """Return the user who has this token, or None if nobody has it.
-
-        The comparison takes the same time for every user, so that its duration reveals nothing about tokens.
-        """
+        """Return a token's user. Each comparison takes the same time, to reveal nothing about tokens."""
         shown = _digest(token)
         with self._lock:
             found = [user for user in self._users.values() if hmac.compare_digest(user.token_sha256, shown)]
         return found[0] if found else None
 
     def add(self, name: str, change: UserChange) -> str:
-        """Add a user with the settings in `change`, and return the user's new token.
-
-        Only its digest is stored. Raises BadInput if the name is invalid or exists.
-        """
+        """Add a user, and return the token; only its digest is stored. Raises BadInput if the name is bad or exists."""
         check_user_name(name)
         token = secrets.token_urlsafe(32)
         with self._lock:
@@ -153,10 +137,7 @@ class UserBook:
 
 
 def change_of(request: Mapping[str, Any]) -> UserChange:
-    """Convert the values of a request to a change of a user's settings.
-
-    Raises BadInput for an unknown key or a wrong value.
-    """
+    """Convert a request to a change. Raises BadInput for an unknown key or a wrong value."""
     for key, value in request.items():
         if key in LIMITS:
             if value is not None and (type(value) is not int or not 0 <= value <= LIMIT_MOST):
@@ -177,10 +158,7 @@ def check_user_name(name: str) -> str:
 
 
 def _digest(token: str | bytes) -> str:
-    """Return the SHA-256 digest of a token in hexadecimal.
-
-    A slow hash function would not add security, since a token has 256 random bits.
-    """
+    """Return the SHA-256 digest: a slow hash adds no security to a token of 256 random bits."""
     return hashlib.sha256(
         token.encode(errors="surrogatepass") if isinstance(token, str) else token
     ).hexdigest()
@@ -225,18 +203,12 @@ def read_class(path: Path) -> list[TokenUser]:
 
 
 def open_class(path: Path) -> UserBook:
-    """Return the users of the class list at `path`, or no users if the file does not exist.
-
-    The returned users can be changed and then written with `write_class`.
-    """
+    """Return the users of a class list, none without the file, to change and pass to `write_class`."""
     return UserBook(read_class(path) if path.exists() else ())
 
 
 def write_class(path: Path, book: UserBook) -> None:
-    """Write the users of `book` to a class list file that only its owner can read.
-
-    The file is replaced in one step, so that a reader sees either the old or the new list.
-    """
+    """Write a class list that only its owner can read, in one step for its readers."""
     users = {
         user.name: {
             "jobs": user.quota.jobs,
@@ -257,6 +229,6 @@ def write_class(path: Path, book: UserBook) -> None:
 
 
 def _size(count: int) -> int | str:
-    """Return a number of bytes as text such as `64MiB` if it is a whole number of MiB, else unchanged."""
+    """Return text such as `64MiB` for whole MiB, else the number."""
     mib, rest = divmod(count, 2**20)
     return f"{mib}MiB" if mib and not rest else count

@@ -1,8 +1,4 @@
-"""Accepts jobs from users who have a token.
-
-Such a user submits jobs under the user's own name, within the quota, and without access to files of the
-cluster's host.
-"""
+"""Accepts jobs from users who have a token: under their own names, within the quota, without the host's files."""
 
 from __future__ import annotations
 
@@ -27,10 +23,7 @@ from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 
 class UserDesk:
-    """Checks the jobs that users with a token submit, and passes them on to `desk`, which submits them.
-
-    `results` is the folder of the cluster's results, in which files sent with the jobs are kept.
-    """
+    """Checks the jobs of users with a token for `desk`. The files sent with them are kept in `results`."""
 
     def __init__(self, desk: Desk, ledger: QuotaLedger, results: Path) -> None:
         self._desk, self._ledger = desk, ledger
@@ -38,11 +31,10 @@ class UserDesk:
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def take(self, request: Mapping[str, Any], user: TokenUser) -> tuple[PlannedJob, ...]:
-        """Submit the jobs of a user's request, and return them.
+        """Submit the jobs of a user's request, which has the `files` that they refer to, and return them.
 
-        The request has the key `files` with all files that the jobs refer to. Raises BadInput if the jobs
-        need a right that the user does not have, Denied if they need more than the unused part of the user's
-        quota.
+        Raises BadInput if they need a right that the user does not have, Denied if they exceed the quota's
+        unused part.
         """
         files = unpack_files(request.get("files") or {})
         document = jobs_document({**request, "user": user.name})
@@ -66,17 +58,14 @@ class UserDesk:
 
     @contextmanager
     def _place(self, user: TokenUser, files: Mapping[str, bytes]) -> Iterator[Path]:
-        """Yield a folder of this user that contains the files sent with a request."""
+        """Yield a folder of this user with the files sent."""
         with self._locks[user.name], kept_files(files, self._folder / user.name) as place:
             yield place
 
 
 @contextmanager
 def _without(base: Path) -> Iterator[None]:
-    """Remove the path of the folder `base` from the messages of errors raised in the `with` block.
-
-    Users must not see paths of the host on which the cluster's owner runs the cluster.
-    """
+    """Remove the path of `base` from errors, since users must not see paths of the owner's host."""
     try:
         yield
     except BadInput as error:
@@ -84,11 +73,7 @@ def _without(base: Path) -> Iterator[None]:
 
 
 def _wrongs(document: Document, user: TokenUser, files: Mapping[str, bytes]) -> Iterator[tuple[KeyPath, str]]:
-    """Yield each key in the document's jobs that the user has no right to set, with a message.
-
-    `files` are the files that were sent with the jobs. Malformed entries are skipped here, and refused by a
-    later check.
-    """
+    """Yield each key that the user has no right to set, with a message. Malformed entries are refused later."""
     entries = document.value.get("jobs") if isinstance(document.value, dict) else None
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
         if isinstance(entry, dict):

@@ -1,8 +1,7 @@
-"""Typed numpy arrays for the compiled loop: tables of records, grids, and one-dimensional arrays of numbers.
+"""Typed numpy arrays for the compiled loop: tables of records, grids, and arrays of numbers.
 
-The classes here exist for the type checker: a class derived from `Record` declares the columns of a table by
-its annotations. The code can then read and write `table[index]` like an object of that class, both in plain
-Python and in code compiled by numba.
+For the type checker, annotations of a `Record` declare a table's columns, so that `table[index]` works like
+an object in plain and compiled Python.
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ Arrays = dict[str, Any]
 
 
 class Record:
-    """A row of a table. Each annotation of a subclass declares a column by its name and type.
-
-    The types are `f8` (a float), `i8`, `i4` and `i1` (integers of 8, 4 and 1 bytes), and `Pair` (two values).
-    """
+    """A row of a table: annotations are columns of `f8` (float), `i8`, `i4`, `i1` (integers), and `Pair`."""
 
 
 R = TypeVar("R", bound=Record)
@@ -85,16 +81,12 @@ Pair = Annotated[Line[int], "i8", 2]
 
 
 def dtype_of(kind: type[Record]) -> np.dtype[Any]:
-    """Return the numpy data type of a record class, with one field for each annotated column."""
     hints = get_type_hints(kind, include_extras=True)
     return np.dtype([(name, *hint.__metadata__) for name, hint in hints.items()], align=True)
 
 
 def records(count: int, kind: type[R]) -> Table[R]:
-    """Return a table of `count` rows of the record class `kind`, filled with zeros.
-
-    The table has at least one row, even if `count` is 0.
-    """
+    """Return a table of zeros, with at least one row."""
     return cast("Table[R]", np.zeros(max(1, count), dtype_of(kind)).view(np.recarray))
 
 
@@ -108,10 +100,9 @@ def longer(array: Any, count: int) -> Any:
 
 
 def record_grid(rows: int, columns: int, kind: type[R]) -> TableGrid[R]:
-    """Return a two-dimensional array of `rows` by `columns` records, all zeros."""
     return cast("TableGrid[R]", np.zeros((rows, columns), dtype_of(kind)).view(np.recarray))
 
 
 def record(kind: type[R]) -> R:
-    """Return a single record of zeros that compiled code can change in place."""
+    """Return a record of zeros that compiled code can change."""
     return records(1, kind)[0]

@@ -1,7 +1,7 @@
 """Start and end of attempts in simulations without contention for resources (compiled).
 
-Mirrors the module `cluster.virtual.exact.exact`. Unlike in that module, each task has at most one attempt at
-a time, and an attempt that is not stopped succeeds.
+Mirrors `cluster.virtual.exact.exact`, but a task has at most one attempt at a time, which succeeds unless it
+is stopped.
 """
 
 from __future__ import annotations
@@ -20,11 +20,7 @@ TASK_MASK = (1 << TASK_BITS) - 1
 @twin_of("schedbed.cluster.virtual.exact.exact:ExactEmulation.launch")
 @compiled
 def launch(state: State, task: int, node: int, now_s: float) -> None:
-    """Start an attempt of the task on the node. Mirrors `ExactEmulation.launch`.
-
-    For a map, the end of the attempt is scheduled at once. For a reduce, it is scheduled when all map outputs
-    of the job have been announced to the node.
-    """
+    """Start an attempt. A map's end is scheduled at once, a reduce's when all outputs were announced."""
     entry, run = state.nodes[node], state.tasks[task]
     run.start = now_s + entry.latency
     run.since = run.start
@@ -52,20 +48,14 @@ def _schedule(state: State, task: int, due_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.exact.exact:write_seconds")
 @compiled
 def _write_seconds(state: State, node: int, output_bytes: int) -> float:
-    """Return the seconds for writing `output_bytes` bytes to the node's disk.
-
-    Mirrors `phase_costs.write_seconds`.
-    """
+    """Return the seconds for writing `output_bytes` bytes to the node's disk. Mirrors `phase_costs.write_seconds`."""
     return output_bytes / state.nodes[node].disk
 
 
 @twin_of("schedbed.cluster.virtual.exact.exact:send_seconds")
 @compiled
 def _send_seconds(state: State, node: int, output_bytes: int) -> float:
-    """Return the seconds for sending the replicas of `output_bytes` bytes of output to other nodes.
-
-    The result is 0 if files have a single replica. Mirrors `phase_costs.send_seconds`.
-    """
+    """Return the seconds to send the output's replicas to other nodes, 0 with a single replica."""
     return output_bytes / state.nodes[node].network if state.num.replication >= 2 else 0.0
 
 
@@ -75,11 +65,7 @@ def _send_seconds(state: State, node: int, output_bytes: int) -> float:
 )
 @compiled
 def _map_seconds(state: State, task: int, node: int) -> float:
-    """Return the duration of a map on the node in seconds.
-
-    Also stores the numbers of bytes that the map reads and spills in the map's record. Mirrors
-    `ExactCosts.of_map`.
-    """
+    """Return a map's seconds on the node. Also stores the bytes that it reads and spills."""
     run, entry = state.tasks[task], state.nodes[node]
     cost = state.costs[run.cost]
     local, remote, remote_s = cost.read, 0, 0.0
@@ -109,11 +95,7 @@ def _map_seconds(state: State, task: int, node: int) -> float:
 @twin_of("schedbed.cluster.virtual.exact.exact:ExactCosts._source")
 @compiled
 def source_of(state: State, task: int, node: int) -> int:
-    """Return the node from which a map on `node` reads its block.
-
-    This is `node` itself if it has a replica of the block, otherwise a node of the same rack with a replica,
-    otherwise any node with a replica. Mirrors `ExactCosts._source`.
-    """
+    """Return the node that a map reads from: `node` itself, else of its rack, else any with a replica."""
     run = state.tasks[task]
     for at in range(run.holders_at, run.holders_end):
         if state.holder[at] == node:
@@ -143,7 +125,6 @@ def source_of(state: State, task: int, node: int) -> int:
 
 @compiled
 def _is_complete(state: State, node: int, job: int) -> bool:
-    """Return whether the outputs of all maps of the job have been announced to the node."""
     board = board_of(state, node, job)
     return board >= 0 and state.boards[board].all_done > 0
 
@@ -151,11 +132,7 @@ def _is_complete(state: State, node: int, job: int) -> bool:
 @twin_of("schedbed.cluster.virtual.exact.exact:ExactEmulation.map_outputs")
 @compiled
 def all_told(state: State, node: int, job: int, now_s: float) -> None:
-    """Record that the outputs of all maps of the job have been announced to the node.
-
-    Starts the job's reduces on the node that waited for the announcement. Mirrors
-    `ExactEmulation.map_outputs`.
-    """
+    """Note that all map outputs were announced to the node, and start the reduces that waited for them."""
     state.boards[own_board(state, node, job)].all_done = 1
     for place in range(state.nodes[node].runs):
         task = state.runs[node, place]
@@ -169,11 +146,7 @@ def all_told(state: State, node: int, job: int, now_s: float) -> None:
 )
 @compiled
 def _start_reduce(state: State, task: int, node: int, now_s: float) -> None:
-    """Compute the duration of a reduce and schedule its end.
-
-    Mirrors `ExactEmulation._try_reduce` with `ExactCosts.of_reduce`. Called when all map outputs of the job
-    have been announced to the node.
-    """
+    """Compute a reduce's duration and schedule its end. Called when all map outputs were announced."""
     run, entry = state.tasks[task], state.nodes[node]
     cost = state.costs[run.cost]
     run.waits = 0
@@ -210,17 +183,15 @@ def _start_reduce(state: State, task: int, node: int, now_s: float) -> None:
 
 @compiled
 def writes_file(state: State, task: int) -> bool:
-    """Return whether the task writes a file to the block store."""
     run = state.tasks[task]
     return state.costs[run.cost].output > 0 and (not run.is_map or state.jobs[run.job].reduces == 0)
 
 
 @compiled
 def note_file(state: State, at_s: float, number: int, step: int) -> None:
-    """Record for the simulated NameNode that a task's output file changed, or a job ended, at `at_s`.
+    """Record a file change for the NameNode, which Python passes on when the compiled loop pauses.
 
     `step` is `WRITTEN` or `IN_PLACE` (committed) for the task `number`, or `JOB_OVER` for the job `number`.
-    Python code passes the records to the NameNode when the compiled loop pauses.
     """
     row = state.file_rows[state.num.n_files]
     state.num.n_files += 1
@@ -235,11 +206,7 @@ def note_file(state: State, at_s: float, number: int, step: int) -> None:
 )
 @compiled
 def take(state: State, now_s: float) -> None:
-    """Queue the reports of attempts that ended by `now_s`, and schedule heartbeats that send the reports.
-
-    Also adds the resources that the attempts used to the counters of their nodes. Mirrors
-    `HeartbeatSchedule.take`.
-    """
+    """Queue the reports of attempts that ended by `now_s`, and schedule heartbeats that send them."""
     while state.num.ends > 0 and state.end_s[0] <= now_s:
         at_s, task = state.end_s[0], state.end_code[0] & TASK_MASK
         heap_drop(state.end_s, state.end_code, state.num.ends)
@@ -254,7 +221,7 @@ def take(state: State, now_s: float) -> None:
 
 @compiled
 def _place_of(state: State, node: int, task: int) -> int:
-    """Return the position of the task in the node's list of running tasks, or its length if it is not there."""
+    """Return the task's place in the node's list of running tasks, or its length."""
     place, count = 0, state.nodes[node].runs
     while place < count and state.runs[node, place] != task:
         place += 1
@@ -274,7 +241,7 @@ def _end_run(state: State, node: int, place: int, at_s: float) -> None:
 
 @compiled
 def _will_report(state: State, node: int, finished: int, now_s: float) -> None:
-    """Add an entry to the node's list of ended attempts, and schedule the heartbeat that reports them."""
+    """Add an ended attempt, and schedule the heartbeat that reports it."""
     entry = state.nodes[node]
     state.finished[node, entry.finished] = finished
     entry.finished += 1
@@ -287,10 +254,7 @@ def _will_report(state: State, node: int, finished: int, now_s: float) -> None:
 )
 @compiled
 def stop(state: State, task: int, node: int, now_s: float) -> None:
-    """Stop the attempt of the task on the node, unless it has ended. Mirrors `ExactEmulation.kill`.
-
-    In the list of ended attempts, it is -1 minus the number of the task.
-    """
+    """Stop an attempt unless it has ended. In the list of ended ones it is -1 minus the task's number."""
     place = _place_of(state, node, task)
     if place == state.nodes[node].runs:
         return
@@ -308,11 +272,7 @@ def stop(state: State, task: int, node: int, now_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.exact.exact:ExactNode.count")
 @compiled
 def _count(state: State, node: int, task: int, now_s: float) -> None:
-    """Add the CPU and disk use of the task's attempt to the counters of its node.
-
-    These are the CPU seconds and disk bytes since the last call of `usage` for the node. Mirrors
-    `ExactNode.count`.
-    """
+    """Add the attempt's CPU seconds and disk bytes since the last `usage` to its node's."""
     entry, run = state.nodes[node], state.tasks[task]
     worked_s = now_s - max(run.since, entry.asked)
     if worked_s <= 0.0 or run.waits or run.work == 0.0:
@@ -326,11 +286,7 @@ def _count(state: State, node: int, task: int, now_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.exact.exact:ExactEmulation.usage")
 @compiled
 def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
-    """Return the used shares (0 to 1) of the node's CPU, disk and network, and its used memory in bytes.
-
-    CPU and disk are means since the previous call. The network share is always 0. Mirrors
-    `ExactEmulation.usage`.
-    """
+    """Return the node's used CPU, disk and network (0 to 1) since the last call, and bytes of memory."""
     entry = state.nodes[node]
     if now_s <= entry.asked:
         return 0.0, 0.0, 0.0, 0

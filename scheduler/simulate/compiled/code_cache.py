@@ -32,10 +32,7 @@ NOT_COMPILED = (
 
 @cache
 def cache_folder() -> Path | None:
-    """Return the folder that caches the compiled code of the current source files.
-
-    Its name is a hash of these files. Returns None if the folder is not writable.
-    """
+    """Return the cache's folder, named by a hash of the source files, or None if it is not writable."""
     digest = hashlib.sha256()
     for source in sorted(HERE.rglob("*.py")):
         if source.name not in NOT_COMPILED:
@@ -49,10 +46,7 @@ def cache_folder() -> Path | None:
 
 
 def is_cached() -> bool:
-    """Return whether the cache has the machine code of the whole loop, made by this Python on this host.
-
-    The result is also true if numba is told to compile nothing.
-    """
+    """Return whether the loop's code by this Python and host is cached, or numba compiles nothing."""
     mark = _mark()
     return os.environ.get("NUMBA_DISABLE_JIT") == "1" or (mark is not None and mark.exists())
 
@@ -82,10 +76,7 @@ def numba_version() -> str | None:
 
 @cache
 def _mark() -> Path | None:
-    """Return the file whose existence means that the cache is complete, or None without a cache.
-
-    Numba compiles for one processor, so hosts that share the folder have a file each.
-    """
+    """Return the file that marks a complete cache, one for each host, as numba compiles for a processor."""
     folder = cache_folder()
     made_by = f"{sys.implementation.cache_tag}-numba-{numba_version()}-{platform.node()}"
     return None if folder is None else folder / f"complete-{made_by}"

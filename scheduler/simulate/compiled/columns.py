@@ -1,5 +1,4 @@
-"""Conversion of the compiled loop's arrays to columns of the output tables (decisions, heartbeats,
-attempts, jobs)."""
+"""Conversion of the compiled loop's arrays to columns of the output tables (decisions, heartbeats, attempts, jobs)."""
 
 from __future__ import annotations
 
@@ -27,11 +26,10 @@ KINDS = ("map", "reduce")
 
 
 class Labels:
-    """The texts for the numbers in the compiled loop's arrays: ids of nodes, racks, jobs and tasks, and the
-    reasons of decisions.
+    """The texts for the numbers in the compiled loop's arrays: ids, and reasons of decisions.
 
-    `waits_s` contains the two waiting times of delay scheduling, and `queues` the texts about queues, if any.
-    `repeated` are the rows of all attempts of tasks with several attempts, and of parts of tasks.
+    `waits_s` has delay scheduling's two waits. `repeated` are rows of all attempts of tasks with several, and
+    of parts of tasks.
     """
 
     def __init__(
@@ -80,11 +78,7 @@ class Labels:
         )
 
     def launched(self, tasks: Values) -> Column:
-        """Return the ids of launched tasks as a column. The number -1 (no task) becomes "".
-
-        If there are such numbers, they usually are in most rows. Therefore the column then stores an integer code
-        for each row and a list of texts.
-        """
+        """Return ids of launched tasks, "" for -1 (no task): as codes and texts if there are any, usually many."""
         is_task = tasks >= 0
         if is_task.all():
             return self.tasks(tasks)
@@ -93,11 +87,7 @@ class Labels:
         return Text(codes, ["", *self.tasks(tasks[is_task])])
 
     def reasons(self, rows: Values) -> Text:
-        """Return the reasons of the decisions in `rows` as a text column, with a code for each row and a list
-        of texts.
-
-        Equal reasons are formatted only once.
-        """
+        """Return the reasons as codes and texts. Equal ones are formatted only once."""
         import pandas as pd
 
         values = _tenths(rows["value"])
@@ -128,10 +118,9 @@ def _coded(keys: Values) -> tuple[Values, Values]:
 
 
 def _tenths(values: Values) -> Values:
-    """Return the values rounded to one decimal, so that values that print the same become equal.
+    """Round to one decimal, so that values that print the same become equal.
 
-    A value very close to the middle between two tenths is returned unchanged, since formatting may round it
-    differently.
+    A value very close to the middle of two tenths is unchanged, since formatting may round it differently.
     """
     tenths = np.rint(values * 10)
     half_way = np.abs(np.abs(values * 10 - tenths) - 0.5) < 1e-6
@@ -139,10 +128,7 @@ def _tenths(values: Values) -> Values:
 
 
 def decisions(rows: Values, said: Labels) -> dict[str, Column]:
-    """Return the columns of the decisions table by name, for rows of the loop's table.
-
-    `said` converts numbers to ids and texts.
-    """
+    """Return the columns of the decisions table."""
     return {
         "t": rows["t"],
         "node": Text(rows["node"], said.nodes),
@@ -155,11 +141,7 @@ def decisions(rows: Values, said: Labels) -> dict[str, Column]:
 
 
 def heartbeats(rows: Values, said: Labels, decision_s: float) -> dict[str, Column]:
-    """Return the columns of the heartbeats table by name, for rows of the loop's table.
-
-    `said` converts numbers to ids. `decision_s` is the JobTracker's service time of each heartbeat in
-    seconds.
-    """
+    """Return the columns of the heartbeats table. `decision_s` is the JobTracker's service time of each."""
     return {
         "t": rows["t"],
         "node": Text(rows["node"], said.nodes),
@@ -174,11 +156,9 @@ def heartbeats(rows: Values, said: Labels, decision_s: float) -> dict[str, Colum
 
 
 def attempts(state: State, said: Labels, splits: tuple[Values, Values], which: Values) -> dict[str, Column]:
-    """Return the columns of the attempts table by name, for the tasks with the numbers `which`, in this
-    order.
+    """Return the columns of the attempts table for the tasks `which`; -1 - n is row n of `said.repeated`.
 
-    The number -1 - n stands for row n of `said.repeated`. `said` also converts numbers to ids. `splits` contains
-    the offsets and the lengths in bytes of the splits of all tasks.
+    `splits` has the offsets and the lengths in bytes of all tasks' splits.
     """
     repeated = np.flatnonzero(which < 0)
     if len(repeated):
@@ -238,10 +218,7 @@ def _with_rows(columns: dict[str, Column], places: Values, rows: list[AttemptRow
 
 @dataclass(frozen=True, slots=True)
 class AttemptRanges:
-    """The rows of the attempts table for the tasks with the numbers `which`, a `RowRanges`.
-
-    `state`, `said` and `splits` are as in `attempts`.
-    """
+    """Rows of the attempts table, a `RowRanges`; see `attempts`."""
 
     state: State
     said: Labels
@@ -249,7 +226,6 @@ class AttemptRanges:
     which: Values
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.which)
 
     def between(self, low: int, high: int) -> Iterator[dict[str, Column]]:
@@ -276,10 +252,7 @@ def splits_of(jobs: Sequence[JobSpec]) -> tuple[Values, Values]:
 
 
 def job_rows(state: State, jobs: Sequence[JobSpec], numbers: Values, lengths: Values) -> Iterator[JobRow]:
-    """Yield the rows of the jobs table for ended jobs, whose numbers in the list `jobs` are `numbers`.
-
-    `lengths` contains the lengths in bytes of the splits of all tasks.
-    """
+    """Yield the jobs table's rows for ended jobs. `lengths` are the bytes of all tasks' splits."""
     entries = state.jobs[numbers]
     until = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
     read = until[entries["first"] + entries["maps"]] - until[entries["first"]]

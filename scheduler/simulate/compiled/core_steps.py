@@ -1,7 +1,4 @@
-"""The scheduler core's handling of attempts and heartbeats (compiled).
-
-Mirrors the modules `ledger` and `core` of `scheduler.core`. Unlike in these modules, no attempt fails.
-"""
+"""The core's handling of attempts and heartbeats (compiled). Mirrors its `ledger` and `core`, but nothing fails."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from schedbed.scheduler.simulate.compiled.asking.asked_policy import (
     tell_at,
 )
 from schedbed.scheduler.simulate.compiled.contended import contended
-from schedbed.scheduler.simulate.compiled.heaps import push_event, ring_after, want
+from schedbed.scheduler.simulate.compiled.heaps import passed, push_event, ring_behind, want
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.offers import job_orders, slot_answers
 from schedbed.scheduler.simulate.compiled.state import (
@@ -40,7 +37,6 @@ from schedbed.scheduler.simulate.compiled.state import (
 
 @compiled
 def _record(state: State, task: int) -> None:
-    """Append the task's ended attempt to the rows of the attempts table."""
     state.attempt_rows[state.num.n_attempts] = task
     state.num.n_attempts += 1
 
@@ -53,11 +49,7 @@ def _record(state: State, task: int) -> None:
 )
 @compiled
 def reported(state: State, task: int, node: int, now_s: float) -> None:
-    """Process a node's report that the task's attempt has succeeded, and free the attempt's slot.
-
-    A map whose output is shuffled is done at once. For any other task, the commit of the output is scheduled.
-    Mirrors `Ledger.reported`.
-    """
+    """Process the report of a success: a shuffled map is done at once, any other output is committed."""
     run = state.tasks[task]
     job = run.job
     tell(state, REPORTED, task)
@@ -96,10 +88,7 @@ def _release(state: State, task: int, node: int) -> None:
 )
 @compiled
 def _stopped(state: State, task: int, node: int) -> None:
-    """Process a node's report that it has stopped the task's attempt. The task then runs again.
-
-    Mirrors `Ledger.end_attempt`.
-    """
+    """Process the report of a stopped attempt. The task runs again."""
     tell(state, STOPPED, task)
     _release(state, task, node)
     _record(state, task)
@@ -138,10 +127,7 @@ def _order_stops(state: State, node: int) -> int:
 @twin_of("schedbed.scheduler.core.ledger:Ledger.commit_succeeded")
 @compiled
 def committed(state: State, task: int) -> None:
-    """Mark a task as done after the commit of its output, and end its job if no task is left.
-
-    Mirrors `Ledger.commit_succeeded`.
-    """
+    """Mark a task as done after its commit, and end its job after the last one."""
     job = state.tasks[task].job
     tell(state, COMMITTED, task)
     if attempt_steps.writes_file(state, task):
@@ -161,11 +147,7 @@ def committed(state: State, task: int) -> None:
 @twin_of("schedbed.scheduler.core.ledger:Ledger.launch", "schedbed.scheduler.core.entities:Node.hold")
 @compiled
 def _launch(state: State, task: int, node: int, kind: int) -> None:
-    """Launch a task on the node: update all counters and append the task to the heartbeat reply.
-
-    Mirrors `Ledger.launch`, but does not check the policy's choice, since the compiled policies choose only
-    tasks that can start.
-    """
+    """Launch a task, without a check: compiled policies choose only tasks that can start."""
     run, entry = state.tasks[task], state.nodes[node]
     job = run.job
     run.node = node
@@ -236,11 +218,7 @@ def _offer(state: State, node: int, kind: int) -> None:
 )
 @compiled
 def _count(state: State, node: int, finished: int, now_s: float) -> None:
-    """Update the simulator's counters for `finished` ended attempts that the node has reported to the core.
-
-    Ended reduces no longer count as running. After a map has succeeded, heartbeats are scheduled for the nodes
-    whose reduces need its output. Mirrors `HeartbeatSchedule._count`.
-    """
+    """Update counters for ended attempts. After a map, heartbeats of nodes that need its output follow."""
     state.num.reported += finished
     for place in range(finished):
         task = state.finished[node, place]
@@ -260,11 +238,7 @@ def _count(state: State, node: int, finished: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._act")
 @compiled
 def _act(state: State, node: int, told: int, now_s: float) -> None:
-    """Start the tasks that a heartbeat reply launches on the node, and schedule the arrival of the reply.
-
-    `told` is the number of attempts to stop, and of jobs whose new map outputs the reply announces. If `told` is
-    0, the arrival has no effect and is not scheduled. Mirrors `HeartbeatSchedule._act`.
-    """
+    """Start the reply's tasks, and schedule its arrival if it has anything for running attempts (`told`)."""
     entry, num = state.nodes[node], state.num
     for place in range(num.launched):
         task = state.launched[place]
@@ -288,7 +262,6 @@ def _act(state: State, node: int, told: int, now_s: float) -> None:
 
 @compiled
 def _usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
-    """Return the used shares (0 to 1) of the node's CPU, disk and network, and its used memory in bytes."""
     if state.num.is_fluid:
         return contended.usage(state, node, now_s)
     return attempt_steps.usage(state, node, now_s)
@@ -296,10 +269,7 @@ def _usage(state: State, node: int, now_s: float) -> tuple[float, float, float, 
 
 @compiled
 def _tell_usage(state: State, node: int, now_s: float) -> None:
-    """Tell a policy in Python about a heartbeat of the node, with the use of resources that it reports.
-
-    The use is also stored in the next row of the heartbeats table.
-    """
+    """Note a heartbeat for a policy in Python, and store the use also in the heartbeats table."""
     tell(state, HEARTBEAT, node)
     row, step = state.heartbeat_rows[state.num.n_heartbeats], state.steps[state.num.n_steps - 1]
     row.cpu, row.disk, row.net, row.memory = _usage(state, node, now_s)
@@ -322,34 +292,24 @@ def _write_heartbeat(state: State, node: int, running: int, now_s: float) -> Non
 @twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule.note")
 @compiled
 def note(state: State, node: int, now_s: float) -> None:
-    """Append a row for the node to the heartbeats table without a heartbeat, at the start or end of the run.
-
-    Mirrors `HeartbeatSchedule.note`.
-    """
+    """Append a heartbeats row without a heartbeat, at the start or end of the run."""
     if state.num.writes_heartbeats and not state.num.always:
         _write_heartbeat(state, node, state.nodes[node].running, now_s)
 
 
 @twin_of(
     "schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._heartbeat",
-    "schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._pass",
     "schedbed.scheduler.core.core:Core.heartbeat",
 )
 @compiled
 def heartbeat(state: State, node: int, now_s: float) -> None:
-    """Process a heartbeat of the node at the JobTracker, then the reply at the node.
-
-    Mirrors `HeartbeatSchedule._heartbeat` with `Core.heartbeat`.
-    """
+    """Process a heartbeat at the JobTracker, then the reply at the node."""
     num, entry = state.num, state.nodes[node]
     running, finished = entry.running, entry.finished
     if state.sec.due <= now_s:
         submit_due(state, now_s)
     if state.sec.passing < now_s:
-        if num.hears_heartbeats:
-            tell_at(state, state.sec.passing, PASSED, node)
-        else:
-            slot_answers.waited(state, state.sec.passing)
+        _pass(state, now_s)
     num.heartbeats += 1
     num.launched = 0
     for place in range(finished):
@@ -365,7 +325,7 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
     elif num.hears_heartbeats:
         tell(state, HEARTBEAT, node)
     elif num.is_delay:
-        slot_answers.waited(state, now_s)
+        slot_answers.waited(state, node, now_s)
     for kind in range(2):
         if num.ready[kind] > 0:
             _offer(state, node, kind)
@@ -377,7 +337,26 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
     _act(state, node, told, now_s)
     timer_chains.served(state, node, now_s)
     if (num.is_delay and num.skipped > 0) or (num.hears_heartbeats and ask(state, NOBODY, AWAITS) >= 0):
-        state.sec.passing, _ = ring_after(state, 0, now_s)
+        state.sec.passing = now_s
+        num.passing = passed(state)
+
+
+@twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._pass")
+@compiled
+def _pass(state: State, now_s: float) -> None:
+    """Tell the policy about the skipped heartbeats before `now_s`, until it waits for no more.
+
+    Mirrors `HeartbeatSchedule._pass`. A policy in Python is told about all of them.
+    """
+    since_s, node = state.sec.passing, state.num.passing
+    while state.num.hears_heartbeats or state.num.skipped > 0:
+        since_s, node = ring_behind(state, 0, since_s, node)
+        if node < 0 or since_s >= now_s:
+            return
+        if state.num.hears_heartbeats:
+            tell_at(state, since_s, PASSED, node)
+        else:
+            slot_answers.waited(state, node, since_s)
 
 
 # The announcement of map outputs to nodes that run reduces of the same job (compiled).
@@ -386,10 +365,7 @@ def heartbeat(state: State, node: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.core.ledger:Ledger._feed")
 @compiled
 def feed_more(state: State, node: int, job: int) -> None:
-    """Count one more running reduce of the job on the node. Mirrors `Ledger._feed`.
-
-    After the first reduce, the job's map outputs are announced to the node in heartbeat replies.
-    """
+    """Count one more reduce of the job on the node. After the first, map outputs are announced to it."""
     entry = state.nodes[node]
     for place in range(entry.feeds):
         if state.feeds[node, place].job == job:
@@ -406,10 +382,7 @@ def feed_more(state: State, node: int, job: int) -> None:
 @twin_of("schedbed.scheduler.core.core_tables:CoreTables._feed_less")
 @compiled
 def feed_less(state: State, node: int, job: int) -> None:
-    """Count one fewer running reduce of the job on the node. Mirrors `CoreTables._feed_less`.
-
-    Without any reduce on the node, the job's map outputs are no longer announced to the node.
-    """
+    """Count one reduce fewer. Without any, map outputs are no longer announced."""
     entry = state.nodes[node]
     for place in range(entry.feeds):
         if state.feeds[node, place].job == job:
@@ -428,11 +401,9 @@ def feed_less(state: State, node: int, job: int) -> None:
 @twin_of("schedbed.scheduler.core.core:_feed")
 @compiled
 def feed(state: State, node: int, count: int) -> int:
-    """Add an announcement to the node's heartbeat reply for each job that has new map outputs for its
-    reduces.
+    """Add new map outputs to the reply for each job with reduces here. Return the number of its items.
 
-    `count` items are in the reply before. Returns the number of all items. Mirrors `core._feed`. Unlike in that
-    function, without contention for resources the outputs of a job are announced only when all its maps are done.
+    Without contention, a job's outputs are announced only when all its maps are done.
     """
     fluid_too = state.num.is_fluid > 0
     for place in range(state.nodes[node].feeds):
@@ -459,11 +430,7 @@ def feed(state: State, node: int, count: int) -> int:
 @twin_of("schedbed.scheduler.core.core_tables:CoreTables._changed")
 @compiled
 def stage_changed(state: State, stage: int) -> None:
-    """Record whether a stage (the maps or the reduces of a job) has tasks that may start now.
-
-    The stage is also marked, so that the policy's order of jobs is updated before the next decision. Mirrors
-    `CoreTables._changed`.
-    """
+    """Note whether a stage has tasks to start, and mark it for the order of jobs."""
     entry = state.stages[stage]
     ready = entry.unstarted > 0 and entry.open > 0
     if ready != (entry.ready > 0):
@@ -490,10 +457,7 @@ def open_reduces(state: State, job: int) -> None:
 )
 @compiled
 def end_if_done(state: State, job: int) -> None:
-    """End the job if all its reduces are done or, for a job without reduces, all its maps.
-
-    Mirrors `JobTables._end_if_done` with `end_job`.
-    """
+    """End the job if its last stage is done."""
     last = 2 * job + 1 if state.jobs[job].reduces > 0 else 2 * job
     if state.stages[last].done < state.stages[last].total:
         return
@@ -516,10 +480,7 @@ def end_if_done(state: State, job: int) -> None:
 )
 @compiled
 def submit_due(state: State, now_s: float) -> None:
-    """Submit the jobs whose submission time is `now_s` or earlier, and schedule the next submission.
-
-    Mirrors `Simulation.submit_due` with `JobTables.add_job`.
-    """
+    """Submit due jobs, and schedule the next submission."""
     num = state.num
     while num.next_job < num.jobs and state.jobs[num.next_job].submit <= now_s:
         job = num.next_job

@@ -34,10 +34,9 @@ ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair", "capacity"), ("greedy", "delay
 
 
 def why_not(simulation: Simulation) -> str | None:
-    """Return the reason why the compiled loop cannot run the simulation, or None if no reason was found.
+    """Return why the compiled loop cannot run the simulation, or None, by setup and policy.
 
-    Only the setup and the policy are checked, before the simulation begins. `tables_of` and `make_state` later
-    check the costs and the inputs of tasks.
+    `tables_of` and `make_state` check tasks' costs and inputs later.
     """
     setup = simulation.setup
     why = why_not_setup(setup)
@@ -68,10 +67,7 @@ def why_not(simulation: Simulation) -> str | None:
 
 
 def why_not_setup(setup: Setup) -> str | None:
-    """Return which field of the setup the compiled loop does not support, or None if all are supported.
-
-    The policy is not checked.
-    """
+    """Return which field of the setup is not supported, or None. The policy is not checked."""
     for field in fields(Setup):
         if field.name not in KNOWN and field.name not in OF_NO_ACCOUNT:
             default = field.default if field.default is not MISSING else None
@@ -83,10 +79,7 @@ def why_not_setup(setup: Setup) -> str | None:
 
 
 class Forms(NamedTuple):
-    """The names of the compiled versions of a policy's three axes (order of jobs, locality, admission).
-
-    The name is None for an axis without a compiled version.
-    """
+    """The names of the axes' compiled versions, None without one."""
 
     order: str | None
     locality: str | None
@@ -94,10 +87,7 @@ class Forms(NamedTuple):
 
 
 def forms_of(policy: Policy) -> Forms | None:
-    """Return the names of the compiled versions of the policy's axes (order of jobs, locality, admission).
-
-    Returns None if the policy has any code besides its three axes.
-    """
+    """Return the compiled versions of the policy's axes, or None if it has other code."""
     if says(policy, "compiled_as") != "composed":
         return None
     assert isinstance(policy, Composed)
@@ -105,11 +95,7 @@ def forms_of(policy: Policy) -> Forms | None:
 
 
 def why_not_policy(policy: Policy, *, contention: bool) -> str | None:
-    """Return why the compiled loop cannot simulate the policy, or None if it can.
-
-    `contention`: attempts share the resources of their nodes. The loop asks a policy without a compiled version at
-    each offer of a slot.
-    """
+    """Return why the loop can neither run the policy nor ask it at each offer, or None."""
     return None if is_compiled(policy) else _why_not_asked(policy, contention=contention)
 
 
@@ -122,16 +108,13 @@ def is_compiled(policy: Policy) -> bool:
 
 
 def compiled_axis(policy: Policy, form: str) -> Any:
-    """Return the axis of a compiled policy whose compiled version has the name `form`, or None if none has."""
+    """Return the axis whose compiled version is `form`, or None."""
     axes: tuple[Any, ...] = getattr(policy, "axes", ()) if is_compiled(policy) else ()
     return next((axis for axis in axes if says(axis, "compiled_as") == form), None)
 
 
 def _why_not_asked(policy: Policy, *, contention: bool) -> str | None:
-    """Return why the compiled loop cannot ask the policy, or None if nothing is known against it.
-
-    What the policy proposes may still be impossible in the loop, which then gives up.
-    """
+    """Return why the loop cannot ask the policy, or None; it gives up at a proposal that is impossible."""
     if reads_progress(policy):
         return "the policy may read the progress of attempts"
     if contention and splits(policy):
@@ -142,11 +125,10 @@ def _why_not_asked(policy: Policy, *, contention: bool) -> str | None:
 
 
 def splits(policy: Policy) -> bool:
-    """Return whether an axis of the policy declares that it splits tasks."""
     return any(says(axis, "splits") for axis in getattr(policy, "axes", ()))
 
 
 def counts_slots(policy: Policy) -> bool:
-    """Return whether each task occupies a slot of its node under the policy."""
+    """Return whether each task occupies a slot."""
     limits: Limits = getattr(policy, "limits", Limits())
     return limits.slots

@@ -1,6 +1,4 @@
-"""The records of the compiled loop: nodes, jobs, stages, tasks, costs and pools, and the rows of the output
-tables.
-"""
+"""The records of the compiled loop: nodes, jobs, stages, tasks, costs and pools, and the rows of the output tables."""
 
 from __future__ import annotations
 
@@ -45,9 +43,7 @@ class NodeEntry(Record):
 
 
 class JobEntry(Record):
-    """A job. A stage is all maps or all reduces of a job: job number j has the entries 2 j (maps) and 2 j + 1
-    (reduces) of `State.stages`.
-    """
+    """A job. Number j has the stages 2 j (maps) and 2 j + 1 (reduces) of `State.stages`."""
 
     first: i8  # Number of the first task; maps come before reduces.
     maps: i8
@@ -76,11 +72,10 @@ class JobEntry(Record):
 
 
 class PatienceEntry(Record):
-    """The waiting of a job under delay scheduling, where the last offered node has input of the job, and why the
-    job last declined a node.
+    """A job's wait under delay scheduling, its input near the last offered node, and why it declined.
 
-    Mirrors `Patience`. `beside` is a position in `State.beside`, and is valid only if `offer` is the number of
-    the current offer. Only the last two fields are used for reduces.
+    Mirrors `Patience`. `beside`, a position in `State.beside`, is valid only for the offer `offer`. Reduces
+    use only the last two fields.
     """
 
     wait: f8  # Seconds waited so far.
@@ -163,7 +158,6 @@ class PoolEntry(Record):
     """A pool of jobs for fair sharing, or a queue. Under FIFO, all jobs are in a single pool."""
 
     weight: f8
-    min_share: f8
     fifo: i1
     name: i4  # Position in the sorted names.
     at: i8  # Range of the pool in `pool_jobs` and in each half of `ready`.
@@ -172,10 +166,9 @@ class PoolEntry(Record):
 
 
 class QueueEntry(Record):
-    """A queue of the Capacity scheduler: its settings, its numbers of jobs and users, and its sort key.
+    """A queue of the Capacity scheduler. Mirrors `Queue`.
 
-    Mirrors `Queue`. `share` is the guaranteed share of the cluster, from 0 to 1. Queues that are not `named` in the
-    settings divide it among those of them that have jobs.
+    `share` is guaranteed, from 0 to 1. Queues that are not `named` divide it among those of them with jobs.
     """
 
     share: f8
@@ -184,19 +177,20 @@ class QueueEntry(Record):
     user_factor: f8
     promised: f8  # Guaranteed slots of the kind that was last offered.
     full: f8  # Part of them that the queue held.
-    users: i4  # Users with jobs that have not ended.
+    users: Pair  # Users with a map, or a reduce, to start.
+    jobs: i4  # Jobs that have not ended.
     named: i1
 
 
 class MemberEntry(Record):
-    """A user of a queue of the Capacity scheduler: the running tasks and the number of jobs that have not ended.
+    """A user of a queue of the Capacity scheduler: the running tasks and the number of jobs with a task to start.
 
     `limited` is the number of the last visit at which the user was at the user limit.
     """
 
     running: Pair
+    ready: Pair
     limited: i8
-    jobs: i4
 
 
 class PoolStageEntry(Record):
@@ -205,16 +199,14 @@ class PoolStageEntry(Record):
     running: i8
     ready: i8
     place: i4
-    tier: i4
     ratio: f8
     submit: f8
 
 
 class NearEntry(Record):
-    """A group of maps of a job with input on the same node, or with input in the same rack.
+    """Maps of a job with input on the node or rack `where`: [cursor, end) of `State.near_task`.
 
-    `where` is the number of the node or rack. `cursor` and `end` are the range of `State.near_task` that
-    contains the maps of the group. Maps before `cursor` have started.
+    Maps before `cursor` have started.
     """
 
     where: i4
@@ -223,10 +215,10 @@ class NearEntry(Record):
 
 
 class BesideEntry(Record):
-    """A job with input on a node: the number of the job, and a range of `State.near_task` with its maps.
+    """A job with input on a node (-1 if all its maps have started), and its range of `State.near_task`.
 
-    The number is -1 if all these maps have started. Maps before `cursor` have started, and `task` is the map
-    at `cursor`. All this is in the tables `near` and `near_task` as well, but they are not in the CPU's cache.
+    Maps before `cursor` have started, and `task` is at `cursor`. `near` has the same, but not in the CPU's
+    cache.
     """
 
     job: i4
@@ -236,9 +228,7 @@ class BesideEntry(Record):
 
 
 class FeedEntry(Record):
-    """A job with reduces on a node: the number of reduces, and which map outputs have been announced to the
-    node.
-    """
+    """A job with reduces on a node: the number of reduces, and which map outputs have been announced to the node."""
 
     job: i4
     reduces: i4
@@ -247,11 +237,10 @@ class FeedEntry(Record):
 
 
 class ChainEntry(Record):
-    """The state of a chain, which schedules the heartbeats of a set of nodes (a ring) one after another.
+    """A chain, which schedules the heartbeats of a ring's nodes in turn, until the time `until`.
 
-    The chain waits until the heartbeat timer of `node` fires at the time `at`, and then schedules the
-    heartbeat of the next node. The chain ends at the time `until`. `members` is the number of nodes in the
-    ring, stored only for rings of nodes that run reduces of one job.
+    The next node follows when the timer of `node` fires at `at`. `members` is stored only for rings of nodes
+    with reduces of one job.
     """
 
     at: f8
@@ -270,10 +259,7 @@ class BoardEntry(Record):
 
 
 class ReplyEntry(Record):
-    """A heartbeat reply that announces map outputs and has not yet reached its node.
-
-    `first` and `count` are the range of its announcements in `State.reply_items`.
-    """
+    """A reply on its way with announcements, a range of `State.reply_items`."""
 
     node: i4
     first: i8
@@ -281,11 +267,7 @@ class ReplyEntry(Record):
 
 
 class NewsEntry(Record):
-    """An announcement of a job's map outputs to a node, or the order to stop a task's attempt there.
-
-    `since` and `until` (exclusive) are the range of the outputs in the order in which the maps were
-    completed.
-    """
+    """Announced map outputs [since, until), by completion, or an order to stop an attempt."""
 
     job: i4  # For an order to stop: -1 minus the number of the task.
     all_done: i1

@@ -1,7 +1,4 @@
-"""Heaps of events, each a pair of a time and an integer code, and rings (compiled).
-
-A ring is a set of nodes sorted by the times of their heartbeat timers.
-"""
+"""Heaps of events (time and code), and rings, sets of nodes by heartbeat timers (compiled)."""
 
 from __future__ import annotations
 
@@ -71,10 +68,7 @@ def heap_remove(times: Floats, codes: Ints, size: int, place: int) -> None:
 @twin_of("schedbed.scheduler.simulate.event_queue:EventQueue.push")
 @compiled
 def push_event(state: State, at_s: float, kind: int, number: int) -> None:
-    """Add an event at the time `at_s` to the event queue. Mirrors `EventQueue.push`.
-
-    `number` identifies the node, reply or other object of the event, depending on the event's `kind`.
-    """
+    """Queue an event. `number` identifies its node, reply or other object, by `kind`."""
     heap_push(state.event_s, state.event_code, state.num.events, at_s, (kind << SHIFT) | int(number))
     state.num.events += 1
 
@@ -85,10 +79,6 @@ def push_event(state: State, at_s: float, kind: int, number: int) -> None:
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.add")
 @compiled
 def ring_add(state: State, ring: int, node: int) -> None:
-    """Add a node to a ring, which is a set of nodes sorted by their heartbeat timers.
-
-    Mirrors `tracked_nodes.Ring.add`.
-    """
     rank = state.nodes[node].rank
     state.bits[ring, rank // WORD] |= 1 << (rank % WORD)
 
@@ -96,20 +86,13 @@ def ring_add(state: State, ring: int, node: int) -> None:
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.remove")
 @compiled
 def ring_remove(state: State, ring: int, node: int) -> None:
-    """Remove a node from a ring, which is a set of nodes sorted by their heartbeat timers.
-
-    Mirrors `tracked_nodes.Ring.remove`.
-    """
     rank = state.nodes[node].rank
     state.bits[ring, rank // WORD] &= ~(1 << (rank % WORD))
 
 
 @compiled
 def first_from(state: State, ring: int, rank: int) -> int:
-    """Return the smallest rank of the ring's nodes that is at least `rank`, or -1 if there is none.
-
-    The rank of a node is its position in the order of heartbeat timers.
-    """
+    """Return the smallest rank, by heartbeat timers, of the ring's nodes from `rank` on, or -1."""
     words = state.bits.shape[1]
     word = rank // WORD
     if word >= words:
@@ -130,10 +113,7 @@ def first_from(state: State, ring: int, rank: int) -> int:
 
 @compiled
 def last_before(state: State, ring: int, rank: int) -> int:
-    """Return the largest rank of the ring's nodes that is smaller than `rank`, or -1 if there is none.
-
-    The rank of a node is its position in the order of heartbeat timers.
-    """
+    """Return the largest rank, by heartbeat timers, of the ring's nodes below `rank`, or -1."""
     word = rank // WORD
     words = state.bits.shape[1]
     found = 0
@@ -153,17 +133,20 @@ def last_before(state: State, ring: int, rank: int) -> int:
 @twin_of("schedbed.scheduler.simulate.event_queue:EventQueue.passed")
 @compiled
 def passed(state: State) -> int:
-    """Return the highest index of the nodes whose heartbeat timers have fired at the current time, or -1.
-
-    Mirrors `EventQueue.passed`.
-    """
+    """Return the highest node whose timer has fired at the current time, or -1."""
     return state.num.passed if state.sec.passed_at == state.sec.now else -1
+
+
+@compiled
+def next_grid(state: State, node: int, now_s: float) -> float:
+    """Return the time in seconds at which the node's heartbeat timer fires next."""
+    return grid_behind(state, node, now_s, passed(state))
 
 
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:next_grid_s")
 @compiled
-def next_grid(state: State, node: int, now_s: float) -> float:
-    """Return the time in seconds at which the node's heartbeat timer fires next.
+def grid_behind(state: State, node: int, now_s: float, done: int) -> float:
+    """Return the time in seconds at which the node's timer fires next, if those up to `done` have fired at `now_s`.
 
     Mirrors `tracked_nodes.next_grid_s`.
     """
@@ -171,17 +154,22 @@ def next_grid(state: State, node: int, now_s: float) -> float:
     base_s = state.nodes[node].number_0
     number = max(1, int((now_s - base_s) / interval_s))
     at_s = base_s + number * interval_s
-    done = passed(state)
     while at_s < now_s or (at_s == now_s and node <= done):
         number += 1
         at_s = base_s + number * interval_s
     return at_s
 
 
-@twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.after")
 @compiled
 def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
-    """Return the time and the node of the next heartbeat timer in a ring, or (0.0, -1) if the ring is empty.
+    """Return the time and the node of the next heartbeat timer in a ring, or (0.0, -1) if the ring is empty."""
+    return ring_behind(state, ring, now_s, passed(state))
+
+
+@twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.after")
+@compiled
+def ring_behind(state: State, ring: int, now_s: float, done: int) -> tuple[float, int]:
+    """Return the time and the node of the next timer in a ring, if those up to node `done` have fired at `now_s`.
 
     A ring is a set of nodes sorted by their heartbeat timers. Mirrors `tracked_nodes.Ring.after`.
     """
@@ -208,7 +196,7 @@ def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
     best_s, best = 0.0, -1
     for rank in (before, here, behind):
         node = state.ring_node[rank]
-        at_s = next_grid(state, node, now_s)
+        at_s = grid_behind(state, node, now_s, done)
         if best < 0 or at_s < best_s or (at_s == best_s and node < best):
             best_s, best = at_s, node
     return best_s, best
@@ -220,10 +208,7 @@ def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.want")
 @compiled
 def want(state: State, node: int, now_s: float) -> None:
-    """Schedule a heartbeat of the node at the time of its next timer, unless one is scheduled.
-
-    Mirrors `TimerSchedule.want`.
-    """
+    """Schedule a heartbeat at the node's next timer, unless one is."""
     entry = state.nodes[node]
     if entry.grid < 0.0:
         entry.grid = next_grid(state, node, now_s)
@@ -233,10 +218,7 @@ def want(state: State, node: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.want_any")
 @compiled
 def want_any(state: State, now_s: float) -> None:
-    """Schedule a heartbeat of the node whose timer fires next among all nodes.
-
-    Mirrors `TimerSchedule.want_any`.
-    """
+    """Schedule a heartbeat of the node whose timer fires next among all nodes. Mirrors `TimerSchedule.want_any`."""
     _, node = ring_after(state, 0, now_s)
     if node >= 0:
         want(state, node, now_s)
@@ -248,10 +230,7 @@ def want_any(state: State, now_s: float) -> None:
 )
 @compiled
 def set_off(state: State, node: int, now_s: float) -> None:
-    """Schedule a heartbeat of the node without waiting for its timer, unless one is already scheduled.
-
-    Mirrors `HeartbeatSchedule.set_off`.
-    """
+    """Schedule a heartbeat without waiting for the timer, unless one is."""
     entry = state.nodes[node]
     if entry.event >= now_s:
         return

@@ -23,10 +23,7 @@ REPLICAS_AT_ONCE = 1 << 20
 
 
 class Inputs:
-    """The inputs of all tasks: preferred nodes, nodes with a replica, and whether the task reads a block.
-
-    All are kept as arrays, each for one or several calls of `add`.
-    """
+    """The inputs of all tasks as arrays: preferred nodes, holders, and whether a block is read."""
 
     def __init__(self, setup: Setup, storage: Storage) -> None:
         self._node = {node.node: index for index, node in enumerate(setup.cluster.nodes)}
@@ -45,10 +42,7 @@ class Inputs:
         self._reads: list[Values] = []
 
     def add(self, splits: Sequence[Split], has_bytes: Values, reduces: int) -> None:
-        """Add inputs of maps, then `reduces` empty ones. Raises NotCovered if no node holds a map's block.
-
-        `has_bytes` is a boolean array that says of each map whether it reads any bytes.
-        """
+        """Add inputs of maps, then `reduces` empty ones. Raises NotCovered if nobody holds a block."""
         if self._are_placed and isinstance(splits, PlacedSplits) and len(splits):
             self._waiting.append((splits.file, has_bytes, (len(splits), reduces)))
             self._waiting_replicas += len(splits.file.holders)
@@ -111,7 +105,7 @@ class Inputs:
         return nodes if nodes is split.hosts else [node for node in nodes if node in self._node]
 
     def _numbers(self, groups: Sequence[Sequence[NodeId]]) -> Values:
-        """Return the numbers of the nodes in all groups, -1 for a node that is not in the cluster."""
+        """Return the nodes' numbers, -1 for one outside the cluster."""
         return np.fromiter(map(self._node.get, chain.from_iterable(groups), repeat(-1)), np.int32)
 
     def arrays(self) -> Arrays:
@@ -136,7 +130,7 @@ def _counts(groups: Sequence[Sequence[NodeId]], reduces: int) -> Values:
 
 
 def _joined(parts: Sequence[Values]) -> Values:
-    """Return the arrays as one array, or an array with a single 0 if all are empty."""
+    """Return one array, of a single 0 if all are empty."""
     return np.concatenate(parts) if any(map(len, parts)) else np.zeros(1, np.int32)
 
 
@@ -152,10 +146,9 @@ class _Groups(NamedTuple):
 def near_tables(
     nodes: Sequence[NodeSpec], jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], hosts: Values
 ) -> Arrays:
-    """Return the fields `near` and `near_task` of the state.
+    """Return the fields `near` and `near_task`: each job's maps by input on one node, or in one rack.
 
-    The groups of `near` have the maps of one job with input on the same node, or in the same rack. Stores the
-    range of each job's groups in `jobs`. `hosts` is the field `host` of the state.
+    Stores the range of each job's groups in `jobs`. `hosts` is the field `host`.
     """
     racks, rack_of = racks_of_nodes(nodes)
     by_host: list[_Groups] = []
@@ -221,9 +214,7 @@ def beside_table(
     near_task: Values,
     nodes: Table[plain.NodeEntry],
 ) -> Table[plain.BesideEntry]:
-    """Return a table of the jobs with input on each node, oldest first, and store each node's range in
-    `nodes`.
-    """
+    """Return a table of the jobs with input on each node, oldest first, and store each node's range in `nodes`."""
     sizes = jobs["hosts_end"] - jobs["hosts_at"]
     owners = np.repeat(np.arange(len(jobs), dtype=np.int32), sizes)
     where = near["where"][: len(owners)]

@@ -18,29 +18,21 @@ NJIT: Any = numba.njit  # Untyped: numba's stubs lack some options.
 
 
 def compiled(function: F) -> F:
-    """Return the function as machine code that only other compiled functions can call.
-
-    Numba compiles the function when it compiles an `entry` function that calls it.
-    """
+    """Compile a function for other compiled functions only, when an `entry` calls it."""
     return cast(F, NJIT(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
 
 
 def twin_of(*originals: str) -> Callable[[F], F]:
-    """Declare that a compiled function mirrors the functions `originals`, each given as `module:name`.
+    """Declare the originals, as `module:name`, of a compiled function, which is returned unchanged.
 
-    The decorator returns the compiled function unchanged. `tests.house.twins` stores hashes of both sides. A
-    test fails when either side has changed, so that a developer compares them.
+    `tests.house.twins` keeps hashes of both, so that a change of one makes a developer compare them.
     """
     assert all(":" in original for original in originals)
     return lambda function: function
 
 
 def entry(function: F, *, nogil: bool = True) -> F:
-    """Return the function as machine code that Python code can call.
-
-    With `nogil`, other threads run while it does. The machine code is cached on disk, together with the compiled
-    functions that the function calls.
-    """
+    """Compile a function for calls from Python, cached on disk. With `nogil`, other threads run meanwhile."""
     before: str = CONFIG.CACHE_DIR
     folder = cache_folder()
     if folder is None:

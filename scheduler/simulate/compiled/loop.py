@@ -1,7 +1,6 @@
-"""The main loop of the compiled simulator, which processes the events of a simulation in order of time.
+"""The main loop of the compiled simulator. Mirrors `scheduler.simulate.simulation`.
 
-Mirrors `scheduler.simulate.simulation`. The loop pauses when Python code must write rows, request a block
-from the NameNode, or enlarge arrays.
+It pauses when Python must write rows, request a block from the NameNode, or enlarge arrays.
 """
 
 from __future__ import annotations
@@ -46,11 +45,7 @@ def _pass_timers(state: State, number: int) -> None:
 @twin_of("schedbed.scheduler.simulate.simulation:Simulation.want_tick")
 @compiled
 def _want_tick(state: State, now_s: float, now_too: bool) -> None:
-    """Schedule the JobTracker's next tick, in which it checks for jobs to submit, unless one is scheduled.
-
-    Ticks are at multiples of the heartbeat interval. `now_too`: even at this time. Mirrors
-    `Simulation.want_tick`.
-    """
+    """Schedule the next tick, a multiple of the heartbeat interval, `now_too` even now, unless one is."""
     if state.sec.tick < 0.0:
         interval_s = state.sec.interval
         number = max(1, int(now_s / interval_s))
@@ -118,11 +113,7 @@ def _reply_done(state: State, count: int) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule.on_reply")
 @compiled
 def _tell_reduces(state: State, now_s: float) -> bool:
-    """Deliver the announcements of map outputs in a heartbeat reply to the reduces on the reply's node.
-
-    Returns False if the compiled loop must pause before all are delivered. The next call then continues with
-    the rest. Mirrors `HeartbeatSchedule.on_reply`.
-    """
+    """Tell a node's reduces of a reply's map outputs. Return False to pause; the next call continues."""
     num = state.num
     reply = state.replies[num.at_reply % len(state.replies)]
     while num.at_item < reply.count:
@@ -152,10 +143,7 @@ def _tell_reduces(state: State, now_s: float) -> bool:
 )
 @compiled
 def _happen(state: State, kind: int, number: int, now_s: float) -> None:
-    """Process one event of the event queue.
-
-    Depending on `kind`, `number` is a node, a reply or another object.
-    """
+    """Process one event of the event queue. Depending on `kind`, `number` is a node, a reply or another object."""
     if kind == TIMER_EVENT:
         _on_timer(state, number, now_s)
     elif kind == HEARTBEAT_EVENT:
@@ -184,10 +172,7 @@ def _happen(state: State, kind: int, number: int, now_s: float) -> None:
 
 @compiled
 def _carry_on(state: State, now_s: float) -> bool:
-    """Continue to process an event that waited for a block from the NameNode or for larger arrays.
-
-    Returns False if the compiled loop must pause again.
-    """
+    """Continue an event that waited for a block or room, or return False to pause again."""
     if state.num.doing == TAKING:
         done = contended.take(state, now_s)
     else:
@@ -274,20 +259,17 @@ def _run(state: State, slack: int) -> int:
 
 @entry
 def run_loop(arrays: State, slack: int) -> int:
-    """Run the simulation until it ends or must pause, and return the reason.
+    """Run until the simulation ends or must pause, and return why.
 
-    `OVER`: the simulation has ended. `GOES_ON`: a table of rows has fewer than `slack` free rows.
-    `NEEDS_BLOCK`: an attempt waits for the target nodes of a block. `NEEDS_ROOM`: arrays must be enlarged.
-    `STUCK`: jobs wait, but no event is left. `GAVE_UP`: a policy in Python, or what it needs, failed.
+    `OVER`: it has ended. `GOES_ON`: a table has fewer than `slack` free rows. `NEEDS_BLOCK`: an attempt waits
+    for a block's nodes. `NEEDS_ROOM`: arrays are full. `STUCK`: jobs wait, but no event is left. `GAVE_UP`: a
+    policy in Python, or what it needs, failed.
     """
     return _run(handle_of(arrays), slack)
 
 
 def _run_asking(arrays: State, slack: int) -> int:
-    """Run the simulation like `run_loop`, under a policy in Python.
-
-    Other threads run only while the policy does, since it would otherwise wait for them at each question.
-    """
+    """Run as `run_loop`, but keep other threads waiting, except during questions to a policy in Python."""
     return _run(handle_of(arrays), slack)
 
 
@@ -313,22 +295,16 @@ class HandleType(numba.types.StructRef):
     """The numba type of a `Handle` in compiled code."""
 
     def preprocess_fields(self, fields: Any) -> Any:
-        """Return the fields unchanged. Numba calls this method to adjust field types."""
+        """Return the fields, whose types numba could adjust here."""
         return fields
 
     @property
     def mangling_args(self) -> tuple[str, tuple[()]]:
-        """Return a short name for the type, which numba uses in the symbols of compiled functions.
-
-        The default name contains the names of all fields and would dominate the size of the compiled code.
-        """
+        """Return a short name for symbols: with the names of all fields, it would dominate the code's size."""
         return "Handle", ()
 
     def get_data_type(self) -> Any:
-        """Return the numba type of the fields.
-
-        The result is cached, since numba calls this method at each access to a field.
-        """
+        """Return the fields' type, cached because numba asks at each access."""
         return self._payload
 
     @cached_property
@@ -346,10 +322,7 @@ _MADE = f"def make(s):\n    return Handle({', '.join(f's.{name}' for name in Sta
 
 
 def _make() -> Any:
-    """Return a function that creates a `Handle` from a `State`.
-
-    The function is generated as text, because it must pass each field as a separate argument.
-    """
+    """Return a function `State` -> `Handle`, generated as text: each field is a separate argument."""
     scope: dict[str, Any] = {"Handle": Handle}
     exec(_MADE, scope)  # Numba cannot unpack a named tuple with a star.
     return scope["make"]

@@ -1,7 +1,4 @@
-"""Registers the compiled loop as an engine. No module outside of this package and its feeders names them.
-
-The loop needs numba, which the extra `fast` installs. This module loads numba only when the loop runs.
-"""
+"""Registers the compiled loop as an engine; nothing else outside names it. numba (`fast`) loads when it runs."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from schedbed.tasks.specs import JobSpec
 
 @cache
 def _is_installed() -> bool:
-    """Return whether numba can be found. It is not loaded."""
+    """Return whether numba can be found, without loading it."""
     return code_cache.numba_version() is not None
 
 
@@ -30,15 +27,14 @@ class CompiledEngine(Engine):
 
     @property
     def least_tasks(self) -> int:
-        """Return `COMPILED_TASKS`."""
         return _ahead().COMPILED_TASKS
 
     def why_absent(self) -> str | None:
-        """Return that numba is not installed, or None if it is."""
+        """Implement `Engine.why_absent`: numba is not installed."""
         return None if _is_installed() else "numba is not installed: pip install 'schedbed[fast]'"
 
     def why_not(self, setup: Setup, policy: Policy) -> str | None:
-        """Implement `Engine.why_not`. Costs and inputs of tasks are only checked by `run`."""
+        """Implement `Engine.why_not`. Only `run` checks costs and inputs."""
         why = self.why_absent() or covers.why_not_setup(setup)
         return why or covers.why_not_policy(policy, contention=setup.contention)
 
@@ -52,14 +48,11 @@ class CompiledEngine(Engine):
         return run_compiled.run(simulation, on_progress)
 
     def is_ready(self) -> bool:
-        """Return whether numba is installed and the loop's machine code is cached."""
+        """Return whether numba is installed and the loop's code is cached."""
         return _is_installed() and code_cache.is_cached()
 
     def prepare(self, tasks: float, *, contention: bool) -> Chosen:
-        """Start to compile the loop now or after the simulations, if `compile_ahead.pays`.
-
-        Without numba, say once on the standard error that the simulations could have been faster.
-        """
+        """Compile now or later if `compile_ahead.pays`. Without numba, say once that it could be faster."""
         why = self.why_absent()
         if why is not None:
             _tell_absent(why)
@@ -79,19 +72,18 @@ class CompiledEngine(Engine):
         return Effort.SHORT if covers.compiled_axis(policy, "delay") is None else Effort.MEDIUM
 
     def shared_tables(self, setup: Setup, storage: Any, jobs: Sequence[JobSpec]) -> Any:
-        """Return the loop's tables of tasks. Raises NotCovered if a task's cost or input is not supported."""
+        """Return the loop's tables of tasks. Raises NotCovered."""
         from schedbed.scheduler.simulate.loading.task_tables import task_tables
 
         return task_tables(setup, storage, jobs)
 
     def placer(self, loads: Any, seed: int) -> Placer | None:
-        """Return an `InputPlacer`."""
         from schedbed.scheduler.simulate.loading.task_tables import InputPlacer
 
         return InputPlacer(loads, seed)
 
     def numbers_below(self, most: int, seed: int, name: str, count: int) -> Sequence[int]:
-        """Implement `Engine.numbers_below`, for `most` below `TOO_MANY`."""
+        """Implement `Engine.numbers_below` for `most` below `TOO_MANY`."""
         from schedbed.scheduler.simulate.loading.task_tables import TOO_MANY, numbers_below
 
         return numbers_below(most, seed, name, count) if most < TOO_MANY else ()

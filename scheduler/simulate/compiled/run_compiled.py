@@ -41,11 +41,10 @@ from schedbed.tasks.specs import TaskKind, task_id
 
 
 def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | None:
-    """Run a simulation to its end, with the same results as `Simulation.run`, and return None.
+    """Run a new simulation as `Simulation.run`, and return None, or the reason why the loop cannot.
 
-    If the compiled loop does not support the simulation, return the reason. The simulation is then at its
-    start, and does not pass on rows again that the loop has passed on. The simulation must not have begun.
-    `on_progress` is called whenever rows are written.
+    It is then at its start, and does not repeat rows that the loop has passed on. `on_progress` is called
+    whenever rows are written.
     """
     why = covers.why_not(simulation)
     if why is not None:
@@ -66,11 +65,7 @@ def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | 
 
 
 class _CompiledRun:
-    """A run of a simulation by the compiled loop, with the Python code that is executed at each pause of the
-    loop.
-
-    `asked` is the policy, if it has no compiled version.
-    """
+    """A run by the compiled loop, with the Python code at its pauses. `asked` is a policy without compiled version."""
 
     def __init__(self, simulation: Simulation, state: State, asked: AskedPolicy | None) -> None:
         self._simulation, self._state, self._asked = simulation, state, asked
@@ -86,10 +81,10 @@ class _CompiledRun:
         self._shares_attempts = are_shared(simulation.noted.target, int(state.num.tasks))
 
     def run(self, on_progress: OnProgress | None) -> None:
-        """Run the simulation to its end. Raises Stuck if jobs wait and no event is left.
+        """Run the simulation to its end, while a thread writes the rows. Raises Stuck.
 
-        A thread writes the rows, which takes about as long as the loop. If the receiver can make them in several
-        processes, the rows of attempts for which the thread has no time are left for the end.
+        If the receiver can make rows in several processes, attempts for which the thread has no time are left
+        for the end.
         """
         for node in self._simulation.nodes:
             node.up = True
@@ -145,10 +140,7 @@ class _CompiledRun:
                 return
 
     def _store_files(self, thread: RowThread) -> None:
-        """Apply the recorded changes of output files at the simulated NameNode.
-
-        Without contention, `thread` does this, since the loop does not depend on it.
-        """
+        """Apply changes of output files at the NameNode, by `thread` without contention."""
         state, simulation = self._state, self._simulation
         storage, nodes, blocks = simulation.storage, simulation.nodes, simulation.setup.cluster.blocks
         steps = state.file_rows[: int(state.num.n_files)]
@@ -172,11 +164,7 @@ class _CompiledRun:
         storage.names.take_replica_changes()
 
     def _write_files(self, steps: Values) -> None:
-        """Write and commit output files at the simulated NameNode, for a simulation without contention.
-
-        `steps` are rows of the loop's table of file changes, one for each file. Both steps are done at once,
-        since no node fails and every written output is committed.
-        """
+        """Write and commit files at once, without contention: no node fails, and all outputs are committed."""
         state, simulation = self._state, self._simulation
         tasks, blocks = state.tasks[steps["number"]], simulation.setup.cluster.blocks
         entries, is_map = state.jobs[tasks["job"]], tasks["is_map"] > 0
@@ -205,11 +193,7 @@ class _CompiledRun:
         simulation.storage.write_outputs(steps["t"][kept].tolist(), writers, attempts, counts, lengths)
 
     def _find_targets(self) -> None:
-        """Find target nodes for the next block of an attempt's output, by a request to the simulated
-        NameNode.
-
-        Raises Stuck if no node accepts the block.
-        """
+        """Find nodes for the next block of an output, from the NameNode. Raises Stuck without any."""
         state, simulation = self._state, self._simulation
         work = state.work[int(state.num.wants) - 1]
         *_, output = self._output_of(int(work.task))
@@ -223,10 +207,7 @@ class _CompiledRun:
         state.targets[: len(found)] = [simulation.node_by_name[name].index for name in found]
 
     def _output_of(self, number: int) -> tuple[str, str, int, str]:
-        """Return the job, the attempt, the index and the path of the output of the task with this number.
-
-        With contention, each task has one attempt.
-        """
+        """Return an output's job, attempt, index and path. With contention, a task has one attempt."""
         task = self._state.tasks[number]
         spec, first = self._simulation.jobs[task.job], int(self._state.jobs["first"][task.job])
         kind, index = (TaskKind.MAP, 0) if task.is_map else (TaskKind.REDUCE, -spec.maps)
@@ -235,11 +216,10 @@ class _CompiledRun:
         return spec.job, attempt, index, aside(spec.job, attempt)
 
     def _hand_on(self, thread: RowThread, *, every: bool, has_time: bool = False) -> None:
-        """Let the thread write new rows of decisions, heartbeats, attempts and jobs to the output tables.
+        """Let the thread write new rows; unless `every`, whole groups of `ROWS`, which need not be joined.
 
-        Without `every`, only whole groups of `ROWS` rows are written, so that the receiver need not join the
-        rows of several pauses. Decisions and heartbeats are copied, since the loop writes over them. Records
-        of tasks and jobs that have ended do not change. `has_time`: the thread had written all earlier rows.
+        Decisions and heartbeats are copied, since the loop writes over them; records of ended tasks and jobs
+        do not change. `has_time` says that the thread had written all earlier rows.
         """
         state, said, num = self._state, self._said, self._state.num
         if self._asked is not None:
@@ -270,10 +250,7 @@ class _CompiledRun:
         self._jobs = int(num.n_jobs)
 
     def _hand_on_attempts(self, thread: RowThread, *, every: bool, groups: int | None = None) -> None:
-        """Let the thread write the rows of new ended attempts, only whole groups of `ROWS` without `every`.
-
-        `groups` is the largest number of groups, any number if None.
-        """
+        """Let the thread write new attempts, at most `groups` groups, only whole ones unless `every`."""
         state, ended = self._state, int(self._state.num.n_attempts)
         if self._asked is not None:
             ended = self._asked.ended  # Of later ones, it is not known which rows are repeated.
@@ -287,7 +264,7 @@ class _CompiledRun:
         self._attempts = ended
 
     def _share_attempts(self) -> None:
-        """Write the rows of all ended attempts that the thread has not written."""
+        """Write the attempts that the thread has not written."""
         which = self._state.attempt_rows[self._attempts : int(self._state.num.n_attempts)]
         rows = columns.AttemptRanges(self._state, self._said, self._splits, which)
         put_ranges(self._simulation.noted.target, "attempts", rows)

@@ -1,7 +1,4 @@
-"""The complete state of the compiled loop: single numbers and tables.
-
-The records in the tables are declared in `entity_records` and `flow_records`.
-"""
+"""The state of the compiled loop: numbers and tables, declared in `entity_records` and `flow_records`."""
 
 from __future__ import annotations
 
@@ -64,6 +61,7 @@ class Numbers(Record):
     heartbeats: i8
     offers: i8  # Offers of map slots under delay scheduling.
     skipped: i8
+    passing: i8  # The last node whose timer had fired at `Seconds.passing`.
     dirty: i8
     pools: Pair  # Pools with a ready job.
     is_fair: i8
@@ -156,10 +154,7 @@ FAIR, BY_PRIORITY, BY_NUMBER = range(3)
 
 
 class State(NamedTuple):
-    """All arrays of a simulation. Jobs, tasks, nodes and pools are numbered by their positions in the tables.
-
-    `stages` has two entries for each job, and `pool_stages` two for each pool: maps, then reduces.
-    """
+    """All arrays, with things numbered by their rows. `stages` and `pool_stages` have maps, then reduces."""
 
     sec: Seconds
     num: Numbers

@@ -68,18 +68,12 @@ ROOM_WITHOUT_SLOTS = 48
 
 
 def tables_of(simulation: Simulation) -> TaskTables:
-    """Return the tables of tasks, jobs and stages of a simulation that has not begun.
-
-    Raises NotCovered if the compiled loop cannot handle a task's cost or input.
-    """
+    """Return the tables of a new simulation. Raises NotCovered."""
     return simulation.task_tables or task_tables(simulation.setup, simulation.storage, simulation.jobs)
 
 
 def make_state(simulation: Simulation, made: TaskTables) -> State:
-    """Return the arrays for a simulation that has not begun, and whose tables `tables_of` has made.
-
-    Raises NotCovered if the compiled loop cannot handle a task's cost or input.
-    """
+    """Return the arrays of a new simulation with the tables of `tables_of`. Raises NotCovered."""
     jobs, nodes, contention = simulation.jobs, simulation.nodes, simulation.setup.contention
     if contention and (why := flow_arrays.why_not(simulation, made.costs)):
         raise NotCovered(why)
@@ -142,10 +136,7 @@ def rooms_of(simulation: Simulation) -> list[tuple[int, int]]:
 
 
 def _stops_and_parts(simulation: Simulation, tasks: int) -> tuple[int, int]:
-    """Return how many attempts the policy may stop in the loop, and how many maps it may split.
-
-    Compiled policies do neither.
-    """
+    """Return how many attempts the policy may stop, and maps it may split; compiled ones do neither."""
     policy = simulation.master.policy
     few = STOPS + tasks // 8
     if is_compiled(policy):
@@ -156,20 +147,16 @@ def _stops_and_parts(simulation: Simulation, tasks: int) -> tuple[int, int]:
 
 
 def _rows_at_once(simulation: Simulation, refusing: int) -> int:
-    """Return the largest number of rows of the decisions table that one heartbeat may make.
+    """Return the most decision rows of one heartbeat: a job declines at most once under delay scheduling.
 
-    In a heartbeat, a job declines a node at most once under delay scheduling. `refusing` is the number of queues
-    and of users whose limits may refuse jobs, of which each may do so at each offer of a slot.
+    Each of `refusing` queues and users may refuse at each offer of a slot.
     """
     slots = max(map(sum, rooms_of(simulation)))
     return len(simulation.jobs) + (slots + 2) * (1 + refusing)
 
 
 def _of_nodes(simulation: Simulation, decisions: int) -> Arrays:
-    """Return the arrays whose width depends on the slots of a node, and the buffers for output rows.
-
-    `decisions` is the number of rows of the buffer for decisions.
-    """
+    """Return arrays whose width depends on slots, and buffers of rows (`decisions` of them for decisions)."""
     count, rooms = len(simulation.nodes), rooms_of(simulation)
     widest = max(map(sum, rooms)) + 1
     reducing = max(reduces for _, reduces in rooms) + 1
@@ -203,10 +190,7 @@ def _of_delay(
 
 
 def _of_reduces(simulation: Simulation, tasks: int, stops: int) -> Arrays:
-    """Return the event queue, and the arrays for announcing map outputs to reduces.
-
-    Up to `stops` attempts are stopped. Each needs a reply, and may be that of a reduce, which is launched again.
-    """
+    """Return the event queue and what announces outputs. Each of `stops` needs a reply, and may be a reduce."""
     nodes, jobs = simulation.nodes, simulation.jobs
     reduces = sum(job.reduces for job in jobs)
     rooms = [reduces for _, reduces in rooms_of(simulation)]
@@ -227,7 +211,7 @@ def _of_reduces(simulation: Simulation, tasks: int, stops: int) -> Arrays:
 
 
 def _begin(state: State) -> None:
-    """Set fields of `state` to -1: pools have no place in their order, and chains wait for no timer."""
+    """Set fields to -1: pools have no place in their order, and chains wait for no timer."""
     state.pool_stages["place"] = -1
     state.chains["node"] = -1
     state.chains["until"] = -1.0
@@ -240,10 +224,7 @@ def _array(values: list[int]) -> Ints:
 def _pools(
     simulation: Simulation, jobs: Sequence[JobSpec], table: Table[plain.JobEntry]
 ) -> tuple[Table[plain.PoolEntry], Ints]:
-    """Return the table of pools or queues, and the numbers of the jobs, grouped by pool.
-
-    Under FIFO, there is a single pool.
-    """
+    """Return the pools or queues (one under FIFO), and the jobs' numbers by pool."""
     policy = simulation.master.policy
     owners, settings = [""] * len(jobs), {"": PoolSettings(inside="fifo")}
     queues = queues_of(policy)
@@ -258,7 +239,7 @@ def _pools(
     table["pool"][: len(jobs)] = [place[name] for name in owners]
     entries = records(len(pools), plain.PoolEntry)
     for entry, name in zip(entries, pools, strict=False):
-        entry.weight, entry.min_share = settings[name].weight, settings[name].min_share
+        entry.weight = settings[name].weight
         entry.fifo = BY_PRIORITY if settings[name].inside == "fifo" else FAIR
         if queues is not None and not queues.new_queue(name).priorities:
             entry.fifo = BY_NUMBER
@@ -270,10 +251,7 @@ def _pools(
 
 
 def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
-    """Return the table of nodes, and the node numbers in the order of their heartbeat timers.
-
-    Sets `base_s` of each node of the simulation, the time (s) from which its heartbeat intervals count.
-    """
+    """Return the nodes, and their numbers by heartbeat timer. Sets each node's `base_s`, the timer's start."""
     table = records(len(simulation.nodes), plain.NodeEntry)
     _, rack_of = racks_of_nodes(simulation.setup.cluster.nodes)
     timing = simulation.setup.timing
@@ -343,17 +321,14 @@ def _fill_numbers(simulation: Simulation, state: State) -> None:
 
 
 def queues_of(policy: Policy) -> Capacity | None:
-    """Return the policy's order if it is that of the Capacity scheduler in its compiled version, else None."""
+    """Return the policy's order if it is the compiled Capacity scheduler."""
     return compiled_axis(policy, "capacity")
 
 
 def queue_tables(
     policy: Policy, jobs: Sequence[JobSpec], table: Table[plain.JobEntry]
 ) -> tuple[Table[plain.QueueEntry], Table[plain.MemberEntry]]:
-    """Return the table of queues, sorted by name, and the table of their users.
-
-    Sets the column `member` of `table`, the table of jobs. Both tables are empty without queues.
-    """
+    """Return queues by name and their users, both empty without any. Sets the jobs' column `member`."""
     order = queues_of(policy)
     if order is None:
         return records(0, plain.QueueEntry), records(0, plain.MemberEntry)
@@ -368,7 +343,6 @@ def queue_tables(
 
 
 def _sorted_queues(order: Capacity, jobs: Sequence[JobSpec]) -> list[Queue]:
-    """Return an empty queue for each queue of the jobs, by name."""
     return [order.new_queue(name) for name in sorted({job.queue for job in jobs})]
 
 
@@ -413,6 +387,5 @@ class QueueTexts:
 
 
 def queue_texts(policy: Policy, state: State, jobs: Sequence[JobSpec]) -> QueueTexts | None:
-    """Return the texts of the policy's decisions about queues, or None for a policy without queues."""
     order = queues_of(policy)
     return None if order is None else QueueTexts(order, state, jobs)

@@ -1,7 +1,6 @@
-"""Chains of wake-ups, which offer new work to nodes one after another at their heartbeat timers (compiled).
+"""Chains of wake-ups, which offer new work to nodes in turn at their heartbeat timers (compiled).
 
-A chain wakes the nodes of a ring, a set of nodes sorted by timer. Mirrors `scheduler.simulate.timers`. Unlike
-in that module, chains and rings are numbered, and chain number c wakes the nodes of ring c + 1.
+Mirrors `scheduler.simulate.timers`, with numbers: chain c wakes the nodes of ring c + 1, sorted by timer.
 """
 
 from __future__ import annotations
@@ -16,10 +15,7 @@ from schedbed.scheduler.simulate.compiled.state import (
 
 @compiled
 def _forget(state: State, chain: int) -> None:
-    """Make a chain stop waiting for a heartbeat timer, if it waits for one.
-
-    A chain schedules the heartbeats of several nodes one after another.
-    """
+    """Make a chain stop waiting for a heartbeat timer."""
     if state.chains[chain].node >= 0:
         state.chains[chain].node = -1
         count = state.num.waiting_chains
@@ -33,12 +29,7 @@ def _forget(state: State, chain: int) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Chain.advance")
 @compiled
 def advance(state: State, chain: int, now_s: float) -> None:
-    """Schedule the heartbeat of the chain's next node, and make the chain wait for that node's heartbeat
-    timer.
-
-    Does nothing if the chain ends before the timer fires, or if no task is ready for the chain's nodes.
-    Mirrors `Chain.advance`.
-    """
+    """Schedule the next node's heartbeat, and wait for its timer, unless the chain ends or no task is ready."""
     _forget(state, chain)
     if (chain == 0 and state.num.ready[0] == 0) or (chain == 1 and state.num.ready[1] == 0):
         return
@@ -55,10 +46,7 @@ def advance(state: State, chain: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Chain.start")
 @compiled
 def start(state: State, chain: int, now_s: float) -> None:
-    """Start to schedule the heartbeats of a chain's nodes one after another, for one heartbeat interval.
-
-    The nodes are those in ring `chain` + 1, a set of nodes sorted by heartbeat timer. Mirrors `Chain.start`.
-    """
+    """Schedule heartbeats of ring `chain` + 1 in turn, for one interval."""
     state.chains[chain].until = now_s + state.sec.interval
     advance(state, chain, now_s)
 
@@ -66,11 +54,7 @@ def start(state: State, chain: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.advance_waiting")
 @compiled
 def advance_waiting(state: State, node: int, now_s: float) -> None:
-    """Schedule the next heartbeat of each chain that waited for the node's heartbeat timer at `now_s`.
-
-    A chain schedules the heartbeats of several nodes one after another. Mirrors
-    `TimerSchedule.advance_waiting`.
-    """
+    """Advance each chain that waited for the node's timer at `now_s`."""
     place = 0
     while place < state.num.waiting_chains:
         chain = state.waiting[place]
@@ -83,10 +67,7 @@ def advance_waiting(state: State, node: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.changed")
 @compiled
 def changed(state: State, now_s: float) -> None:
-    """Start to schedule heartbeats of the nodes with free slots, if tasks became ready since the last call.
-
-    Maps and reduces are treated separately. Mirrors `TimerSchedule.changed`.
-    """
+    """Start chains for nodes with free slots if tasks became ready since the last call."""
     num = state.num
     ready = num.ready[0] > 0
     if ready != (num.saw[0] > 0):
@@ -105,10 +86,7 @@ def changed(state: State, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule._end_rests")
 @compiled
 def _end_rests(state: State, now_s: float) -> None:
-    """Update the sets of nodes with a free slot for resting nodes, if the policy may now have a task for them.
-
-    Mirrors `TimerSchedule._end_rests`.
-    """
+    """Place resting nodes again if the policy may now have a task for them."""
     num = state.num
     if ask(state, NOBODY, TURNED) < 0:
         return
@@ -123,10 +101,7 @@ def _end_rests(state: State, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.served")
 @compiled
 def served(state: State, node: int, now_s: float) -> None:
-    """Update the sets of nodes with a free slot (rings 1 and 2) after a heartbeat of the node.
-
-    Also schedules the node's next timer if a task is ready for a free slot. Mirrors `TimerSchedule.served`.
-    """
+    """Update rings 1 and 2 (free slots) after a heartbeat, and schedule the timer if a task is ready."""
     num = state.num
     if num.always:
         want(state, node, now_s)
@@ -142,10 +117,7 @@ def served(state: State, node: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule._place")
 @compiled
 def _place(state: State, node: int, now_s: float) -> None:
-    """Update the sets of nodes with a free slot, and schedule the node's next timer if it may get a task.
-
-    A node that rests is in none of the sets. Mirrors `TimerSchedule._place`.
-    """
+    """Put the node into the rings of free slots unless it rests, with its timer if it may get a task."""
     num, entry = state.num, state.nodes[node]
     free_map = num.ignores_slots > 0 or entry.free_maps > 0
     free_reduce = num.ignores_slots > 0 or entry.free_reduces > 0
@@ -180,11 +152,7 @@ def _place(state: State, node: int, now_s: float) -> None:
 )
 @compiled
 def reduce_starts(state: State, job: int, node: int) -> None:
-    """Count a reduce of the job that starts on the node.
-
-    The job's first reduce on the node adds the node to the ring of nodes that need the job's map outputs.
-    Mirrors `HeartbeatSchedule._reduce_starts` with `TimerSchedule.reducer`.
-    """
+    """Count a starting reduce. The first puts the node into the ring that needs the job's map outputs."""
     entry, jobs = state.nodes[node], state.jobs
     for place in range(entry.reducing):
         if state.reducing[node, place].job == job:
@@ -211,11 +179,7 @@ def reduce_starts(state: State, job: int, node: int) -> None:
 )
 @compiled
 def reduce_ended(state: State, job: int, node: int) -> None:
-    """Count a reduce of the job that ended on the node.
-
-    The job's last reduce on the node removes the node from the ring of nodes that need the job's map outputs.
-    Mirrors `HeartbeatSchedule._reduce_ended` with `TimerSchedule.reducer`.
-    """
+    """Count an ended reduce. The last takes the node out of the ring that needs the job's map outputs."""
     entry, jobs = state.nodes[node], state.jobs
     for place in range(entry.reducing):
         if state.reducing[node, place].job == job:
@@ -240,10 +204,6 @@ def reduce_ended(state: State, job: int, node: int) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.fed")
 @compiled
 def fed(state: State, job: int, now_s: float) -> None:
-    """Wake the nodes that run reduces of the job one after another, since the job has new map outputs.
-
-    Each of these nodes sends a heartbeat at its next timer, and the reply announces the outputs. Mirrors
-    `TimerSchedule.fed`.
-    """
+    """Wake the nodes with reduces of the job at their timers; replies announce new outputs."""
     if state.jobs[job].chain >= 0:
         start(state, state.jobs[job].chain, now_s)

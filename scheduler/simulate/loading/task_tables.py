@@ -26,10 +26,7 @@ from schedbed.tasks.specs import JobSpec, TaskKind, task_id
 
 
 class TaskTables(NamedTuple):
-    """The tables of tasks, jobs and stages before a simulation, and all different costs of the tasks.
-
-    `inputs` has the arrays that say where the inputs of maps are. The loop changes all tables but `costs`.
-    """
+    """The tables before a simulation, and all different costs. The loop changes all but `costs`."""
 
     costs: list[TaskCost]
     cost_table: Table[plain.CostEntry]
@@ -40,11 +37,7 @@ class TaskTables(NamedTuple):
 
 
 def task_tables(setup: Setup, storage: Storage, jobs: Sequence[JobSpec]) -> TaskTables:
-    """Return the tables for a simulation of `setup` under any policy.
-
-    `storage` has the inputs, and `jobs` are all jobs by submit time. Raises NotCovered if the compiled loop
-    cannot handle a task's cost or input.
-    """
+    """Return the tables for a simulation under any policy. Raises NotCovered."""
     costs, inputs = Costs(), Inputs(setup, storage)
     rows, counts = array("i"), array("q")
     for job in jobs:
@@ -78,9 +71,7 @@ class Costs:
         return found
 
     def slower(self, places: Values, factor: float) -> Values:
-        """Return the row numbers of the costs in the rows `places` with their CPU times multiplied by
-        `factor`. Adds rows for them.
-        """
+        """Return rows of these costs with CPU times multiplied, which are added."""
         rows, which = np.unique(places, return_inverse=True)
         self.kept += [times(self.kept[row], factor) for row in rows.tolist()]
         return len(self.kept) - len(rows) + which
@@ -118,8 +109,9 @@ def cost_row(cost: TaskCost) -> tuple[float, ...]:
 
 
 def _costs(model: CostModel, job: JobSpec, inputs: Inputs) -> CostRuns:
-    """Return the costs of the job's maps, then of its reduces, and add the inputs of all to `inputs`. Raises
-    NotCovered if a task exceeds its declared memory, or if the splits are numbered wrongly.
+    """Return costs of maps, then reduces, and add their inputs. Raises NotCovered.
+
+    It is raised if a task exceeds its declared memory, or the splits are numbered wrongly.
     """
     maps, reduces = (stage_costs(model, job, kind) for kind in TaskKind)
     for runs, demand in ((maps, job.map_demand), (reduces, job.reduce_demand)):
@@ -137,7 +129,7 @@ def _costs(model: CostModel, job: JobSpec, inputs: Inputs) -> CostRuns:
 
 
 def _slow_down(setup: Setup, jobs: Sequence[JobSpec], costs: Costs, cost_of: Values) -> None:
-    """Replace the costs of slow attempts. `cost_of` has the row number in `costs` of each task's cost."""
+    """Replace the costs of slow attempts in `cost_of`, rows of `costs` by task."""
     stragglers = setup.stragglers
     if stragglers.share:
         slow = slow_attempts(setup.seed, jobs, stragglers.share)
@@ -182,10 +174,7 @@ AT_ONCE = 1 << 16
 
 
 def slow_attempts(seed: int, jobs: Sequence[JobSpec], share: float) -> Values:
-    """Return a boolean array that is true for the tasks whose attempt is slow, as `Plans` decides it.
-
-    The tasks are the maps and then the reduces of each job. Each attempt is slow with the probability `share`.
-    """
+    """Return which tasks are slow as `Plans` decides, each job's maps and then reduces."""
     count = sum(job.maps + job.reduces for job in jobs)
     made, attempts = np.zeros(count, bool), _attempts(jobs)
     for low in range(0, count, AT_ONCE):
@@ -210,11 +199,7 @@ class InputPlacer(BlockPlacer):
     """A `BlockPlacer` that also chooses nodes for the blocks of many files at a time."""
 
     def place_inputs(self, blocks: Sequence[str], ends: Values, lengths: Values, count: int) -> Values:
-        """Return the `count` nodes of each block of new files, as `place_input` chooses them.
-
-        `blocks` is the first block of each file. `lengths` are the sizes of the blocks of all files, and `ends`
-        has the end of each file's blocks in it.
-        """
+        """Return each block's nodes, as `place_input`. `blocks` has each file's first, `ends` its end in `lengths`."""
         chosen, done, begin = np.empty((len(lengths), count), np.int64), 0, 0
         while done < len(ends):
             most = max(done + 1, int(np.searchsorted(ends, begin + BLOCKS_AT_ONCE, side="right")))
@@ -251,10 +236,9 @@ TOO_MANY = 1 << LOW_BITS
 
 
 def numbers_below(most: int, seed: int, name: str, count: int) -> list[int]:
-    """Return `chance(seed, name, number).randrange(most)` for each number from 0 to `count` - 1.
+    """Return `chance(seed, name, number).randrange(most)` for `count` numbers; `most` is below `TOO_MANY`.
 
-    `most` is below `TOO_MANY`. A generator of Python takes the first bits of its words, one word after the other,
-    until they are a number below `most`.
+    Python takes the first bits of its words, one after the other, until they are below `most`.
     """
     draws = first_draws(keys_of(seed, (name,), map(str, range(count))), DRAWS)
     bits = (draws.reshape(count, DRAWS) * 2.0 ** (HIGH_BITS + LOW_BITS)).astype(np.int64)

@@ -1,6 +1,4 @@
-"""The trace formats. Each module declares a format as the variable `FORMAT`, and its name is that of the
-format.
-"""
+"""The trace formats. Each module declares a format as the variable `FORMAT`, and its name is that of the format."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Alibaba's 2018 trace of batch jobs: `batch_task.csv` as published, or CloudSimPy's CSV with a header.
 
-A task in the trace has several equal instances. The instances of tasks without predecessors become maps. The
-instances of other tasks, which have names such as R3_1, become reduces, so all stages after the first are
-merged into one.
+A task has several equal instances. Those without predecessors become maps, all others (such as R3_1) reduces,
+so the later stages are merged into one.
 """
 
 from __future__ import annotations
@@ -31,10 +30,7 @@ Notes = Counter[str]
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A line of the file: a task with its start, its number of instances, and one instance as `TraceTask`.
-
-    All instances of a task are equal. `waits` is True if the task has predecessors.
-    """
+    """A line: a task with one of its `count` equal instances. `waits` means that it has predecessors."""
 
     job: str
     submit_s: float

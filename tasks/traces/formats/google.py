@@ -1,8 +1,7 @@
 """Google's 2019 cluster traces as CSV: instance events with a header (time, type, collection_id, ...).
 
-A collection becomes a job, and its instances become maps. The duration of an instance is the time from its
-last SCHEDULE event to the event that ends it. In samples without these events, it is the time from
-`start_time` to `end_time`. Times are in microseconds.
+A collection becomes a job, its instances maps. One lasts from its last SCHEDULE event to the event that ends
+it or, in samples without these, from `start_time` to `end_time`. Times are in microseconds.
 """
 
 from __future__ import annotations
@@ -105,10 +104,7 @@ def _check_head(names: list[str], where: str) -> None:
 
 
 def _take(collections: dict[str, _Collection], cells: Cells, where: str) -> int:
-    """Process the event with the columns `cells`, and update the state of its instance in `collections`.
-
-    Returns 1 if it is the first event of the instance, otherwise 0. `where` is the position for messages.
-    """
+    """Process an event. Return 1 if it is its instance's first, otherwise 0."""
     name, index = cells["collection_id"], cells["instance_index"]
     if not name or not index:
         raise BadInput(f"{where}: no collection_id or no instance_index")

@@ -1,7 +1,6 @@
 """Job history files of YARN's MapReduce (`.jhist`, Avro as JSON), with one event per line.
 
-The first two lines are `Avro-Json` and the schema. A file contains one job, or several if files were
-concatenated.
+The first two lines are `Avro-Json` and the schema. Concatenated files have several jobs.
 """
 
 from __future__ import annotations
@@ -86,10 +85,7 @@ def _events(path: Path) -> Iterator[tuple[str, Mapping[str, Any], str]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value inside an Avro union, which newer versions write as {type: value}.
-
-    Any other value is returned unchanged.
-    """
+    """Return the value inside an Avro union, which newer versions write as {type: value}."""
     if isinstance(value, dict) and len(value) == 1:
         ((key, inner),) = value.items()
         if key in ("string", "long", "int", "boolean", "map", "array") or str(key).startswith("org.apache."):

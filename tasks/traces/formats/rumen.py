@@ -27,10 +27,9 @@ _DEPTH_MAX = 50
 
 
 def read_rumen(path: Path) -> Trace:
-    """Return the jobs of a trace file in order of submission, or the hosts of a topology file.
+    """Return a trace's jobs in order of submission, or a topology's hosts. Raises BadInput.
 
-    The cost of a task is that of its successful attempt. Failed attempts are only counted. Raises BadInput
-    for an object that is neither a job nor a topology.
+    A task costs what its successful attempt does. Failed ones are only counted.
     """
     notes, jobs = Notes(), []
     for number, raw in objects(path):
@@ -116,39 +115,27 @@ def _reduce(raw: Mapping[str, Any], mapped: int, where: str, notes: Notes) -> Tr
 
 
 def _last_end(maps: Sequence[Mapping[str, Any]], where: str) -> int:
-    """Return the latest time in ms at which a successful attempt of a map ended, or 0 if no map succeeded.
-
-    `where` is the position in the trace for messages.
-    """
+    """Return when the last successful map attempt ended, in ms, or 0 if none did."""
     return max((_amount(_attempts(task, where)[0], "finishTime") or 0 for task in maps), default=0)
 
 
 def _shuffle_s(attempt: Mapping[str, Any], mapped: int) -> float | None:
-    """Return the part of a reduce's shuffle after the end of the last map, in seconds.
-
-    `attempt` is the reduce's attempt in the trace, and `mapped` the time in ms at which the last map ended.
-    The result is None if a time is missing.
-    """
+    """Return a reduce's shuffle seconds after the last map's end (`mapped`, in ms), None if unknown."""
     begin, end = _amount(attempt, "startTime"), _amount(attempt, "shuffleFinished")
     return None if not begin or not end else max(0, end - max(begin, mapped)) / 1000
 
 
 def _attempts(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], int]:
-    """Return the first successful attempt of the task `raw`, or {} without one, and the number of failed
-    attempts.
-
-    `where` is the position in the trace for messages.
-    """
+    """Return the first successful attempt or {}, and the number of failed ones."""
     good = [attempt for attempt in _list(raw, "attempts", where) if attempt.get("result") == "SUCCESS"]
     return (good[0] if good else {}), len(_list(raw, "attempts", where)) - len(good)
 
 
 def _map_output(task: Mapping[str, Any], attempt: Mapping[str, Any], shuffled: bool) -> int | None:
-    """Return the number of bytes that a map passes to reduces or, if `shuffled` is False, writes to its
-    output file.
+    """Return a map's bytes for reduces or, unless `shuffled`, in its output file.
 
-    Rumen's `outputBytes` of a task is the number of bytes written to local disks. It includes all spills and,
-    in Hadoop 2, local files of maps without reduces, although the output of such maps is in HDFS.
+    A task's `outputBytes` in Rumen are written to local disks: with all spills, and in Hadoop 2 local files
+    of maps without reduces, whose output is in HDFS.
     """
     if shuffled:
         return _first(task, "outputBytes", attempt, ("fileBytesWritten", "mapOutputBytes"))
@@ -204,10 +191,7 @@ def _list(raw: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any
 
 
 def _amount(raw: Mapping[str, Any], key: str) -> int | None:
-    """Return the field `key` as an integer of at least 0, or None if it is missing or negative.
-
-    Rumen writes -1 for unknown values.
-    """
+    """Return an amount, or None if missing or negative: Rumen writes -1 for unknown."""
     value: Any = raw.get(key)
     return round(value) if _is_amount(value) else None
 

@@ -1,7 +1,6 @@
 """Files of YARN's scheduler load simulator (SLS): jobs, nodes, and SYNTH specifications of workloads.
 
-A file is a sequence of JSON objects: either jobs with their containers, or racks with their nodes, or one
-specification from which jobs are drawn at random (`tasks.traces.formats.sls`).
+A file has JSON objects: jobs with containers, racks with nodes, or one specification to draw jobs from.
 """
 
 from __future__ import annotations
@@ -25,11 +24,7 @@ _LACKS = "no bytes, CPU times or outcomes in an SLS trace; a container's lifetim
 
 
 def read_sls(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission, or the nodes of a node file.
-
-    If the file is a SYNTH specification, the jobs are drawn at random. Raises BadInput for any other object
-    or for wrong fields.
-    """
+    """Return jobs in order of submission (of a SYNTH specification, drawn), or hosts. Raises BadInput."""
     notes: Counter[str] = Counter()
     jobs: list[TraceJob] = []
     hosts: list[Host] = []
@@ -76,10 +71,7 @@ def _nodes(fields: Fields, notes: Counter[str]) -> list[Host]:
 
 
 def _jobs(fields: Fields, number: int, notes: Counter[str]) -> list[TraceJob]:
-    """Return the jobs that a job object describes: `job.count` copies of one job.
-
-    `number` is the object's number in the file. Data that is lost or assumed is counted in `notes`.
-    """
+    """Return the `job.count` copies of a job. Lost or assumed data are counted in `notes`."""
     maps: list[TraceTask] = []
     reduces: list[TraceTask] = []
     for container in fields.objects("job.tasks"):
@@ -137,9 +129,7 @@ def _duration_s(container: Fields) -> float:
 
 
 def _host(container: Fields) -> tuple[Host, ...]:
-    """Return the host that a container requests, given as /rack/name or as a name, or () if it requests
-    none.
-    """
+    """Return the host that a container requests, given as /rack/name or as a name, or () if it requests none."""
     if "container.host" not in container:
         return ()
     rack, _, name = container.text("container.host", "").strip("/").rpartition("/")
@@ -168,10 +158,7 @@ _DEVIATION = 1 / 6  # As in SLS, the deviation is this share of the mean if give
 
 
 def draw(spec: Fields) -> Trace:
-    """Return random jobs that follow a SYNTH specification, in order of submission.
-
-    Raises BadInput for a wrong specification.
-    """
+    """Return jobs drawn by a SYNTH specification, in order of submission. Raises BadInput."""
     workloads = spec.objects("workloads")
     count, seed = spec.whole("num_jobs", 0, JOBS_MAX), spec.whole("rand_seed", 0, 2**53)
     if not workloads or not count:
@@ -225,11 +212,7 @@ def _drawn(kind: Fields, name: str, coin: Coin) -> float:
 
 
 def _tasks(kind: Fields, coin: Coin) -> tuple[tuple[TraceTask, ...], tuple[TraceTask, ...]]:
-    """Return the maps and the reduces of a random job. A job has at least one map.
-
-    `kind` is the job's class in the SYNTH specification, and `coin` the random generator. In the newer form
-    of specifications, all tasks that are not reduces become maps.
-    """
+    """Return a random job's maps, at least one, and reduces. In newer specifications, all others are maps."""
     found: dict[bool, list[TraceTask]] = {False: [], True: []}
     if "tasks" in kind:
         for task in kind.objects("tasks"):
@@ -256,10 +239,7 @@ def _whole(fields: Fields, number: float) -> int:
 
 
 def _submit_s(workload: Fields, coin: Coin) -> float:
-    """Return a random submission time (s) in one of the workload's time spans, which is chosen by weight.
-
-    A time span lasts until the next one begins. `coin` is the random generator.
-    """
+    """Return a random submission time in a time span chosen by weight; one lasts until the next begins."""
     spans = _some(workload, "time_distribution")
     chosen = _pick_index(spans, "weight", coin)
     start = spans[chosen].number("time")
@@ -290,10 +270,7 @@ def _old(fields: Fields, name: str, coin: Coin) -> float:
 
 
 def _sample(fields: Fields, key: str, coin: Coin) -> float:
-    """Return the number in the field `key`, or draw it if the field is a distribution.
-
-    A distribution is `{val}`, `{val, std, dist}` or `{discrete, weights}`. `coin` is the random generator.
-    """
+    """Return a number, or draw it from `{val}`, `{val, std, dist}` or `{discrete, weights}`."""
     value: Any = fields.raw.get(key)
     if not isinstance(value, dict):
         return fields.number(key)

@@ -1,8 +1,8 @@
 """Slurm's accounting data, as printed by `sacct --parsable2` (or `--parsable`): a header and one line per
 job.
 
-The columns JobID, Submit, and Elapsed (or Start and End) are required. AllocCPUS, Timelimit, User, Partition
-and State are used if present. Job steps (such as 123.batch) are skipped. Times are read as UTC.
+JobID, Submit, and Elapsed (or Start and End) are required; AllocCPUS, Timelimit, User, Partition and State
+are used if present. Job steps (123.batch) are skipped. Times are read as UTC.
 """
 
 from __future__ import annotations

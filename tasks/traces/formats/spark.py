@@ -1,7 +1,7 @@
 """Spark's event logs: one JSON object per line, each with a field `Event`. Each Spark job becomes a job.
 
-Tasks of stages without predecessors in their job become maps, and tasks of later stages become reduces, so
-all stages after the first are merged into one. Stages that Spark skipped have no tasks.
+Stages without predecessors become maps, later ones are merged into reduces. Stages that Spark skipped have no
+tasks.
 """
 
 from __future__ import annotations
@@ -150,11 +150,7 @@ def _counted(job: _LoggedJob, place: Place) -> TraceTask:
 
 
 def _task(info: Fields, metrics: Fields) -> TraceTask:
-    """Return a task with its duration, its CPU time, and the bytes that it read and wrote in files and
-    shuffles.
-
-    `info` and `metrics` are the fields "Task Info" and "Task Metrics" of a task event.
-    """
+    """Return a task with its duration, CPU time, and bytes of files and shuffles."""
     launched, finished = info.number("Launch Time", 0.0), info.number("Finish Time", 0.0)
     duration_s = (finished - launched) / 1000 if finished > launched else None
     shuffled, fetched = _inner(metrics, "Shuffle Write Metrics"), _inner(metrics, "Shuffle Read Metrics")

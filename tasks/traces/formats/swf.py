@@ -1,9 +1,8 @@
 """The Standard Workload Format of the Parallel Workloads Archive: one job per line, with 18 numbers.
 
-Unknown values are -1. A parallel job on n processors becomes n maps with the job's run time. The scheduling
-policy `easy`, or any policy with the admission axis `gang`, starts these maps together, as a parallel machine
-does. Other policies start them separately. The size of the machine is read from the file's header or, without
-a header, is the largest number of processors in use at the same time.
+Unknown values are -1. A job on n processors becomes n maps with its run time, which start together, as on a
+parallel machine, under the policy `easy` or any with the admission axis `gang`. The machine's size is in the
+header, or else the most processors in use at once.
 """
 
 from __future__ import annotations
@@ -58,10 +57,7 @@ def read_swf(path: Path) -> Trace:
 
 
 def _take_header(line: str, header: dict[str, int]) -> None:
-    """Store the size of the machine in `header` if the comment `line` contains it, such as `; MaxNodes: 240`.
-
-    Other comments are ignored.
-    """
+    """Store the machine's size from a comment such as `; MaxNodes: 240`."""
     name, _, value = line.strip("; \t").partition(":")
     number = value.split()[0] if value.split() else ""
     if name.strip() in ("MaxNodes", "MaxProcs") and number.isdecimal() and len(number) < 9 and int(number):

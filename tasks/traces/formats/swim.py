@@ -1,6 +1,6 @@
-"""Workload files of SWIM: one job per line, with six columns, or eight columns with input and output paths.
+"""Workload files of SWIM: one job per line, with six columns, or eight with input and output paths.
 
-In published files with paths, each line ends with a tab, which results in an empty ninth column.
+In published files with paths, each line ends with a tab, an empty ninth column.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ NODES = [f"n{number:02d}" for number in range(14)]
 SUMS: list[tuple[Any, str]] = [
     ("fifo", "d4bf46fbfd026bd0"),
     ("fair", "cf8d757e072dfc4d"),
-    ("delay:node_wait=1s,rack_wait=500ms", "a5bfefd5dbb32039"),
+    ("delay:node_wait=1s,rack_wait=500ms", "ba72540293a0abcf"),
     ("order=fair:pool_by=queue+inside=fifo,locality=delay,admission=containers", "b4cbeb6f9282fae3"),
     (
         {
@@ -31,7 +31,7 @@ SUMS: list[tuple[Any, str]] = [
                 "fair_share_timeout": "6s",
             }
         },
-        "e9574b0726f2b6ce",
+        "885c566c3cdc0b7a",
     ),
 ]
 

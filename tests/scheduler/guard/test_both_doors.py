@@ -16,7 +16,14 @@ from schedbed.scheduler.policy import AVOIDED
 from schedbed.scheduler.registry.registry import AXES, POLICIES, build_policy
 from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.simulate.setup import Setup
-from tests.harness.simulation import SpecifiedCosts, cluster, random_faults, random_jobs, simulate
+from tests.harness.simulation import (
+    SpecifiedCosts,
+    cluster,
+    random_faults,
+    random_jobs,
+    simulate,
+    with_room_for_gangs,
+)
 
 SPECS = [
     *POLICIES,
@@ -35,30 +42,29 @@ def through_the_guard(spec: str, speculation: str) -> Any:
     return with_speculation(guarded(lambda: own, type(own)), speculation)
 
 
-def rows(make: Callable[[], Any], seed: int, *, faults: bool) -> str:
+def rows(spec: str, make: Callable[[], Any], seed: int, *, faults: bool) -> str:
     """Return the rows of a simulation, without heartbeats and without skips of jobs that avoid the node.
 
     The guard skips some heartbeats and hides such jobs from the policy, so these rows may differ.
     """
     jobs, files = random_jobs(seed)
-    text = simulate(
-        Setup(
-            cluster=cluster(4),
-            costs=SpecifiedCosts(),
-            contention=False,
-            jobs=jobs,
-            files=files,
-            seed=seed,
-            policy=make,
-            faults=random_faults(seed, 4, FAULTS) if faults else (),
-        )
-    ).text("decision", "attempt", "job", "block", "fault")
+    setup = Setup(
+        cluster=cluster(4),
+        costs=SpecifiedCosts(),
+        contention=False,
+        jobs=jobs,
+        files=files,
+        seed=seed,
+        policy=make,
+        faults=random_faults(seed, 4, FAULTS) if faults else (),
+    )
+    text = simulate(with_room_for_gangs(setup, spec)).text("decision", "attempt", "job", "block", "fault")
     return "".join(line for line in text.splitlines(keepends=True) if not line.endswith(f"'{AVOIDED}')\n"))
 
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_both_doors_give_the_same_rows(spec: str) -> None:
     for seed, faults, speculation in ((1, False, "none"), (2, True, "none"), (3, True, "late")):
-        kept = rows(partial(direct, spec, speculation), seed, faults=faults)
-        assert kept == rows(partial(through_the_guard, spec, speculation), seed, faults=faults)
+        kept = rows(spec, partial(direct, spec, speculation), seed, faults=faults)
+        assert kept == rows(spec, partial(through_the_guard, spec, speculation), seed, faults=faults)
         assert "succeeded" in kept

@@ -110,12 +110,12 @@ def simulate(own: Composed) -> Simulation:
 @pytest.mark.parametrize("order", [Poorest, Lazy])
 def test_three_doors_give_the_same_rows(order: Callable[[], Any], locality: str) -> None:
     for seed, faults in ((1, False), (2, True)):
-        direct = rows(lambda: composition(order(), locality), seed, faults=faults)
+        direct = rows("fifo", lambda: composition(order(), locality), seed, faults=faults)
         assert "succeeded" in direct
-        assert rows(lambda: behind(composition(order(), locality)), seed, faults=faults) == direct
+        assert rows("fifo", lambda: behind(composition(order(), locality)), seed, faults=faults) == direct
         for cls in (Subclass, Deciding):
             assert (
-                rows(lambda cls=cls: behind(composition(order(), locality, cls)), seed, faults=faults)
+                rows("fifo", lambda cls=cls: behind(composition(order(), locality, cls)), seed, faults=faults)
                 == direct
             )
 
@@ -233,7 +233,7 @@ def test_a_job_that_has_ended_is_not_taken() -> None:
 
 def test_a_parameter_that_a_shipped_axis_cannot_use_is_the_policys_fault() -> None:
     locality = shipped_axis("locality", "delay")
-    locality.node_wait_s = "long"
+    locality._patience = None
     assert HERE in failure(Poorest(), locality)
 
 

@@ -176,7 +176,7 @@ def test_a_node_waits_for_a_large_task_and_only_as_many_as_there_are_tasks() -> 
     world = World(build_policy(capacity(map_slot_memory="1GiB")), [node("n1", maps=2), node("n2", maps=2)])
     world.durations = {"small": 8_000}
     world.submit(job("small", 1)).submit(job("more", 12, submit_s=0.1))
-    world.submit(job("big", 1, memory=2 * GIB, priority="high", submit_s=2)).run()
+    world.submit(job("big", 1, user="bo", memory=2 * GIB, priority="high", submit_s=2)).run()
     rows = [row for row in world.tape.decisions if row.answer == "launch"]
     big = next(row for row in rows if row.job == "big")
     kept = {row.node for row in world.tape.decisions if "the node waits for it" in row.reason}

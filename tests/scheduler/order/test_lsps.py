@@ -114,7 +114,7 @@ def test_measured_times_count_and_each_user_has_a_slot():
     order = lsps_of(policy)
     assert order.slots(world.core.ledger, TaskKind.MAP) == pytest.approx({"ana": 10, "bo": 1}, rel=0.02)
     assert [order.pools[user].tallies[TaskKind.MAP].running for user in ("ana", "bo")] == [10, 1]
-    assert all(pool.settings.min_share == 1 for pool in order.pools.values())
+    assert all(pool.settings.min_share == (1, 1) for pool in order.pools.values())
 
 
 def test_jobs_of_one_size_go_by_fifo_and_others_by_fair_shares():

@@ -4,6 +4,9 @@ they use.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,10 +14,11 @@ from hypothesis import strategies as st
 from schedbed.cluster.messages import AttemptReport, Heartbeat, Launch
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.settings import CoreConfig
-from schedbed.scheduler.order.preemption import Claim, fair_shares
+from schedbed.scheduler.order.pools import PoolSettings, SlotsByKind
+from schedbed.scheduler.order.preemption import Claim, Preemption, fair_shares
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.registry.registry import build_policy
-from schedbed.tasks.specs import JobSpec
+from schedbed.tasks.specs import JobSpec, TaskKind
 from tests.harness.world import Tape, World, job, node
 
 
@@ -238,17 +242,30 @@ def test_free_slots_are_used_before_anybody_is_killed():
     assert not world.ends("killed")
 
 
-def test_a_pool_that_declines_its_slots_does_not_have_more_killed_at_once():
-    """Under delay scheduling bo's job waits for node n9, which does not exist, and does not use its slots.
-
-    Two maps of ana, the share of bo, are killed per timeout, not per tick.
-    """
+def test_a_starving_pool_does_not_wait_for_data():
+    """Bo's job would wait for node n9, which does not exist, but takes the slots that were taken back for it."""
     policy = {"delay": {"fair_share_timeout": "10s", "node_wait": "1000s"}}
     world = World(build_policy(policy), [node("n1", maps=4)])
-    world.durations["a"] = 300_000
-    world.submit(job("a", 4)).submit(job("b", ["n9"] * 4, user="bo", submit_s=20)).run(until_s=55)
-    kills = [row.t for row in world.tape.decisions if row.answer == "kill"]
-    assert kills == [30.5, 30.5, 41.0, 41.0, 51.5, 51.5]
+    world.durations = {"a": 300_000, "b": 300_000}
+    world.submit(job("a", 4)).submit(job("b", ["n9"] * 4, user="bo", submit_s=20)).run(until_s=75)
+    rows = [row for row in world.tape.decisions if row.answer in ("kill", "launch") and row.t > 1]
+    assert [row.answer for row in rows] == ["kill", "kill", "launch", "launch"]
+    assert [row.job for row in rows[2:]] == ["b", "b"] and rows[0].t == 30.5 and rows[3].t < 35
+
+
+def test_pools_that_decline_their_slots_do_not_have_more_killed_at_once():
+    """A pool that was given slots and has not started tasks waits for the timeout again."""
+    settings = PoolSettings(min_share=SlotsByKind(2, 0))
+    pool = SimpleNamespace(name="p", settings=settings, tallies={}, startable=lambda kind: 4)
+    pool.tallies[TaskKind.MAP] = SimpleNamespace(running=0, killing=0)
+    rule, due = Preemption(10.0, None), []
+    for tick in range(60):
+        view: Any = SimpleNamespace(now_s=float(tick))
+        owed, _ = rule._owed(view, cast("Any", pool), TaskKind.MAP, 2.0)
+        if owed:
+            due.append(tick)
+            rule._took_s["p", TaskKind.MAP] = view.now_s
+    assert due == [11, 22, 33, 44, 55]
 
 
 def test_each_rich_pool_gives_only_what_it_has_above_its_share():

@@ -163,14 +163,6 @@ def test_a_waiting_job_says_why_only_when_the_reason_is_another_one() -> None:
     assert told[:2] == [("j2", "waits for 4 slots, 1 are free"), ("j3", "waits behind the first job")]
 
 
-def test_a_job_with_more_maps_than_slots_runs_in_waves_and_its_reduces_follow() -> None:
-    world = World(Easy(), [node("n1", maps=2)])
-    world.submit(job("big", 5, reduces=2)).submit(job("next", 1, submit_s=1.0))
-    world.run()
-    order = [row.job for row in world.tape.attempts if "_m_" in row.task]
-    assert order == ["big"] * 5 + ["next"]
-
-
 def test_without_a_requested_time_nothing_is_backfilled_past_an_unknown_end() -> None:
     """The end of the first job is unknown. So the third job is not started before the second."""
     world = World(Easy(), [node("n1", maps=4)])
@@ -196,3 +188,15 @@ def test_under_gang_admission_a_job_waits_for_all_its_slots_and_a_small_one_pass
     skips = [row.reason for row in world.tape.decisions if row.answer == "skip" and row.job == "b"]
     assert skips[0] == "needs 4 slots at once, 1 are free"
     assert all(one != other for one, other in pairwise(skips)), "a job gives a reason once"
+
+
+def test_a_job_larger_than_the_cluster_waits_and_delays_no_other() -> None:
+    """It starts once a node that was lost has joined again, and its reduces follow."""
+    world = World(build_policy("easy"), [node("n1", maps=2), node("n2", maps=2)])
+    world.at(1, lambda: world.crash("n2")).at(80, lambda: world.restart("n2"))
+    world.submit(job("large", 4, reduces=2, submit_s=40.0, requested_s=10.0))
+    world.submit(job("small", 2, submit_s=41.0, requested_s=10.0)).run()
+    starts_s = {row.job: row.t for row in reversed(world.tape.decisions) if row.answer == "launch"}
+    assert starts_s["small"] < 45.0 and starts_s["large"] > 79.0
+    assert "has 4 maps, the cluster has 2 map slots" in {row.reason for row in world.tape.decisions}
+    assert set(world.ended_jobs().values()) == {"succeeded"}

@@ -37,7 +37,7 @@ from schedbed.tasks.chance import Coin, chance
 from schedbed.tasks.specs import Demand, JobSpec, Priority, Split
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 from tests.harness.compiled_run import compare_compiled
-from tests.harness.simulation import MIB, NO_TIMING, Tape, simulate
+from tests.harness.simulation import MIB, NO_TIMING, Tape, simulate, with_room_for_gangs
 
 CONFIG: Any = numba_config
 CONFIG.DISABLE_JIT = "COMPILED" not in os.environ
@@ -159,7 +159,7 @@ def story(seed: int, policy: Any) -> Setup:
     cluster = ClusterSpec(nodes=nodes, heartbeat_s=luck.choice((0.5, 1.0, 3.0)), blocks=blocks)
     jobs, files = drawn_jobs(luck, [node.node for node in nodes])
     still = luck.random() < 0.3
-    return Setup(
+    setup = Setup(
         cluster=cluster,
         jobs=jobs,
         files=files,
@@ -173,6 +173,7 @@ def story(seed: int, policy: Any) -> Setup:
         skip_rows=luck.random() < 0.9,
         stragglers=Stragglers(share=luck.choice((0.0, 0.3)), factor=luck.choice((2.0, 7.5))),
     )
+    return with_room_for_gangs(setup, policy)
 
 
 def contended(seed: int, policy: Any) -> Setup:

@@ -13,7 +13,6 @@ import pytest
 
 from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.virtual.latencies import NO_LATENCIES
-from schedbed.scheduler.policy import Composed, Policy
 from schedbed.scheduler.registry.registry import POLICIES, build_policy
 from schedbed.scheduler.simulate.elision import is_quiet
 from schedbed.scheduler.simulate.setup import Setup, Stragglers, Stuck, Timing
@@ -194,20 +193,6 @@ def test_nodes_rest_that_ras_would_refuse() -> None:
     first_s = min(row[9] for row in tape.rows["attempt"] if row[0] == "job_0002")
     assert first_s > 9.0
     assert heartbeats and len([at_s for at_s in heartbeats if 3.0 < at_s < first_s]) < 8
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_delay_scans_jobs_as_it_would_pick_one_by_one(seed: int) -> None:
-    jobs, files = random_jobs(seed)
-    given = setup(jobs, 4, policy="order=fair,locality=delay", files=files, seed=seed)
-
-    def one_by_one() -> Policy:
-        policy = given.policy()
-        assert isinstance(policy, Composed) and policy._scan is not None
-        policy._scan = None
-        return policy
-
-    assert simulate(given).text(*DECIDED) == simulate(replace(given, policy=one_by_one)).text(*DECIDED)
 
 
 def test_without_rows_of_skips_all_others_stay() -> None:

@@ -44,9 +44,9 @@ class NotedPolicy(ToldPolicy):
         for name in (*NOTED_HOOKS, "changed"):
             if hasattr(inner, name):
                 setattr(self, name, together([getattr(self, name), getattr(inner, name)], answers=False))
-        preempt = getattr(inner, "preempt", None)
-        if preempt is not None:
-            self.preempt = preempt
+        for name in ("preempt", "stage_ready"):
+            if hasattr(inner, name):
+                setattr(self, name, getattr(inner, name))
 
     def decide(self, view: Any, node: Any, kind: TaskKind) -> Proposal | None:
         """Implement `Policy`: ask the inner policy, and check that each job it passes over has a skip row."""

@@ -113,13 +113,15 @@ class SumsStory:
         need, users = luck.randint(1, 3), luck.randint(1, 4)
         promised, percent = luck.choice((0.0, 0.5, 3.0, 10.0)), luck.choice((25.0, 34.0, 100.0))
         factor, most = luck.choice((0.5, 1.0, 2.0)), luck.choice((0.0, 2.0, 5.0, inf))
-        has = max(promised, 0.0) if held.total < promised else held.total + need
+        has = max(promised, need) if held.total < promised else held.total + need
         parts = [ceil(has / users - EPSILON), ceil(has * percent / 100 - EPSILON)]
         wanted = max(parts)
         if promised > 0:
-            wanted = min(wanted, ceil(promised * factor - EPSILON))
+            wanted = min(wanted, int(promised * factor + EPSILON))
         found = user_limit(held, need, promised, users, percent, factor)
-        hold(found == max(1, wanted), "a user's limit is Hadoop's", f"{seen}, {promised}: {found}, {wanted}")
+        hold(
+            found == max(need, wanted), "a user's limit is Hadoop's", f"{seen}, {promised}: {found}, {wanted}"
+        )
         above = held.total > 0 and held.total + need > most + EPSILON
         hold(
             over_max(held, need, most) is above, "no queue goes over its maximum", f"{seen}, {need} of {most}"

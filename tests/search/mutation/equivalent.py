@@ -13,9 +13,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "`seen += 1` is `seen -= 1`": "with nothing left out `_miss` empties `unseen`, as the short way does",
         "`seen < len(running)` is `seen <= len(running)`": "`_miss` empties `unseen` when nothing is left out",
     },
-    "schedbed.scheduler.locality.delay:Delay._scan": {
-        "without `continue` (2)": "the job was marked as skipped in this heartbeat, so `pick` answers nothing",
-    },
     f"{_CORE}.core:Core.heartbeat": {
         "`ledger.ready_maps > 0` is `ledger.ready_maps >= 0`": "`_offer` asks the same before anything else",
         "`ledger.ready_reduces > 0` is `ledger.ready_reduces >= 0`": "`_offer` asks the same before anything else",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from math import ceil, inf
+from math import ceil, floor
 from typing import Any
 
 from schedbed.tasks.specs import TaskKind
@@ -45,8 +45,8 @@ def fifo_order(view: Any, kind: TaskKind) -> list[Any]:
 def fair_order(by_user: bool, settings: Mapping[str, Any], default: Any) -> Reference:
     """Return a function that orders the ready jobs as Fair does.
 
-    Pools below their min share come first, then by running tasks over weight. Jobs of a pool are ordered by
-    running tasks over priority weight, or as FIFO orders them.
+    Pools below min(min share, demand) come first, by what they have of it, then the others by running tasks over
+    weight. Jobs of a pool are ordered by running tasks over priority weight, or as FIFO orders them.
     """
 
     def pool_of(job: Any) -> str:
@@ -61,11 +61,13 @@ def fair_order(by_user: bool, settings: Mapping[str, Any], default: Any) -> Refe
         def pool_key(name: str) -> tuple[Any, ...]:
             known, held = settings.get(name, default), of_pool[name]
             mine = [(job.spec.submit_s, job.serial) for job in view.jobs.values() if pool_of(job) == name]
-            hungry = held < known.min_share
-            return not hungry, held / (known.min_share if hungry else known.weight), min(mine)[0], name
+            wants = held + sum(job.stage(kind).unstarted for job in pools[name])
+            least = min(known.min_share.of(kind), wants)
+            hungry = held < least
+            return not hungry, held / (least if hungry else known.weight), min(mine)[0], name
 
         def job_key(job: Any) -> tuple[Any, ...]:
-            if settings.get(pool_of(job), default).inside == "fifo":
+            if (settings.get(pool_of(job), default).inside or default.inside) == "fifo":
                 return by_priority(job)
             weight = 2.0 ** (2 - PRIORITIES.index(job.spec.priority.value))
             return of_job[job.job] / weight, job.spec.submit_s, job.job
@@ -128,29 +130,25 @@ def capacity_order(asked: Any, whole: Any = None) -> Reference:
         total = view.slots(kind) if whole is None else whole.total_bytes(view)
         busy = {job.spec.queue for job in view.jobs.values()}
         others = max(1, len(busy - settings.keys()))
-        promised = {name: of_queue(name, "capacity", left / others) / 100 * total for name in busy}
+        shares = {name: of_queue(name, "capacity", left / others) / 100 * total for name in busy}
+        promised = {name: floor(share + EPSILON) for name, share in shares.items()}
 
         def fullness(name: str) -> tuple[Any, ...]:
-            if promised[name] > 0:
-                return held[name] / promised[name], name
-            return (inf if held[name] else 1.0), name
+            return (held[name] / promised[name] if promised[name] else 1.0), name
 
         answer: list[Any] = []
         for name in sorted({job.spec.queue for job in ready_jobs(view, kind)}, key=fullness):
             most = of_queue(name, "max_capacity", 100.0) / 100 * total
-            users = {job.spec.user for job in view.jobs.values() if job.spec.queue == name}
             mine = [job for job in ready_jobs(view, kind) if job.spec.queue == name]
             in_turn = of_queue(name, "priorities", asked.priorities)
             mine.sort(key=by_priority if in_turn else lambda job: (job.spec.submit_s, job.serial))
-            closed = set[str]()
+            users = {job.spec.user for job in mine}
             for job in mine:
                 need = slots_for(asked, job, kind) if whole is None else job.stage(kind).demand.memory_bytes
                 if most < total and held[name] and held[name] + need > most + EPSILON:
                     break
                 limit = _user_limit(asked, of_queue, name, promised[name], held[name], len(users), need)
-                if by_user[name, job.spec.user] >= limit:
-                    closed.add(job.spec.user)
-                elif job.spec.user not in closed:
+                if by_user[name, job.spec.user] + need <= limit:
                     answer.append(job)
         return answer
 
@@ -166,19 +164,18 @@ def _user_limit(
     users: int,
     need: int,
 ) -> int:
-    """Return a user's limit by the rule of Hadoop 0.20.
+    """Return a user's limit by the rule of Hadoop 1.0.3, what the next task needs included.
 
     The limit is an equal part of the queue's share, or the minimum percentage if that is more, capped by a
     factor.
     """
-    has = promised if held < promised else held + need
+    has = max(need, promised) if held < promised else held + need
     percent = of_queue(name, "minimum_user_limit_percent", asked.minimum_user_limit_percent)
     limit = max(ceil(has / users - EPSILON), ceil(has * percent / 100 - EPSILON))
     if promised > 0:
-        limit = min(
-            limit, ceil(promised * of_queue(name, "user_limit_factor", asked.user_limit_factor) - EPSILON)
-        )
-    return max(1, limit)
+        factor = of_queue(name, "user_limit_factor", asked.user_limit_factor)
+        limit = min(limit, floor(promised * factor + EPSILON))
+    return max(need, limit)
 
 
 def near_first(view: Any, node: Any, kind: TaskKind, most: int, jobs: Iterable[Any]) -> Iterator[Any]:

@@ -5,10 +5,12 @@ They look at every task, without indices.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from schedbed.scheduler.policy import Proposal
+from schedbed.tasks.specs import TaskKind
 from tests.search.violation import hold
 
 LOCAL, FREE, RACK, ANYWHERE = "a local map", "a map without input", "a map of the rack", "any map"
@@ -64,12 +66,20 @@ class DelayRule:
     `told` compares each answer of the policy with the algorithm's.
     """
 
-    def __init__(self, node_wait_s: float, rack_wait_s: float) -> None:
+    def __init__(self, node_wait_s: float, rack_wait_s: float, *, typed: bool) -> None:
         self._t1_s, self._t2_s = node_wait_s, rack_wait_s
+        self._typed = typed
         self._jobs: dict[str, Waiting] = {}
 
-    def heartbeat(self, view: Any) -> None:
-        """Apply lines 2 and 3: add the time since its skip to each skipped job's wait."""
+    def heartbeat(self, view: Any, node: Any) -> None:
+        """Apply lines 2 and 3: add the time since its skip to each skipped job's wait.
+
+        Hadoop 1's TaskTracker asks for tasks, and so calls the scheduler, only with a free slot of either kind.
+        """
+        taken = Counter(attempt.task.kind for attempt in node.attempts.values())
+        full = taken[TaskKind.MAP] >= node.spec.map_slots and taken[TaskKind.REDUCE] >= node.spec.reduce_slots
+        if self._typed and full:
+            return
         for job in self._jobs.values():
             if job.skipped_s is not None:
                 job.wait_s += view.now_s - job.skipped_s

@@ -19,6 +19,7 @@ class PreemptionRule:
         self._by_user, self._settings, self._default = by_user, settings, default
         self._timeouts_s = timeouts  # For the min share and for half the fair share; None: never.
         self._content_s: dict[tuple[int, str, TaskKind], float] = {}
+        self._took_s: dict[tuple[str, TaskKind], float] = {}
         self._pools: dict[str, None] = {}  # In the order of their first jobs.
 
     def submitted(self, job: Any) -> None:
@@ -51,7 +52,7 @@ class PreemptionRule:
         left = dict(kept)
         for attempt in killable:
             pool = self._pool_of(attempt.task.job)
-            if left[pool] - 1 >= shares[pool] - EPSILON:
+            if left[pool] > shares[pool] + EPSILON:  # HFS: while a pool holds more than its share
                 left[pool] -= 1
                 victims.append(attempt)
         taken = []
@@ -61,19 +62,20 @@ class PreemptionRule:
             mine = victims[len(taken) : len(taken) + slots - spared]
             taken += mine
             if mine:
-                self._content_s[0, name, kind] = self._content_s[1, name, kind] = view.now_s
+                self._took_s[name, kind] = view.now_s  # What was taken arrives later: the timeout runs again.
         return taken
 
     def _owed(self, view: Any, name: str, kind: TaskKind, shares: Any, kept: Any) -> int:
         share, held = shares.get(name, 0.0), kept.get(name, 0)
         jobs = [job for job in view.jobs.values() if self._pool_of(job) == name]
-        demand = held + sum(job.stage(kind).unstarted for job in jobs)
-        least = min(self._settings.get(name, self._default).min_share, demand, share)
+        demand = held + sum(job.stage(kind).unstarted for job in jobs if job.stage(kind).ready)
+        least = min(self._settings.get(name, self._default).min_share.of(kind), demand, share)
+        since_s = view.now_s - self._took_s.get((name, kind), 0.0)
         owed = 0
         for which, (enough, due) in enumerate(((least, least), (share / 2, share))):
             key, timeout_s = (which, name, kind), self._timeouts_s[which]
             if held >= enough - EPSILON or key not in self._content_s:
                 self._content_s[key] = view.now_s
-            if timeout_s is not None and view.now_s - self._content_s[key] > timeout_s:
+            if timeout_s is not None and min(view.now_s - self._content_s[key], since_s) > timeout_s:
                 owed = max(owed, int(due - held + EPSILON))
         return owed

@@ -22,8 +22,8 @@ class SplitRule(DelayRule):
     If `share` is None, the share of each split is learned from ended attempts and from waiting times.
     """
 
-    def __init__(self, share: float | None, node_wait_s: float, rack_wait_s: float) -> None:
-        super().__init__(node_wait_s, rack_wait_s)
+    def __init__(self, share: float | None, node_wait_s: float, rack_wait_s: float, *, typed: bool) -> None:
+        super().__init__(node_wait_s, rack_wait_s, typed=typed)
         self._share, self._first_wait_s = share, node_wait_s
         self._means: dict[tuple[str, str], float] = {}
         self._launch_s = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from schedbed.scheduler.admission.containers import Containers
@@ -159,7 +159,11 @@ def _watch_locality(policy: Any, reference: Reference | None) -> None:
     plain = type(policy)._offer is Composed._offer
     if type(policy.locality) is Delay:
         asked: Any = policy.locality
-        _watch_delay(policy, asked, DelayRule(asked.asked.node_wait_s, asked.asked.rack_wait_s))
+        _watch_delay(
+            policy,
+            asked,
+            DelayRule(asked.asked.node_wait_s, asked.asked.rack_wait_s, typed=policy.limits.slots),
+        )
     elif type(policy.locality) is SplitLocality:
         _watch_split(policy, policy.locality)
     elif type(policy.locality) is Greedy:
@@ -171,8 +175,7 @@ def _watch_locality(policy: Any, reference: Reference | None) -> None:
             return answer
 
         policy._pick = picked
-    takes_any = getattr(policy.admission, "takes_any", False) or type(policy.admission) is Containers
-    if reference is not None and takes_any and plain:
+    if reference is not None and type(policy.admission) in (Slots, Containers) and plain:
         _watch_room(policy, reference, greedy=type(policy.locality) is Greedy)
 
 
@@ -204,7 +207,7 @@ def _watch_room(policy: Any, reference: Reference, *, greedy: bool) -> None:
 
 def _watch_split(policy: Any, split: Any) -> None:
     asked = split.asked
-    rule = SplitRule(asked.share, asked.node_wait_s, asked.rack_wait_s)
+    rule = SplitRule(asked.share, asked.node_wait_s, asked.rack_wait_s, typed=policy.limits.slots)
     ended = policy.ended
 
     def told(view: Any, attempt: Any) -> None:
@@ -226,52 +229,29 @@ def _watch_delay(policy: Any, delay: Any, rule: DelayRule) -> None:
 
     delay._skip = skipped
     policy.beat, delay.beat = _after(policy.beat, rule.heartbeat), _after(delay.beat, rule.heartbeat)
-    if policy._scan is None:
-        pick = policy._pick
+    pick, avoided = policy._pick, policy._avoided
 
-        def picked(view: Any, node: Any, job: Any) -> Any:
-            answer = pick(view, node, job)
-            rule.told(view, node, job, answer)
-            return answer
-
-        policy._pick = picked
-        avoided = policy._avoided
-
-        def avoids(view: Any, job: Any) -> None:
-            avoided(view, job)
-            rule.avoided(view, job)
-
-        policy._avoided = avoids
-        return
-    scan = policy._scan
-
-    def scanned(view: Any, node: Any, jobs: Iterable[Any]) -> Any:
-        asked: list[Any] = []
-        answer = scan(view, node, _noted(jobs, asked))
-        for job in asked:
-            if view.avoids(job, node, TaskKind.MAP):
-                rule.avoided(view, job)
-            else:
-                taken = isinstance(answer, Proposal) and answer.task.job is job
-                rule.told(view, node, job, answer if taken else "waits")
+    def picked(view: Any, node: Any, job: Any) -> Any:
+        answer = pick(view, node, job)
+        rule.told(view, node, job, answer)
         return answer
 
-    policy._scan = scanned
+    def avoids(view: Any, job: Any) -> None:
+        avoided(view, job)
+        rule.avoided(view, job)
+
+    policy._pick, policy._avoided = picked, avoids
 
 
-def _after(inner: Callable[..., Any], then: Callable[[Any], None]) -> Callable[..., Any]:
-    def call(view: Any, *arguments: Any) -> Any:
-        answer = inner(view, *arguments)
-        then(view)
+def _after(inner: Callable[..., Any], then: Callable[..., None]) -> Callable[..., Any]:
+    """Return a function that calls `inner`, then `then` with the same arguments."""
+
+    def call(*arguments: Any) -> Any:
+        answer = inner(*arguments)
+        then(*arguments)
         return answer
 
     return call
-
-
-def _noted(jobs: Iterable[Any], asked: list[Any]) -> Iterator[Any]:
-    for job in jobs:
-        asked.append(job)
-        yield job
 
 
 def _watch_preemption(policy: Any, order: Any) -> None:

@@ -21,7 +21,7 @@ COMPILER = "schedbed.scheduler.simulate.compiled.ahead.compile_once"
 
 
 def pays(tasks: float, *, contention: bool) -> bool:
-    """Return whether simulations of `tasks` tasks in turn take longer without the loop than compilation takes."""
+    """Return whether simulations take longer without the loop than compilation takes."""
     return tasks / (CONTENDED_TASKS_PER_S if contention else TASKS_PER_S) >= COMPILE_S
 
 
@@ -35,10 +35,7 @@ def compile_now() -> None:
 
 
 def compile_later() -> None:
-    """Start to compile the loop in a process in the background. A line on the standard error tells so.
-
-    Nothing is started if memory is short, or if another process compiles the loop.
-    """
+    """Compile the loop in a background process, which a note tells, unless memory is short or another does."""
     if memory_left_bytes() <= 2 * COMPILE_BYTES or not _is_free():
         return
     tell(
@@ -68,5 +65,4 @@ def _is_free() -> bool:
 
 
 def tell(text: str) -> None:
-    """Write a note to the standard error."""
     print(f"note: {text}", file=sys.stderr, flush=True)

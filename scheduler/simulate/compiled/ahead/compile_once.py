@@ -1,7 +1,4 @@
-"""Compile the simulator's fast loop and cache its machine code, unless the cache has it.
-
-`python -m schedbed.scheduler.simulate.compiled.ahead.compile_once` is the process that does this.
-"""
+"""Compile the simulator's fast loop and cache its machine code, unless the cache has it (a program)."""
 
 from __future__ import annotations
 
@@ -39,11 +36,9 @@ class _OneSecond:
     """The costs of tasks that compute for a second."""
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Return a second of CPU time."""
         return TaskCost(cpu_s=1.0)
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Return a second of CPU time."""
         return TaskCost(cpu_s=1.0)
 
 

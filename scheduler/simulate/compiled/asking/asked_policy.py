@@ -1,8 +1,8 @@
 """The JobTracker's core in Python beside the compiled loop, for policies without a compiled version.
 
-The loop simulates nodes, attempts and heartbeats, and knows how many tasks of each job wait and run. It asks the
-policy at each offer of a slot. Before, the core repeats the events that happened since the last question, so that
-the policy sees the state of that time.
+The loop simulates nodes, attempts and heartbeats, and counts each job's tasks. Before it asks the policy, at
+each offer, the core repeats the events since the last question, so that the policy sees the state of that
+time.
 """
 
 from __future__ import annotations
@@ -41,17 +41,16 @@ class DecisionRows(NoSink):
         self.rows: list[DecisionRow] = []
 
     def decision(self, row: DecisionRow) -> None:
-        """Implement `Sink.decision`: keep the row."""
+        """Implement `Sink.decision`."""
         self.rows.append(row)
 
 
 class AskedPolicy:
-    """A policy in Python, which the compiled loop asks, and the core whose state the policy reads.
+    """A policy in Python, which the compiled loop asks, and the core whose state it reads.
 
-    `costs` are the different costs of the tasks, by the numbers in `State.tasks`. If the policy or the core
-    raises an error, or the policy proposes what the loop cannot do, the loop ends and `trouble` is the error.
-    `tries` is the number of earlier attempts of each task that has any. `repeated` are the rows of all attempts of
-    these tasks, and of parts of split maps. `ended` is the number of attempts whose end the core knows.
+    `costs` are by the numbers in `State.tasks`. After an error, or a proposal that the loop cannot do, the
+    loop ends with `trouble`. `tries` counts earlier attempts of tasks that have any; `repeated` has rows of
+    all attempts of these, and of parts of split maps. `ended` counts attempts whose end the core knows.
     """
 
     def __init__(self, simulation: Simulation, state: State, costs: list[TaskCost]) -> None:
@@ -115,10 +114,7 @@ class AskedPolicy:
         num.n_steps = 0
 
     def _answer_or_give_up(self, now_s: float, steps: int, node: int, question: int) -> int:
-        """Return the answer to the question, as described at `ANY_MAP`, or GIVES_UP after any error.
-
-        An error cannot pass through the compiled loop, therefore it is stored.
-        """
+        """Return the answer (`ANY_MAP`), or GIVES_UP and store the error, which cannot pass the compiled loop."""
         if self.trouble is not None:
             return GIVES_UP
         try:
@@ -175,7 +171,7 @@ class AskedPolicy:
         return number
 
     def _number_of(self, task: Task) -> int:
-        """Return the number of the task in the loop."""
+        """Return the task's number in the loop."""
         job = task.stage.job.serial
         if task.stage.kind is REDUCE:
             return self._first[job] + self._maps[job] + task.index
@@ -184,10 +180,7 @@ class AskedPolicy:
     # ------------------------------------------------------- parts and stops
 
     def _add_part(self, number: int, task: Task) -> None:
-        """Add the second part of a map that is split to the tables. Its first part keeps the map's number.
-
-        Raises NotCovered if there is no room for it, or attempts contend.
-        """
+        """Add the second part of a split map to the tables. Raises NotCovered without room, or under contention."""
         job, rest, place = task.stage.job.serial, task.stage.tasks[-1], len(self._parts)
         index, before, last, total, unstarted = self._part_columns
         part = int(self._state.num.tasks) + place
@@ -200,7 +193,7 @@ class AskedPolicy:
         unstarted[2 * job] += 1
 
     def _stir(self, node: NodeId) -> None:
-        """Note that the core has an order for the node to stop an attempt."""
+        """Note an order for the node to stop an attempt."""
         self._stirred[node] = None
 
     def _pass_stops(self) -> None:
@@ -238,7 +231,7 @@ class AskedPolicy:
         return self._drawn_costs[plan.cost]
 
     def _part_cost(self, whole: int, part: Part) -> int:
-        """Return the number of the cost of a part of a map. `whole` is that of the whole map."""
+        """Return the number of a part's cost. `whole` is that of the whole map."""
         key = whole, part.whole.length, part.offset - part.whole.offset, part.length
         if key not in self._part_costs:
             self._part_costs[key] = self._add_cost(part_cost(self._costs[whole], part))
@@ -261,7 +254,7 @@ class AskedPolicy:
         return AttemptReport(attempt.attempt, "killed", min(float(run.start), end_s), end_s, "", counters)
 
     def _note_end(self, attempt: Attempt) -> None:
-        """Count an attempt that has ended. If its task has several attempts or is a part, keep its row."""
+        """Count an ended attempt, and keep its row if its task has several or is a part."""
         if attempt.task.tries > 1 or attempt.state is not SUCCEEDED or attempt.task.part is not None:
             self._state.attempt_rows[self.ended] = -1 - len(self.repeated)
             self.repeated.append(attempt_row(attempt))
@@ -304,8 +297,9 @@ class AskedPolicy:
                     node.usage = Usage(*[column[place] for column in self._used])
                 self._beat(ledger, node)
             elif step == PASSED:
-                ledger.now_s = now_s
-                self._awaits.pass_heartbeat(ledger, self._nodes[number])
+                if self._awaits.needs_heartbeat():
+                    ledger.now_s = now_s
+                    self._awaits.pass_heartbeat(ledger, self._nodes[number])
             else:
                 assert step == TICKED
                 core.recovered(now_s)  # As if all nodes had sent a heartbeat.
@@ -316,7 +310,7 @@ class AskedPolicy:
         core.take_effects()  # The loop carries out its own.
 
     def _report(self, number: int, attempt: Attempt) -> AttemptReport:
-        """Return what a node reports about the succeeded attempt of the task with this number."""
+        """Return a node's report of a succeeded attempt."""
         start_s, end_s = self._columns[0][number], self._columns[1][number]
         counters = self._counters(number, attempt)
         return AttemptReport(attempt.attempt, "succeeded", start_s, end_s, "", counters)
@@ -347,7 +341,7 @@ _COUNTED = (
 
 
 def _columns(table: Any, *names: str) -> list[memoryview]:
-    """Return columns of a table of the loop, for fast access to single values."""
+    """Return columns for fast access to single values."""
     return [memoryview(table[name]) for name in names]
 
 
@@ -406,10 +400,7 @@ _call: Any = _call_in_python if CONFIG.DISABLE_JIT else _call_compiled
 
 @compiled
 def ask(state: State, node: int, question: int) -> int:
-    """Return the answer to a question about the node: a task, yes, `NOTHING` or `GIVES_UP`.
-
-    The list of events is empty afterward.
-    """
+    """Return the answer about a node: a task, yes, `NOTHING` or `GIVES_UP`. Empties the list of events."""
     num = state.num
     answer = _call(num.asks, state.sec.now, num.n_steps, node, question)
     num.n_steps = 0
@@ -421,10 +412,7 @@ def ask(state: State, node: int, question: int) -> int:
 
 @compiled
 def tell(state: State, step: int, number: int) -> None:
-    """Add an event at the current time to the list of events, if a policy in Python is asked.
-
-    `number` is that of a node, job or task, depending on `step`.
-    """
+    """Note an event for a policy in Python. `number` is that of a node, job or task, by `step`."""
     tell_at(state, state.sec.now, step, number)
 
 

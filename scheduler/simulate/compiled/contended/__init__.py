@@ -1,4 +1,1 @@
-"""A compiled version of `cluster.virtual.fluid`, in which attempts share CPUs, disks and network links.
-
-All attempts succeed.
-"""
+"""A compiled version of `cluster.virtual.fluid`, in which attempts share resources, and all succeed."""

@@ -1,7 +1,6 @@
-"""Boards: a board counts the map outputs of one job that have been announced to one node (compiled).
+"""Boards, which count the map outputs of one job that were announced to one node (compiled).
 
-Mirrors `cluster.virtual.boards`, whose boards list the announced outputs. Here, a board has only their
-number, and the boards of a node are a linked list.
+`cluster.virtual.boards` lists the outputs instead. A node's boards are a linked list.
 """
 
 from __future__ import annotations
@@ -12,11 +11,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def board_of(state: State, node: int, job: int) -> int:
-    """Return the index in `State.boards` of the job's board on the node, or -1 if the job has none.
-
-    A board counts the map outputs that have been announced to a node. The search also removes boards of ended
-    jobs from the node's list.
-    """
+    """Return the index of the job's board on the node, or -1. Also drops boards of ended jobs."""
     before, board = -1, state.nodes[node].board
     while board >= 0:
         entry = state.boards[board]
@@ -36,10 +31,7 @@ def board_of(state: State, node: int, job: int) -> int:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.board")
 @compiled
 def own_board(state: State, node: int, job: int) -> int:
-    """Return the index in `State.boards` of the job's board on the node. Creates the board if it is missing.
-
-    A board counts the map outputs that have been announced to a node. Mirrors `SharedNode.board`.
-    """
+    """Return the index of the job's board on the node, made if missing."""
     board = board_of(state, node, job)
     if board < 0:
         board = state.num.boards

@@ -1,8 +1,7 @@
 """The start, the events and the end of attempts that contend for resources (compiled).
 
-Mirrors `cluster.virtual.fluid.fluid`. Unlike in that module, every attempt succeeds. Some functions return
-False when the compiled loop must pause, so that Python code can request a block from the NameNode or enlarge
-arrays.
+Mirrors `cluster.virtual.fluid.fluid`, but all attempts succeed. False means that the loop must pause, for a
+block from the NameNode or larger arrays.
 """
 
 from __future__ import annotations
@@ -54,11 +53,7 @@ from schedbed.scheduler.simulate.compiled.state import (
 )
 @compiled
 def _page(state: State, task: int, node: int, sign: int) -> None:
-    """Add an attempt's declared memory to its node's total, or subtract it, and recompute the disk rate.
-
-    `sign` is 1 to add and -1 to subtract. If the attempts of a node declare more memory than the node has,
-    paging slows its disk. Mirrors `SharedCluster.enter`, `leave` and `_page`.
-    """
+    """Add (1) or subtract (-1) an attempt's declared memory, and slow the disk if the node has too little."""
     host, run, disk = state.hosts[node], state.tasks[task], 4 * node + DISK
     if host.paging == 0.0:
         return
@@ -77,10 +72,7 @@ def _page(state: State, task: int, node: int, sign: int) -> None:
 )
 @compiled
 def launch(state: State, task: int, node: int, now_s: float) -> None:
-    """Create the record of a new attempt on the node, and schedule the start of its code.
-
-    Mirrors `FluidEmulation.launch` and `RunningAttempt.__init__`.
-    """
+    """Create an attempt's record, and schedule the start of its code."""
     num = state.num
     if num.touched > 0 and due_items.next_s(state) > state.sec.agenda_s:
         settle(state)  # Apply the changes of the previous launch first.
@@ -113,10 +105,7 @@ def launch(state: State, task: int, node: int, now_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.fluid:FluidEmulation.next_s")
 @compiled
 def next_s(state: State) -> float:
-    """Return the time of the next event of any attempt, or infinity if there is none.
-
-    Mirrors `FluidEmulation.next_s`.
-    """
+    """Return the time of the next event, or infinity."""
     if state.num.told > 0:
         return state.sec.agenda_s
     if state.num.touched > 0:
@@ -138,11 +127,7 @@ def has_room(state: State) -> bool:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.advance")
 @compiled
 def advance(state: State, now_s: float) -> bool:
-    """Process the events of all attempts up to the time `now_s`. Mirrors `Sharing.advance`.
-
-    Returns False if the compiled loop must pause earlier, because an attempt needs a block for its output or
-    arrays must be enlarged.
-    """
+    """Process all events up to `now_s`, or return False if the loop must pause earlier."""
     sec = state.sec
     while True:
         if state.num.wants > 0 or not has_room(state):
@@ -161,10 +146,7 @@ def advance(state: State, now_s: float) -> bool:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.fire")
 @compiled
 def _fire(state: State, item: int) -> None:
-    """Process an event of an attempt: the timer or flow `item` has expired or ended.
-
-    Mirrors `RunningAttempt.fire`.
-    """
+    """Process an event of an attempt: the timer or flow `item` has expired or ended. Mirrors `RunningAttempt.fire`."""
     flow = state.flows[item]
     role, work = flow.role, flow.work
     entry = state.work[work]
@@ -193,10 +175,7 @@ def _fire(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt._tell")
 @compiled
 def _tell(state: State, work: int) -> None:
-    """Remove an ended attempt from its node, and add its task to the list of ended tasks, `State.told`.
-
-    Mirrors `RunningAttempt._tell`.
-    """
+    """Remove an ended attempt from its node, and add its task to `State.told`."""
     entry = state.work[work]
     due_items.drop_item(state, entry.timer)
     where = state.nodes[entry.node]
@@ -219,11 +198,7 @@ def _tell(state: State, work: int) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule.take")
 @compiled
 def take(state: State, now_s: float) -> bool:
-    """Queue the reports of attempts that ended by `now_s`, and schedule heartbeats that send the reports.
-
-    Returns False if the compiled loop must pause first, because an attempt needs a block for its output or
-    arrays must be enlarged. Mirrors `HeartbeatSchedule.take`.
-    """
+    """Queue reports of ended attempts and schedule their heartbeats, or return False to pause."""
     if not advance(state, now_s):
         return False
     for place in range(state.num.told):
@@ -244,11 +219,7 @@ def take(state: State, now_s: float) -> bool:
 )
 @compiled
 def note_news(state: State, node: int, job: int, until: int, all_done: int) -> None:
-    """Record on the job's board that its first `until` map outputs have been announced to the node.
-
-    A board counts the outputs announced to one node. `all_done` is 1 if the job has no further map outputs.
-    Mirrors the first half of `FluidEmulation.map_outputs`.
-    """
+    """Note on the board that the first `until` outputs were announced, the first half of `map_outputs`."""
     board = state.boards[own_board(state, node, job)]
     board.heard = until
     board.all_done = all_done
@@ -257,12 +228,7 @@ def note_news(state: State, node: int, job: int, until: int, all_done: int) -> N
 @twin_of("schedbed.cluster.virtual.fluid.fluid:FluidEmulation.map_outputs")
 @compiled
 def hear_at(state: State, node: int, place: int, job: int, since: int, until: int) -> None:
-    """Pass an announcement of the job's map outputs to the attempt at position `place` of the node's list.
-
-    The list has the node's running attempts. Nothing happens unless the attempt is a reduce of the job.
-    `since` and `until` (exclusive) are the range of outputs. Mirrors the second half of
-    `FluidEmulation.map_outputs`.
-    """
+    """Tell an attempt, if it is a reduce of the job, of outputs [since, until), the second half."""
     work = state.runs[node, place]
     task = state.tasks[state.work[work].task]
     if task.job == job and not task.is_map:
@@ -272,10 +238,7 @@ def hear_at(state: State, node: int, place: int, job: int, since: int, until: in
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.usage")
 @compiled
 def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
-    """Return the used shares (0 to 1) of the node's CPU, disk and network, and its used memory in bytes.
-
-    Shares are means since the previous call. Mirrors `SharedNode.usage`.
-    """
+    """Return the node's used CPU, disk and network (0 to 1) since the last call, and bytes of memory."""
     state.sec.agenda_s = max(state.sec.agenda_s, now_s)
     host, where = state.hosts[node], state.nodes[node]
     cpu, disk = moved_until(state, 4 * node + CPU, now_s), moved_until(state, 4 * node + DISK, now_s)
@@ -305,10 +268,7 @@ def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, i
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.start")
 @compiled
 def start_reduce(state: State, work: int) -> None:
-    """Start to fetch the map outputs that had been announced to the node before the reduce `work` started.
-
-    Mirrors `ReduceRun.start`.
-    """
+    """Start to fetch the outputs announced before the reduce started."""
     entry = state.work[work]
     board = own_board(state, entry.node, state.tasks[entry.task].job)
     hear(state, work, 0, state.boards[board].heard)
@@ -317,10 +277,7 @@ def start_reduce(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.hear")
 @compiled
 def hear(state: State, work: int, since: int, until: int) -> None:
-    """Add the job's map outputs `since` to `until` (exclusive) to those that the reduce `work` must fetch.
-
-    Starts fetches if fewer than `PARALLEL_COPIES` are running. Mirrors `ReduceRun.hear`.
-    """
+    """Add the outputs [since, until) to a reduce's, and start up to `PARALLEL_COPIES` fetches."""
     entry = state.work[work]
     if not entry.started or entry.phase != SHUFFLING or entry.ended:
         return
@@ -345,11 +302,7 @@ def hear(state: State, work: int, since: int, until: int) -> None:
 @twin_of("schedbed.cluster.virtual.plan_arithmetic:equal_shares")
 @compiled
 def _share(state: State, output: int, part: int) -> int:
-    """Return the size in bytes of one reduce's part of a map's output.
-
-    `output` is the number of the map task, and `part` the reduce's position among the reduces of the job.
-    Mirrors `plan_arithmetic.equal_shares`.
-    """
+    """Return the bytes of one reduce's part of a map's output."""
     total = state.costs[state.tasks[output].cost].output
     parts = state.jobs[state.tasks[output].job].reduces
     return total * (part + 1) // parts - total * part // parts
@@ -358,10 +311,7 @@ def _share(state: State, output: int, part: int) -> int:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._fetch")
 @compiled
 def _fetch(state: State, work: int) -> None:
-    """Start fetches of pending map outputs, up to `PARALLEL_COPIES` parallel fetches of the reduce.
-
-    Also starts the next phase if the shuffle is over. Mirrors `ReduceRun._fetch`.
-    """
+    """Start fetches up to `PARALLEL_COPIES`, or the next phase if the shuffle is over."""
     entry = state.work[work]
     while entry.pending > 0 and entry.fetching < PARALLEL_COPIES:
         entry.picks += 1
@@ -372,12 +322,7 @@ def _fetch(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._fetch_from")
 @compiled
 def _fetch_from(state: State, work: int, place: int) -> None:
-    """Start one fetch, which copies all pending map outputs from one node to the reduce `work`.
-
-    `place` is the node's position in the reduce's list of nodes with pending outputs. Mirrors
-    `ReduceRun._fetch_from`, but does not support the option `intake`, a limit on the rate at which a reduce
-    fetches.
-    """
+    """Fetch all pending outputs of one node, the reduce's number `place`. `intake` is not supported."""
     entry = state.work[work]
     basket = entry.basket
     source, count = state.pending_node[basket, place], state.pending_count[basket, place]
@@ -412,10 +357,7 @@ def _fetch_from(state: State, work: int, place: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._handle")
 @compiled
 def _handle(state: State, work: int, cpu_s: float) -> None:
-    """Add `cpu_s` CPU seconds for processing fetched data to the work of the reduce `work`.
-
-    If no CPU flow for fetched data is running, one is started. Mirrors `ReduceRun._handle`.
-    """
+    """Add CPU seconds for fetched data, and start a flow for them if there is none."""
     entry = state.work[work]
     entry.owed += cpu_s
     if not entry.handling and entry.owed > 0.0:
@@ -438,10 +380,7 @@ def _handle_owed(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.over")
 @compiled
 def handled(state: State, work: int) -> None:
-    """Process the end of the CPU flow in which a reduce processed fetched data.
-
-    If further data were fetched meanwhile, another such flow starts. Mirrors `ReduceRun.over` for this flow.
-    """
+    """End the CPU flow for fetched data, or start another for what came meanwhile."""
     if state.work[work].owed > 0.0:
         _handle_owed(state, work)
         return
@@ -452,10 +391,7 @@ def handled(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.fire")
 @compiled
 def fetched(state: State, item: int) -> None:
-    """Process the end of the fetch `item`: store the fetched data and start further fetches.
-
-    Mirrors `ReduceRun.fire` for a fetch.
-    """
+    """End a fetch: store its data and start further ones."""
     flow = state.flows[item]
     work, count, total = flow.work, flow.batch, flow.total
     if flow.ways > 0:
@@ -469,10 +405,7 @@ def fetched(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._keep")
 @compiled
 def _keep(state: State, work: int, count: int, total: float) -> None:
-    """Store fetched data in a reduce's buffer. If the buffer is full, start to write the remainder to disk.
-
-    `count` is the number of fetched map outputs, and `total` their size in bytes. Mirrors `ReduceRun._keep`.
-    """
+    """Store fetched data in a reduce's buffer, and start to spill if it is full."""
     entry = state.work[work]
     task = state.tasks[entry.task]
     entry.fetched += count
@@ -494,10 +427,7 @@ def _keep(state: State, work: int, count: int, total: float) -> None:
 
 @compiled
 def copied(state: State, item: int) -> None:
-    """Process the end of the flow `item`, which wrote fetched data to the disk of a reduce's node.
-
-    Mirrors `ReduceRun.over` for this flow.
-    """
+    """End the flow that wrote fetched data to disk; `ReduceRun.over` for it."""
     work = state.flows[item].work
     stop(state, item)
     drop_item(state, item)

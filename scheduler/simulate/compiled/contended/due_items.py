@@ -1,7 +1,6 @@
-"""The agenda: a heap of the times at which timers of contending attempts expire and flows end (compiled).
+"""The agenda: a heap of when timers of contending attempts expire and flows end (compiled).
 
-Mirrors `cluster.virtual.agenda`. Unlike in that module, a timer or flow is identified by the number of its
-record, and records are reused.
+Mirrors `cluster.virtual.agenda`, but with numbers of records, which are reused.
 """
 
 from __future__ import annotations
@@ -16,10 +15,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def new_item(state: State, work: int, role: int) -> int:
-    """Return the number of an unused record, initialized as a timer or flow of the attempt `work`.
-
-    `role` is the purpose of the timer or flow, such as `START` or `FETCH`.
-    """
+    """Return an unused record's number, as a timer or flow with a `role` such as `START` or `FETCH`."""
     state.num.free_items -= 1
     item = state.item_free[state.num.free_items]
     flow = state.flows[item]
@@ -35,11 +31,7 @@ def new_item(state: State, work: int, role: int) -> int:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.cancel")
 @compiled
 def drop_item(state: State, item: int) -> None:
-    """Cancel the timer or flow with the record number `item`. Mirrors `Agenda.cancel`.
-
-    The heap entries of the timer or flow are not searched: they stay in the heap until their times. The
-    record can be reused when none of these entries is left.
-    """
+    """Cancel a timer or flow. Its entries stay in the heap; the record is reused when none is left."""
     flow = state.flows[item]
     flow.due = inf
     flow.live = 0
@@ -80,10 +72,7 @@ def _take_first(state: State) -> int:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.next_s")
 @compiled
 def next_s(state: State) -> float:
-    """Return the time in seconds at which the next timer expires or flow ends, or infinity if there is none.
-
-    Mirrors `Agenda.next_s`.
-    """
+    """Return when the next timer expires or flow ends, or infinity."""
     while state.num.agenda > 0:
         at_s = state.agenda_s[0]
         flow = state.flows[state.agenda_code[0] & ITEM_MASK]
@@ -102,10 +91,7 @@ def next_s(state: State) -> float:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.pop")
 @compiled
 def pop(state: State) -> int:
-    """Remove the next timer or flow from the agenda, and set the current time to its time.
-
-    Return its record's number. The caller must call `next_s` immediately before. Mirrors `Agenda.pop`.
-    """
+    """Remove the next timer or flow, and set the time to its. Call `next_s` immediately before."""
     state.sec.agenda_s = state.agenda_s[0]
     item = _take_first(state)
     state.flows[item].queued = state.flows[item].due = inf

@@ -26,10 +26,7 @@ PENDING_MAX = 1 << 30
 
 
 def why_not(simulation: Simulation, costs: list[TaskCost]) -> str | None:
-    """Return the reason why the compiled loop cannot simulate contention with these costs, or None if it can.
-
-    `costs` contains the costs of all tasks.
-    """
+    """Return why the compiled loop cannot simulate contention with these costs, or None."""
     if any(cost.duration_s is not None for cost in costs):
         return "durations are known of tasks that contend"
     if any(cost.partitions is not None for cost in costs):
@@ -43,10 +40,7 @@ def why_not(simulation: Simulation, costs: list[TaskCost]) -> str | None:
 
 
 def _sources(simulation: Simulation) -> int:
-    """Return the number of columns of the arrays of pending fetches, which have a row for each reduce.
-
-    This is the largest number of nodes from which one reduce may fetch map outputs, plus one spare column.
-    """
+    """Return the most nodes from which one reduce may fetch, plus one spare column."""
     most = max((job.maps for job in simulation.jobs if job.reduces), default=0)
     return min(most, len(simulation.nodes)) + 1
 
@@ -128,11 +122,10 @@ def _shared_disks(simulation: Simulation) -> dict[str, NodeSpec]:
 
 
 def _longest_way(simulation: Simulation, replication: int) -> int:
-    """Return the largest number of resources that one flow uses.
+    """Return the most resources that one flow uses: a read across racks, or a replication pipeline.
 
-    The flow with the most resources is a read from a node in another rack, or a replication pipeline through
-    several racks. A pipeline uses the disk and the NIC of each node (at the last node, the NIC in one
-    direction only), an uplink for each transfer, and a downlink and a shared disk for each node.
+    That uses each node's disk and NIC (at the last one, one direction), an uplink for each transfer, and a
+    downlink and a shared disk for each node.
     """
     links = simulation.setup.cluster.links
     read, pipeline = 4, 4 * replication - 2
@@ -183,10 +176,7 @@ def _resources(simulation: Simulation, racks: int) -> Table[kinds.ResourceEntry]
 
 
 def begin(simulation: Simulation, state: State) -> None:
-    """Set the fields of `state` that only simulations with contention use.
-
-    These are settings of links and blocks, the numbers of unused records, and memory sizes of jobs.
-    """
+    """Set the fields that only contention uses: links, blocks, unused records, memory of jobs."""
     num, setup = state.num, simulation.setup
     num.is_fluid = 1
     links = setup.cluster.links
@@ -205,10 +195,9 @@ def begin(simulation: Simulation, state: State) -> None:
 
 
 def replies(simulation: Simulation, most: int, widest: int) -> Arrays:
-    """Return two ring buffers: for heartbeat replies that announce map outputs or stop attempts, and for their items.
+    """Return ring buffers for replies that announce outputs or stop attempts, and their items.
 
-    `most` is the most replies and items that a simulation without contention needs. `widest` is larger than the
-    number of announcements in any reply.
+    `most` suffices without contention. `widest` is larger than the announcements in any reply.
     """
     count = 4 * len(simulation.nodes) + MORE_REPLIES if simulation.setup.contention else most + 1
     return {
@@ -218,10 +207,7 @@ def replies(simulation: Simulation, most: int, widest: int) -> Arrays:
 
 
 def grown(state: State) -> State:
-    """Return a copy of the state in which the arrays that may be full have twice the length.
-
-    These are the arrays of flows, of their events, and of heartbeat replies.
-    """
+    """Return the state with doubled arrays of flows, their events and replies, which may be full."""
     num, items = state.num, len(state.flows)
     changed: Arrays = {
         name: longer(array, len(array))
@@ -241,10 +227,7 @@ def grown(state: State) -> State:
 
 
 def _longer_ring(ring: Values, first: int, end: int) -> Values:
-    """Return a ring buffer of twice the length with the entries `first` to `end` (exclusive) of `ring`.
-
-    Entry number n moves to index n modulo the new length.
-    """
+    """Return a ring of twice the length with the entries [first, end); number n moves to n modulo the length."""
     longer = np.zeros(2 * len(ring), ring.dtype).view(np.recarray)
     for number in range(int(first), int(end)):
         longer[number % len(longer)] = ring[number % len(ring)]

@@ -8,10 +8,7 @@ from schedbed.scheduler.simulate.compiled.arrays import Record, f8, i1, i4, i8
 
 
 class HostEntry(Record):
-    """A node whose attempts share its CPU, disk and network: its capacities, latencies, and use so far.
-
-    Mirrors `shared_nodes.SharedNode`.
-    """
+    """A node with shared resources: capacities, latencies and use. Mirrors `shared_nodes.SharedNode`."""
 
     seen: f8  # Time of the last `usage`; the next four are the amounts moved by then.
     cpu_seen: f8
@@ -29,10 +26,10 @@ class HostEntry(Record):
 
 
 class ResourceEntry(Record):
-    """A resource that flows share: a CPU, disk, network link or switch. Mirrors `max_min.Resource`.
+    """A resource that flows share. Mirrors `max_min.Resource`.
 
-    The table has four resources for each node (CPU, disk, outward and inward NIC), then the uplinks of the
-    racks, their downlinks, the core switch, and the disks that several nodes share.
+    The table has four for each node (CPU, disk, outward and inward NIC), then racks' uplinks, downlinks, the
+    core switch, and disks of several nodes.
     """
 
     capacity: f8
@@ -52,10 +49,7 @@ class ResourceEntry(Record):
 
 
 class FlowEntry(Record):
-    """A flow through resources, which mirrors `max_min.Flow`, or a timer, which mirrors `agenda.Item`.
-
-    A timer uses no resources.
-    """
+    """A flow (`max_min.Flow`), or a timer (`agenda.Item`), which uses no resources."""
 
     due: f8
     queued: f8
@@ -75,9 +69,7 @@ class FlowEntry(Record):
 
 
 class WorkEntry(Record):
-    """The state of a running attempt: its phase, its flows, and its fetched data. Mirrors
-    `RunningAttempt`.
-    """
+    """The state of a running attempt: its phase, its flows, and its fetched data. Mirrors `RunningAttempt`."""
 
     task: i4
     node: i4

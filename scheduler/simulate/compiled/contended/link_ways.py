@@ -1,7 +1,4 @@
-"""The path of a flow: the disks, NICs and network links that the flow uses (compiled).
-
-Mirrors `cluster.virtual.fluid.shared_nodes`.
-"""
+"""The path of a flow: the disks, NICs and links it uses (compiled). Mirrors `cluster.virtual.fluid.shared_nodes`."""
 
 from __future__ import annotations
 
@@ -24,10 +21,7 @@ def pass_through(state: State, item: int, number: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.__init__")
 @compiled
 def pass_drive(state: State, item: int, node: int) -> None:
-    """Append the node's disk to the path of the flow `item`. Mirrors `SharedNode.drive`.
-
-    If several nodes share one real disk, the resource of that disk is appended as well.
-    """
+    """Append the node's disk, and a disk that it shares, to a flow's path."""
     pass_through(state, item, 4 * node + DISK)
     if state.hosts[node].shared > 0:
         flow = state.flows[item]
@@ -38,10 +32,7 @@ def pass_drive(state: State, item: int, node: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.way_to")
 @compiled
 def go_over(state: State, item: int, node: int, other: int) -> None:
-    """Append the network links from `node` to `other` to the path of the flow `item`.
-
-    Mirrors `SharedNode.way_to`.
-    """
+    """Append the network links from `node` to `other` to the path of the flow `item`. Mirrors `SharedNode.way_to`."""
     pass_through(state, item, 4 * node + OUT)
     rack = state.nodes[node].rack
     if state.num.has_uplinks and rack != state.nodes[other].rack:
@@ -52,11 +43,7 @@ def go_over(state: State, item: int, node: int, other: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.way_in")
 @compiled
 def go_in(state: State, item: int, node: int, other: int) -> None:
-    """Append the last links from `node` to `other` to the path of the flow `item`.
-
-    These are the core switch and the downlink, if the two nodes are in different racks, and the NIC of
-    `other`. Mirrors `SharedNode.way_in`.
-    """
+    """Append the receiving side to a flow's path: between racks core switch and downlink, and the NIC."""
     rack, links = state.nodes[other].rack, 4 * len(state.nodes) + state.num.racks
     if rack != state.nodes[node].rack:
         if state.num.has_core:

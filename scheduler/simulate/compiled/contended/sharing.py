@@ -1,9 +1,8 @@
 """Max-min fair sharing of CPUs, disks and network links among flows (compiled).
 
-Mirrors `cluster.virtual.fluid.max_min` function by function. Unlike in that module, each resource has a
-linked list of its flows, in the order in which they started. A flow is in one list for each resource on its
-path. Its list entry is the number `flow * width + place`, where `place` is the position of the resource on
-the path and `width` is the maximum length of a path.
+Mirrors `cluster.virtual.fluid.max_min` function by function, but each resource has a linked list of its flows
+by start. A flow's entry is `flow * width + place`, with the resource's `place` on the path and the longest
+path's `width`.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ def _touch(state: State, number: int) -> None:
 
 @compiled
 def _enter(state: State, item: int, place: int, number: int) -> None:
-    """Append the flow `item` to the list of flows of the resource `number`.
-
-    `place` is the position of the resource on the flow's path.
-    """
+    """Append a flow to a resource's list. `place` is the resource's on the flow's path."""
     resource, link = state.resources[number], item * state.way.shape[1] + place
     state.before[link], state.after[link] = resource.tail, -1
     if resource.tail >= 0:
@@ -60,10 +56,7 @@ def _leave(state: State, item: int, place: int, number: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Resource.given")
 @compiled
 def _given(state: State, number: int) -> float:
-    """Return the capacity of the resource `number` in bytes per second or, for a CPU, in cores.
-
-    If several flows use a disk, seeks reduce its capacity. Mirrors `Resource.given`.
-    """
+    """Return a resource's bytes per second or cores, reduced by seeks of several flows."""
     resource = state.resources[number]
     if resource.seek == 0.0 or resource.count == 0:
         return resource.capacity
@@ -73,11 +66,7 @@ def _given(state: State, number: int) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.resize")
 @compiled
 def resize(state: State, number: int, capacity: float) -> None:
-    """Set the capacity of the resource `number`, and mark it so that `settle` recomputes the rates of its
-    flows.
-
-    Mirrors `Sharing.resize`.
-    """
+    """Set a resource's capacity, and mark it for `settle`."""
     resource = state.resources[number]
     resource.capacity = capacity
     resource.over = 1 if resource.demand > _given(state, number) * _ROUNDING else 0
@@ -87,11 +76,7 @@ def resize(state: State, number: int, capacity: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.start")
 @compiled
 def start(state: State, item: int) -> None:
-    """Start the flow `item`. The caller has set its size, its rate limit and its path of resources.
-
-    If all resources on the path have enough capacity, the rate is the flow's limit. Otherwise `settle` must
-    recompute the rates. Mirrors `Sharing.start`.
-    """
+    """Start a flow with its size, limit and path: at its limit if the path allows, or by `settle`."""
     flow, now_s, alone = state.flows[item], state.sec.agenda_s, True
     flow.left = flow.total
     flow.at = now_s
@@ -114,10 +99,7 @@ def start(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.stop")
 @compiled
 def stop(state: State, item: int) -> None:
-    """Stop the flow `item` and remove it from the resources on its path. Mirrors `Sharing.stop`.
-
-    The amount that the flow has moved is added to the total of each resource.
-    """
+    """Stop a flow, and add the amount that it moved to its resources."""
     flow, now_s = state.flows[item], state.sec.agenda_s
     left = flow.left - flow.rate * (now_s - flow.at)
     flow.left = left if left > 0.0 else 0.0
@@ -139,7 +121,7 @@ def stop(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Flow.left_at")
 @compiled
 def left_at(state: State, item: int, now_s: float) -> float:
-    """Return the amount that the flow `item` still has to move at `now_s`. Mirrors `Flow.left_at`."""
+    """Return the amount that a flow still has to move."""
     flow = state.flows[item]
     return max(0.0, flow.left - flow.rate * (now_s - flow.at))
 
@@ -147,10 +129,7 @@ def left_at(state: State, item: int, now_s: float) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Resource.moved_until")
 @compiled
 def moved_until(state: State, number: int, now_s: float) -> float:
-    """Return the total amount that flows have moved through the resource `number` by `now_s`.
-
-    Mirrors `Resource.moved_until`.
-    """
+    """Return the amount that flows have moved through a resource."""
     width, moved = state.way.shape[1], 0.0
     link = state.resources[number].head
     while link >= 0:
@@ -165,10 +144,7 @@ def moved_until(state: State, number: int, now_s: float) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.settle")
 @compiled
 def settle(state: State) -> None:
-    """Recompute the rates of all flows that may be affected by changes since the last call.
-
-    Mirrors `Sharing.settle`.
-    """
+    """Recompute the rates that changes since the last call may affect."""
     count = state.num.touched
     state.num.touched = 0
     state.num.stamp += 1
@@ -214,10 +190,9 @@ def _solve(state: State, number: int, instant: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing._collect")
 @compiled
 def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
-    """Collect the flows whose rates depend on the resource `number`, and the resources that these flows use.
+    """Store the flows that depend on a resource, and what they use. Return the numbers of both.
 
-    Stores the lists of flows and resources in `state`, and returns their lengths. `instant` identifies the
-    current call of `settle`. Mirrors `Sharing._collect`.
+    `instant` identifies the call of `settle`.
     """
     state.num.stamp += 1
     state.num.solves += 1
@@ -261,11 +236,7 @@ def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
 
 @compiled
 def _hold_outside(state: State, number: int, stamp: int) -> int:
-    """Compute the capacity of the resource `number` that is free for the flows found by `_collect`.
-
-    This is the resource's capacity minus the rates of its other flows, whose rates do not change. `stamp`
-    marks the flows that `_collect` found. Returns the number of the other flows.
-    """
+    """Compute what a resource's other flows leave for those with `stamp`. Return the number of the others."""
     resource, width = state.resources[number], state.way.shape[1]
     outside, held = 0.0, 0
     link = resource.head
@@ -328,11 +299,7 @@ def _merge(state: State, order: Ints, other: Ints, low: int, middle: int, high: 
 @twin_of("schedbed.cluster.virtual.fluid.max_min:_fill_one")
 @compiled
 def _fill_one(state: State, number: int, count: int) -> None:
-    """Compute max-min fair rates for the `count` flows found by `_collect`, which share only the resource
-    `number`.
-
-    Mirrors `max_min._fill_one`.
-    """
+    """Compute the rates of `count` flows that share only one resource."""
     free, waiting = state.resources[number].free, count
     for place in range(count):
         flow = state.flows[state.in_order[place]]
@@ -354,10 +321,7 @@ def _fix(state: State, item: int, rate: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:fill")
 @compiled
 def _fill(state: State, count: int, links: int) -> None:
-    """Compute max-min fair rates by progressive filling, for `count` flows and `links` resources.
-
-    These are the flows and resources found by `_collect`. Mirrors `max_min.fill`.
-    """
+    """Compute the rates of `_collect`'s flows and resources by progressive filling."""
     order, flows, width = state.in_order, state.flows, state.way.shape[1]
     stamp = state.num.stamp
     for place in range(count):

@@ -1,8 +1,7 @@
 """The phases of attempts that contend for resources (compiled).
 
-Mirrors `running`, `fluid` (maps) and `reduce_phases` of `cluster.virtual.fluid`. Unlike in these modules, the
-compiled loop pauses when an attempt needs a block for its output. Python code then requests the target nodes
-from the NameNode, and `write` continues.
+Mirrors `running`, `fluid` (maps) and `reduce_phases` of `cluster.virtual.fluid`, but the loop pauses when an
+output needs a block: Python asks the NameNode, and `write` continues.
 """
 
 from __future__ import annotations
@@ -39,11 +38,9 @@ from schedbed.scheduler.simulate.compiled.state import WRITTEN, State
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.cap")
 @compiled
 def _cap(state: State, item: int, stream_bytes: float) -> float:
-    """Return the largest rate (bytes/s) at which the flow `item` may move data.
+    """Return a flow's largest rate (bytes/s), by its path and its phase's planned duration.
 
-    This is the smallest capacity on the flow's path. If the attempt's phase has a planned duration, the rate
-    is at most `stream_bytes` divided by this duration, where `stream_bytes` is the size of the whole stream
-    that the flow is part of. Mirrors `RunningAttempt.cap`.
+    `stream_bytes` is the size of the whole stream that the flow is part of.
     """
     cap, pace_s = narrowest(state, item), state.work[state.flows[item].work].pace
     return min(cap, stream_bytes / pace_s) if pace_s != 0.0 else cap
@@ -93,7 +90,7 @@ def _core_seconds(state: State, cpu_s: float) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.compute")
 @compiled
 def _compute(state: State, work: int, cpu_s: float) -> None:
-    """Start the current phase's CPU flow of `cpu_s` core-seconds. Mirrors `RunningAttempt.compute`."""
+    """Start the phase's CPU flow."""
     if cpu_s > 0:
         entry = state.work[work]
         entry.streams += 1
@@ -103,10 +100,7 @@ def _compute(state: State, work: int, cpu_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.compute_at")
 @compiled
 def compute_at(state: State, work: int, cpu_s: float, rate: float) -> None:
-    """Start a CPU flow of `cpu_s` core-seconds on at most `rate` cores.
-
-    Mirrors `RunningAttempt.compute_at`.
-    """
+    """Start a CPU flow of `cpu_s` core-seconds on at most `rate` cores. Mirrors `RunningAttempt.compute_at`."""
     item = new_item(state, work, COMPUTE)
     pass_through(state, item, 4 * state.work[work].node + CPU)
     _begin(state, item, cpu_s, rate)
@@ -128,10 +122,7 @@ def _use_disk(state: State, work: int, total: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.write_seconds")
 @compiled
 def _write_seconds(state: State, work: int) -> float:
-    """Return the seconds of disk use for the attempt's output file.
-
-    The result is 0 if the attempt writes no file. Mirrors `RunningAttempt.write_seconds`.
-    """
+    """Return the seconds of disk use for the output file, 0 without one."""
     entry = state.work[work]
     if not writes_file(state, entry.task):
         return 0.0
@@ -141,10 +132,7 @@ def _write_seconds(state: State, work: int) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.send_seconds")
 @compiled
 def _send_seconds(state: State, work: int) -> float:
-    """Return the seconds for sending the attempt's output file to nodes with replicas, or 0 without replicas.
-
-    Mirrors `RunningAttempt.send_seconds`.
-    """
+    """Return the seconds to send the output file to nodes with replicas, 0 without any."""
     entry = state.work[work]
     if state.num.replication < 2 or not writes_file(state, entry.task):
         return 0.0
@@ -203,10 +191,7 @@ def write(state: State) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.fluid:MapRun.start")
 @compiled
 def start_map(state: State, work: int) -> None:
-    """Start the first phase of a map, which reads and computes. Mirrors `MapRun.start`.
-
-    A map without a sort phase also writes its output in this phase.
-    """
+    """Start a map's first phase, which reads and computes and, without a sort phase, writes."""
     entry = state.work[work]
     task, node = state.tasks[entry.task], state.nodes[entry.node]
     cost = state.costs[task.cost]
@@ -339,10 +324,7 @@ def phases(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.stream_over")
 @compiled
 def stream_over(state: State, work: int) -> None:
-    """Count one stream of the current phase (computing, disk use, a read or a write) as ended.
-
-    If no other stream is running, the next phase starts. Mirrors `RunningAttempt.stream_over`.
-    """
+    """Count a stream of the phase as ended; the last one starts the next phase."""
     state.work[work].streams -= 1
     phases(state, work)
 

@@ -1,7 +1,7 @@
 """The order of jobs under FIFO, fair sharing and the Capacity scheduler (compiled).
 
-Mirrors `scheduler.order.fifo`, `scheduler.order.fair` and a part of `scheduler.order.capacity`. Here, FIFO is
-fair sharing with a single pool, whose jobs are in FIFO order.
+Mirrors `scheduler.order.fifo`, `fair` and a part of `capacity`. FIFO is fair sharing with a single pool in
+FIFO order.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ def add_running(state: State, job: int, kind: int, change: int) -> None:
 @twin_of("schedbed.scheduler.core.core_tables:CoreTables.settle")
 @compiled
 def settle(state: State) -> None:
-    """Update the order of jobs for all stages that were marked as changed since the policy's last decision.
-
-    Mirrors `CoreTables.settle`.
-    """
+    """Update the order of jobs for the stages changed since the last decision."""
     count = state.num.dirty
     state.num.dirty = 0
     for place in range(count):
@@ -49,15 +46,30 @@ def settle(state: State) -> None:
             _fifo_changed(state, stage >> 1, stage & 1)
 
 
-@twin_of("schedbed.scheduler.order.capacity:Capacity.changed", "schedbed.scheduler.order.fifo:Fifo.changed")
+@twin_of("schedbed.scheduler.order.capacity:Queue.list_job", "schedbed.scheduler.order.fifo:Fifo.changed")
 @compiled
 def _list_job(state: State, job: int, kind: int) -> None:
     """Add the job to the list of its pool's ready jobs, which are in FIFO order, or remove it."""
+    is_listed = state.stages[2 * job + kind].place >= 0
     if state.stages[2 * job + kind].ready:
-        if state.stages[2 * job + kind].place < 0:
+        if not is_listed:
             _put_job(state, job, kind)
-    else:
+            if state.num.is_capacity:
+                _count_user(state, job, kind, 1)
+    elif is_listed:
         _drop_job(state, job, kind)
+        if state.num.is_capacity:
+            _count_user(state, job, kind, -1)
+
+
+@compiled
+def _count_user(state: State, job: int, kind: int, change: int) -> None:
+    """Count the users of the job's queue that have a task to start."""
+    queue, member = state.queues[state.jobs[job].pool], state.members[state.jobs[job].member]
+    had = member.ready[kind] > 0
+    member.ready[kind] += change
+    if had != (member.ready[kind] > 0):
+        queue.users[kind] += change
 
 
 @compiled
@@ -104,10 +116,7 @@ def _job_before(state: State, job: int, other: int, kind: int, fifo: int) -> boo
 @twin_of("schedbed.scheduler.order.sorted_keys:SortedKeys.put")
 @compiled
 def _put_job(state: State, job: int, kind: int) -> None:
-    """Move the job to its sorted position in the list of its pool's jobs with tasks to start.
-
-    The job is added if it is not in the list. `kind` is 0 for the list of jobs with maps, 1 for reduces.
-    """
+    """Move the job to its place in its pool's list of jobs with maps (0) or reduces (1) to start."""
     pool = state.jobs[job].pool
     fifo = state.pools[pool].fifo
     base = kind * state.num.jobs + state.pools[pool].at
@@ -155,27 +164,19 @@ def _drop_job(state: State, job: int, kind: int) -> None:
 def _set_pool_key(state: State, pool: int, kind: int) -> None:
     """Compute the sort key of a pool for its maps (`kind` 0) or reduces (1).
 
-    Pools with fewer running tasks than their minimum share are first, by the ratio of running tasks to
-    minimum share. The others follow, by the ratio of running tasks to weight. Of equal pools, the one with
-    the oldest job is first or, if `num.by_name` is 1, the first by name. Mirrors `Pool.key`.
+    It is the ratio of running tasks to weight. Of equal pools, the one with the oldest job is first or, if
+    `num.by_name` is 1, the first by name. Mirrors `Pool.key` for pools without a minimum share.
     """
     entry, stage = state.pools[pool], state.pool_stages[2 * pool + kind]
     while state.jobs[state.pool_jobs[entry.oldest]].ended:
         entry.oldest += 1
     stage.submit = 0.0 if state.num.by_name else state.jobs[state.pool_jobs[entry.oldest]].submit
-    if stage.running < entry.min_share:
-        stage.tier = 0
-        stage.ratio = stage.running / entry.min_share
-    else:
-        stage.tier = 1
-        stage.ratio = stage.running / entry.weight
+    stage.ratio = stage.running / entry.weight
 
 
 @compiled
 def _pool_before(state: State, pool: int, other: int, kind: int) -> bool:
     mine, its = state.pool_stages[2 * pool + kind], state.pool_stages[2 * other + kind]
-    if mine.tier != its.tier:
-        return mine.tier < its.tier
     if mine.ratio != its.ratio:
         return mine.ratio < its.ratio
     if mine.submit != its.submit:

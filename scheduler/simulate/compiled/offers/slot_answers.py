@@ -29,11 +29,7 @@ from schedbed.scheduler.simulate.compiled.state import (
 
 @compiled
 def decided(state: State, task: int, job: int, node: int, kind: int, reason: int, value: float) -> None:
-    """Append a row to the decisions table. `task` is -1 if the job did not take the node's slot.
-
-    `value` is a number for the text of the reason with the code `reason`. Under the Capacity scheduler, so is
-    the amount in `num.held`.
-    """
+    """Append a decisions row. `task` is -1 if the job did not take the slot; `value` is for the reason's text."""
     row = state.decision_rows[state.num.n_decisions]
     state.num.n_decisions += 1
     row.t = state.sec.now
@@ -50,10 +46,7 @@ def decided(state: State, task: int, job: int, node: int, kind: int, reason: int
 @twin_of("schedbed.scheduler.core.core_tables:CoreTables.skip")
 @compiled
 def declined(state: State, job: int, node: int, kind: int, reason: int, amount: int) -> None:
-    """Append a row that says why the job declined the node's slot, unless its last row said the same.
-
-    `amount` is the number that the text of the reason contains. Mirrors `CoreTables.skip`.
-    """
+    """Append why the job declined, unless its last row said so. `amount` is in the reason's text."""
     entry, text = state.patience[kind * state.num.jobs + job], amount * REASONS + reason
     if state.num.writes_skips and entry.said != text:
         if entry.launched != state.sec.now:
@@ -73,11 +66,7 @@ def launched(state: State, job: int, kind: int) -> None:
 @twin_of("schedbed.scheduler.policy:Composed.decide", "schedbed.scheduler.policy:Composed._offer")
 @compiled
 def decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
-    """Let the policy choose a task for a free slot of the node. `kind` is 0 for a map, 1 for a reduce.
-
-    Returns the number of the task (-1 for none), the code of the reason, and a value for the reason's text,
-    such as the seconds that the job has waited. Mirrors `Composed.decide`.
-    """
+    """Let the policy choose a map (0) or reduce (1): task or -1, reason's code, and a value for its text."""
     if kind == 0 and state.num.is_delay:
         _find_beside(state, node)
         if not state.num.is_capacity:
@@ -90,13 +79,13 @@ def decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
     return _ask(state, state.ready[kind * state.num.jobs + state.pools[pool].at], node, kind)
 
 
-@twin_of("schedbed.scheduler.locality.delay:Delay._scan")
+@twin_of("schedbed.scheduler.policy:Composed.decide", "schedbed.scheduler.locality.delay:Delay.pick")
 @compiled
 def _scan(state: State, node: int) -> tuple[int, int, float]:
     """Offer the node to the jobs in order, under delay scheduling. Returns the same as `decide`.
 
     For speed, `map_picks.delay` is not called for jobs without local data that must still wait, and arrays
-    are read from `state` only once. Mirrors `Delay._scan`.
+    are read from `state` only once. Mirrors `Composed.decide` with `Delay.pick`.
     """
     num, sec, order, pools, pool_stages = state.num, state.sec, state.order, state.pools, state.pool_stages
     ready, patience, skipped = state.ready, state.patience, state.skipped
@@ -131,10 +120,7 @@ def _scan(state: State, node: int) -> tuple[int, int, float]:
 )
 @compiled
 def _serve_queues(state: State, node: int, kind: int) -> tuple[int, int, float]:
-    """Offer the node to the jobs whose queue and user are below their limits. Returns the same as `decide`.
-
-    Mirrors `Capacity._jobs`.
-    """
+    """Offer the node to jobs below their queue's and user's limits, as `decide`."""
     num, members, base = state.num, state.members, kind * len(state.pools)
     for place in range(sort_queues(state, kind)):
         pool = state.order[base + place]
@@ -150,7 +136,7 @@ def _serve_queues(state: State, node: int, kind: int) -> tuple[int, int, float]:
             member = members[state.jobs[job].member]
             if member.limited == num.visits:
                 continue
-            if member.running[kind] >= limit:
+            if member.running[kind] + 1 > limit:
                 member.limited = num.visits
                 num.held = limit
                 declined(state, job, node, kind, USER_FULL, as_printed(limit))
@@ -177,17 +163,16 @@ def _ask(state: State, job: int, node: int, kind: int) -> tuple[int, int, float]
 
 @compiled
 def _move(state: State, source: int, target: int) -> None:
-    """Copy an entry of `State.beside`. `source` and `target` are positions."""
+    """Copy an entry of `State.beside`."""
     copied, into = state.beside[source], state.beside[target]
     into.job, into.task, into.cursor, into.end = copied.job, copied.task, copied.cursor, copied.end
 
 
 @compiled
 def _find_beside(state: State, node: int) -> None:
-    """Note for each submitted job with input on the node, in `State.patience`, where this input is.
+    """Note in `State.patience` where the node has input of jobs, and drop jobs whose maps have all started.
 
-    All other jobs have nothing on the node, which delay scheduling then need not look up. Jobs whose maps
-    have all started are removed from the node's part of `State.beside`.
+    Delay scheduling need then not look up other jobs, which have nothing here.
     """
     entry, beside, num = state.nodes[node], state.beside, state.num
     stages, waiting = state.stages, state.patience
@@ -224,25 +209,21 @@ _SLACK = 1e-9
 @twin_of("schedbed.scheduler.order.capacity:Capacity.submitted")
 @compiled
 def submitted(state: State, job: int) -> None:
-    """Count a submitted job in its queue and for its user. Mirrors `Capacity.submitted`."""
-    queue, member = state.queues[state.jobs[job].pool], state.members[state.jobs[job].member]
-    if queue.users == 0 and not queue.named:
+    """Count a submitted job in its queue. Mirrors `Capacity.submitted`."""
+    queue = state.queues[state.jobs[job].pool]
+    if queue.jobs == 0 and not queue.named:
         state.num.unnamed += 1
-    if member.jobs == 0:
-        queue.users += 1
-    member.jobs += 1
+    queue.jobs += 1
 
 
 @twin_of("schedbed.scheduler.order.capacity:Capacity.finished")
 @compiled
 def finished(state: State, job: int) -> None:
-    """Remove an ended job from the counts of its queue and its user. Mirrors `Capacity.finished`."""
-    queue, member = state.queues[state.jobs[job].pool], state.members[state.jobs[job].member]
-    member.jobs -= 1
-    if member.jobs == 0:
-        queue.users -= 1
-        if queue.users == 0 and not queue.named:
-            state.num.unnamed -= 1
+    """Remove an ended job from the count of its queue. Mirrors `Capacity.finished`."""
+    queue = state.queues[state.jobs[job].pool]
+    queue.jobs -= 1
+    if queue.jobs == 0 and not queue.named:
+        state.num.unnamed -= 1
 
 
 @twin_of(
@@ -251,11 +232,9 @@ def finished(state: State, job: int) -> None:
 )
 @compiled
 def sort_queues(state: State, kind: int) -> int:
-    """Sort the queues with ready jobs by the part of their guaranteed shares that they hold, and return their
-    number.
+    """Sort the queues with ready jobs into `State.order` by the part of their share held, then name.
 
-    The sorted queues are in `State.order`. Of equal queues, the first by name comes first. Mirrors
-    `Capacity.jobs`.
+    Return their number.
     """
     order, queues, stages = state.order, state.queues, state.pool_stages
     total, base, count = state.num.slots[kind], kind * len(state.pools), 0
@@ -265,11 +244,8 @@ def sort_queues(state: State, kind: int) -> int:
             continue
         queue = queues[pool]
         share = queue.share if queue.named else queue.share / max(1, state.num.unnamed)
-        queue.promised = share * total
-        if queue.promised > 0:
-            queue.full = stage.running / queue.promised
-        else:
-            queue.full = inf if stage.running > 0 else 1.0
+        queue.promised = np.floor(share * total + _SLACK)
+        queue.full = stage.running / queue.promised if queue.promised > 0 else 1.0
         place = base + count
         while place > base and queues[order[place - 1]].full > queue.full:
             order[place] = order[place - 1]
@@ -297,21 +273,19 @@ def is_full(state: State, pool: int, kind: int) -> bool:
 def user_limit(state: State, pool: int, kind: int) -> int:
     """Return the number of slots of the queue that one user may hold. Mirrors `queues.user_limit`."""
     queue, held = state.queues[pool], state.pool_stages[2 * pool + kind].running
-    current = queue.promised if held < queue.promised else held + 1.0
+    current = max(1.0, queue.promised) if held < queue.promised else held + 1.0
     limit = max(
-        np.ceil(current / max(1, queue.users) - _SLACK), np.ceil(current * queue.user_percent / 100 - _SLACK)
+        np.ceil(current / max(1, queue.users[kind]) - _SLACK),
+        np.ceil(current * queue.user_percent / 100 - _SLACK),
     )
     if queue.promised > 0:
-        limit = min(limit, np.ceil(queue.promised * queue.user_factor - _SLACK))
+        limit = min(limit, np.floor(queue.promised * queue.user_factor + _SLACK))
     return int(max(1.0, limit))
 
 
 @compiled
 def as_printed(amount: int) -> int:
-    """Return the amount rounded to three digits, as the format `.3g` prints it.
-
-    Two texts with amounts are equal if their rounded amounts are.
-    """
+    """Round to three digits as the format `.3g`: texts are equal if these amounts are."""
     unit = 1
     while amount // unit >= 1000:
         unit *= 10
@@ -333,11 +307,7 @@ NONE, WAITS = -1, -2
 
 @compiled
 def _near(state: State, low: int, high: int, where: int) -> int:
-    """Return the next unstarted map with input on the node or rack number `where`, or -1 if there is none.
-
-    `low` and `high` bound the part of `State.near` that lists the job's maps by the node, or by the rack, of
-    their input.
-    """
+    """Return the next unstarted map with input at `where` in `State.near[low:high]`, or -1."""
     end = high
     while low < high:
         middle = (low + high) >> 1
@@ -377,30 +347,21 @@ def _unstarted_beside(state: State, at: int) -> int:
 @twin_of("schedbed.scheduler.core.index:TaskIndex.on_host")
 @compiled
 def local_map(state: State, job: int, node: int) -> int:
-    """Return an unstarted map of the job whose input is on the node, or -1 if there is none.
-
-    Mirrors `TaskIndex.on_host`.
-    """
+    """Return an unstarted map with input on the node, or -1."""
     return _near(state, state.jobs[job].hosts_at, state.jobs[job].hosts_end, node)
 
 
 @twin_of("schedbed.scheduler.core.index:TaskIndex.on_rack")
 @compiled
 def rack_map(state: State, job: int, node: int) -> int:
-    """Return an unstarted map of the job whose input is in the node's rack, or -1 if there is none.
-
-    Mirrors `TaskIndex.on_rack`.
-    """
+    """Return an unstarted map with input in the node's rack, or -1."""
     return _near(state, state.jobs[job].racks_at, state.jobs[job].racks_end, state.nodes[node].rack)
 
 
 @twin_of("schedbed.scheduler.core.index:TaskIndex.anywhere")
 @compiled
 def free_map(state: State, job: int) -> int:
-    """Return an unstarted map of the job that prefers no node, or -1 if there is none.
-
-    Mirrors `TaskIndex.anywhere`.
-    """
+    """Return an unstarted map of the job that prefers no node, or -1 if there is none. Mirrors `TaskIndex.anywhere`."""
     entry = state.jobs[job]
     while entry.free_cursor < entry.maps:
         place = entry.first + entry.free_cursor
@@ -413,10 +374,9 @@ def free_map(state: State, job: int) -> int:
 @twin_of("schedbed.scheduler.core.index:TaskIndex.first")
 @compiled
 def first_of(state: State, job: int, kind: int) -> int:
-    """Return the job's first unstarted map (`kind` 0) or reduce (1), or -1 if there is none.
+    """Return the first unstarted map (0) or reduce (1), or -1, from where the last search ended.
 
-    The search begins where the last search ended, since a started task never becomes unstarted again in
-    compiled simulations. Mirrors `TaskIndex.first`.
+    In compiled simulations, a started task never becomes unstarted again.
     """
     stage = state.stages[2 * job + kind]
     first = state.jobs[job].first + (state.jobs[job].maps if kind else 0)
@@ -430,11 +390,7 @@ def first_of(state: State, job: int, kind: int) -> int:
 @twin_of("schedbed.scheduler.locality.greedy:Greedy.pick")
 @compiled
 def greedy(state: State, job: int, node: int) -> tuple[int, int, float]:
-    """Return the job's unstarted map nearest to the node, the code of the reason, and 0.0.
-
-    Like the result of `delay`, the last number is a waiting time, which is always 0 here. Mirrors
-    `Greedy.pick`.
-    """
+    """Return the nearest unstarted map, the reason's code, and 0.0 (as `delay`, without a wait)."""
     task = local_map(state, job, node)
     if task >= 0:
         return task, NODE_LOCAL, 0.0
@@ -448,18 +404,17 @@ def greedy(state: State, job: int, node: int) -> tuple[int, int, float]:
 
 @twin_of(
     "schedbed.scheduler.locality.delay:Delay.pick",
-    "schedbed.scheduler.locality.delay:Delay._further",
+    "schedbed.scheduler.locality.delay:Delay._allowed",
     "schedbed.scheduler.locality.delay:Delay._wait",
     "schedbed.scheduler.locality.delay:Delay._skip",
     "schedbed.scheduler.locality.delay:Delay._accept",
 )
 @compiled
 def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
-    """Return a map of the job for the node, the code of the reason, and the waiting time (s) for its text.
+    """Return a map, the reason's code and the waited seconds; `WAITS` for a nearer node, `NONE` if skipped
+    before.
 
-    Instead of a map, returns `WAITS` if delay scheduling makes the job wait for a nearer node, or `NONE` if
-    the job was already skipped in the current heartbeat. `State.patience` says where the node has input of
-    the job. Mirrors `Delay.pick`.
+    `State.patience` says where the node has input of the job.
     """
     entry, sec = state.patience[job], state.sec
     if entry.skipped_heartbeat == state.num.heartbeats:
@@ -496,20 +451,19 @@ def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
 
 @compiled
 def _anywhere_s(state: State, level: int) -> float:
-    """Return the seconds that a job must wait before delay scheduling permits off-rack maps.
-
-    `level` is the locality of the job's last map: 0 node-local, 1 rack-local, 2 off-rack.
-    """
+    """Return the wait for off-rack maps. The job's last map was node-local (0), rack-local (1) or off-rack (2)."""
     return state.sec.rack_wait if level == 1 else state.sec.node_wait + state.sec.rack_wait
 
 
 @twin_of("schedbed.scheduler.locality.delay:Delay.beat")
 @compiled
-def waited(state: State, now_s: float) -> None:
-    """Add waiting time, until `now_s`, to the jobs that delay scheduling skipped in the last heartbeat.
+def waited(state: State, node: int, now_s: float) -> None:
+    """Add waiting time, until the node's heartbeat at `now_s`, to the jobs that delay scheduling skipped.
 
-    Mirrors `Delay.beat`.
+    A node without a free slot does not ask for tasks, so its heartbeat does not count. Mirrors `Delay.beat`.
     """
+    if state.nodes[node].free_maps <= 0 and state.nodes[node].free_reduces <= 0:
+        return
     patience, skipped = state.patience, state.skipped
     for place in range(state.num.skipped):
         job = patience[skipped[place]]

@@ -23,10 +23,9 @@ BLOCKS_AT_ONCE = 1 << 14
 
 
 class BlockPlacer:
-    """The nodes of `index` as arrays, and the choice of nodes for blocks as by `place_new` and `place_file`.
+    """Nodes as arrays, and the choice of nodes for blocks as by `place_new` and `place_file`.
 
-    The loads in the arrays grow with each chosen node. Until `put_back` writes them to `index`, nothing else
-    may use `index`. Chosen nodes are given as numbers, which are places in `names`.
+    Until `put_back` writes the loads to `index`, nothing else may use it. Chosen nodes are places in `names`.
     """
 
     def __init__(self, index: NodeIndex, seed: int) -> None:
@@ -46,24 +45,17 @@ class BlockPlacer:
         )
 
     def takes(self, count: int, size_bytes: int) -> bool:
-        """Return whether blocks of `size_bytes` in all may be placed here, on `count` nodes each.
-
-        Otherwise there are too few nodes, or the numbers of bytes are too large for exact calculations.
-        """
+        """Return whether blocks may be placed here: enough nodes, and bytes exact in calculations."""
         total_bytes = int(self._field.total_bytes[0]) + count * size_bytes
         most_bytes = int(self._loads.max(initial=0)) if total_bytes >= EXACT else 0
         return 1 <= count <= len(self.names) and most_bytes + size_bytes < EXACT and total_bytes < 1 << 61
 
     def numbers_of(self, nodes: Sequence[NodeId]) -> Values:
-        """Return the numbers of nodes, `NOBODY` for a node that is not in the index."""
+        """Return places of nodes, `NOBODY` for unknown ones."""
         return np.array([self.place_of.get(node, NOBODY) for node in nodes], np.int64)
 
     def place_outputs(self, blocks: Iterable[str], writers: Values, lengths: Values, count: int) -> Values:
-        """Return the `count` nodes of each block of outputs, as `place_new` chooses them.
-
-        `blocks` are the names that determine the random choice. `writers` has the number of the node that
-        writes each block.
-        """
+        """Return each output block's nodes, as `place_new`. The names in `blocks` determine the chance."""
         chosen = np.empty((len(lengths), count), np.int64)
         names = iter(blocks)
         for low in range(0, len(lengths), BLOCKS_AT_ONCE):
@@ -88,10 +80,7 @@ class BlockPlacer:
             done += place_blocks(self._field, *one)
 
     def place_input(self, block: str, lengths: Values, count: int) -> Values:
-        """Return the `count` nodes of each block of a new file, as `place_file` chooses them.
-
-        `block` is the file's first block.
-        """
+        """Return each block's nodes of a new file, as `place_file`. `block` is its first."""
         luck, used, done = self._luck, np.zeros(1, np.int64), 0
         reseed(luck, self._seed, "place", block, "file")
         chosen = np.empty((len(lengths), count), np.int64)
@@ -106,7 +95,7 @@ class BlockPlacer:
             used[0] = 0
 
     def put_back(self) -> None:
-        """Write the loads of the nodes to the index from which the arrays were made."""
+        """Write the loads to the index from which the arrays were made."""
         self._index.load_bytes.update(zip(self.names, self._loads.tolist(), strict=True))
         self._index.total_bytes = int(self._field.total_bytes[0])
 
@@ -117,7 +106,7 @@ def _random_numbers(luck: Coin, count: int) -> Values:
 
 
 def _most_draws(count: int) -> int:
-    """Return the largest number of random numbers that the nodes of a block can need."""
+    """Return the most random numbers that a block's nodes can need."""
     return 3 + 2 * count * (DRAWS + 1)
 
 
@@ -140,8 +129,7 @@ NOBODY = -1
 class Field(NamedTuple):
     """The live nodes as arrays, like `NodeIndex`.
 
-    `rack` and `load_bytes` are by node. `pool` contains all nodes, then the nodes of each rack r in
-    `pool[pool_at[r]:pool_at[r + 1]]`. `total_bytes` has the sum of all loads.
+    `pool` has all nodes, then those of each rack r in `pool[pool_at[r]:pool_at[r + 1]]`.
     """
 
     rack: Ints
@@ -196,10 +184,7 @@ def _any_node(
     most_bytes: float,
     draws: int,
 ) -> int:
-    """Return a random node of `pool[low:high]` that is not among the first `made` of `chosen`.
-
-    The node is not on the rack `but_rack`. Return `NOBODY` if there is no such node.
-    """
+    """Return a random node of `pool[low:high]`, not chosen and not on `but_rack`, or `NOBODY`."""
     count, rack, load_bytes = high - low, field.rack, field.load_bytes
     for _ in range(draws if count else 0):
         node = field.pool[low + _draw(luck, count)]
@@ -232,10 +217,7 @@ def _any_node(
 def _complete(
     field: Field, luck: Luck, chosen: Ints, made: int, writer: int, most_bytes: float, draws: int
 ) -> None:
-    """Complete the nodes of a block, of which `chosen` has the first `made`. There must be enough nodes.
-
-    `draws` is the number of random draws for the next node, before all suitable nodes are counted.
-    """
+    """Complete a block's nodes; there must be enough. `draws` precede a count of suitable nodes."""
     rack, nodes = field.rack, len(field.rack)
     while made < len(chosen):
         node = NOBODY
@@ -264,10 +246,7 @@ def _complete(
 @twin_of("schedbed.cluster.blocks.placement:_first_draws")
 @compiled
 def _first_nodes(field: Field, luck: Luck, chosen: Ints, writer: int, most_bytes: float) -> int:
-    """Draw a node for each of the first three replicas of a new block, until one is unsuitable.
-
-    Store the nodes in `chosen`, and return their number.
-    """
+    """Draw the first three replicas' nodes until one is unsuitable. Return their number."""
     rack, load_bytes, nodes = field.rack, field.load_bytes, len(field.rack)
     first = writer
     if writer == NOBODY:
@@ -311,7 +290,6 @@ def _place_block(field: Field, luck: Luck, chosen: Ints, writer: int, of_file: b
 
 @compiled
 def _charge(field: Field, chosen: Ints, length: int) -> None:
-    """Add `length` bytes to the load of each chosen node."""
     for place in range(len(chosen)):
         field.load_bytes[chosen[place]] += length
     field.total_bytes[0] += length * len(chosen)
@@ -327,12 +305,10 @@ def place_blocks(
     chosen: Any,
     used: Values,
 ) -> int:
-    """Choose nodes for new blocks one after the other, and add their lengths to the loads of the nodes.
+    """Choose nodes for blocks in turn (rows of `chosen`), and add the lengths to their loads.
 
-    Store the nodes of block b in the row b of `chosen`. If `draws_each` is 0, all blocks use the random numbers
-    `draws`, and `used` has the number of those that were used; else each block has `draws_each` of its own.
-    `writers` has the node that writes each block, or is empty for an input. Return the number of blocks for
-    which there were enough random numbers.
+    Blocks share `draws`, counted in `used`, or each has `draws_each`. `writers` is empty for an input. Return
+    the number of blocks for which the random numbers sufficed.
     """
     for block in range(len(lengths)):
         before = used[0]
@@ -356,11 +332,10 @@ def place_blocks(
 def place_files(
     field: Field, draws: Values, draws_each: int, ends: Values, lengths: Values, chosen: Any
 ) -> int:
-    """Choose nodes for the blocks of new input files, as `place_blocks` does for one file.
+    """Choose nodes for input files, as `place_blocks` for one. `ends` has each file's end in `lengths`.
 
-    `ends` has the end of each file's blocks in `lengths` and in the rows of `chosen`. A file has `draws_each`
-    random numbers for each of its blocks, and as many more. Return the number of files that were placed: all
-    files before the first one that needs more random numbers.
+    A file has `draws_each` random numbers for each block, and as many more. Return the number of files before
+    the first that needs more.
     """
     used = np.zeros(1, np.int64)
     begin = 0

@@ -1,8 +1,7 @@
 """The first random numbers of many generators of `tasks.chance`, which are Mersenne Twisters.
 
-A generator of Python makes 624 words from its seed. Its first random numbers depend on a few of the words
-only. The words of several generators are computed side by side, so that the processor does the same step for
-all of them with one instruction.
+They depend on only a few of the 624 words that Python makes from a seed. Several generators' words are
+computed side by side, by one instruction for all.
 """
 
 from __future__ import annotations
@@ -33,10 +32,7 @@ HIGH, UNIT = 67108864.0, 1.0 / 9007199254740992.0
 
 
 def first_draws(keys: Sequence[bytes], count: int) -> Values:
-    """Return the first `count` random numbers of each generator, those of a generator one after the other.
-
-    `keys` are seeds as of `chance.keys_of`.
-    """
+    """Return the first `count` numbers of each generator. `keys` are of `chance.keys_of`."""
     return draws_of(keys, np.full(len(keys), count, np.int64))
 
 
@@ -56,10 +52,7 @@ def draws_of(keys: Sequence[bytes], counts: Values) -> Values:
 
 
 def _words(keys: Sequence[bytes], length: int) -> Values:
-    """Return the 32-bit words of each key of `length` bytes, one column for each key, the lowest word first.
-
-    A key is a number, whose highest byte comes first.
-    """
+    """Return the 32-bit words of each key, a column each, the lowest first."""
     found = np.zeros((len(keys), -(-length // 4) * 4), np.uint8)
     found[:, :length] = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), length)[:, ::-1]
     return np.ascontiguousarray(found.view("<u4").astype(np.uint32).T)
@@ -67,7 +60,7 @@ def _words(keys: Sequence[bytes], length: int) -> Values:
 
 @cache
 def _start() -> Values:
-    """Return the words that a generator has before its key is mixed in."""
+    """Return a generator's words before its key is mixed in."""
     words = [19650218]
     for place in range(1, SIZE):
         words.append((int(FIRST) * (words[-1] ^ words[-1] >> 30) + place) & 0xFFFFFFFF)
@@ -76,14 +69,14 @@ def _start() -> Values:
 
 @compiled
 def _mixed(first: Any, second: Any, middle: Any) -> Any:
-    """Return a word of the next round of a generator, of its word at the same place and two later ones."""
+    """Return a word of the next round, of the word at its place and two later ones."""
     mixed = (first & UPPER) | (second & LOWER)
     return np.uint32(middle ^ (mixed >> ONE) ^ (mixed & ONE) * TWIST)
 
 
 @compiled
 def _output(word: Any) -> Any:
-    """Return the word of a generator's output for a word of its state."""
+    """Return the output for a word of the state."""
     word ^= word >> SHIFT_U
     word ^= (word << SHIFT_S) & TEMPER_B
     word ^= (word << SHIFT_T) & TEMPER_C
@@ -92,7 +85,7 @@ def _output(word: Any) -> Any:
 
 @compiled
 def _number(first: Any, second: Any) -> float:
-    """Return the random number of two words of a generator's state."""
+    """Return the random number of two words of the state."""
     return ((_output(first) >> SHIFT_HIGH) * HIGH + (_output(second) >> SHIFT_LOW)) * UNIT
 
 
@@ -123,10 +116,7 @@ def _fill_any(words: Any, draws: Any) -> None:
 
 @entry
 def fill_draws(start: Values, keys: Values, begins: Values, ends: Values, draws: Values) -> None:
-    """Store the first random numbers of each generator in `draws`, from its place in `begins` to that in `ends`.
-
-    `keys` has the words of a generator's key in each column. `start` are the words of all generators at first.
-    """
+    """Store each generator's first numbers in `draws`, from `begins` to `ends`. Columns of `keys` are keys' words."""
     words, count = keys.shape
     state = np.empty((SIZE, LANES), np.uint32)
     key = np.zeros((words, LANES), np.uint32)
