@@ -15,7 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [
-    page for page in PAGES if not {"results", "reference", "tour.md"} & set(page.parts)
+    page
+    for page in PAGES
+    if not {"reference", "tour.md"} & set(page.parts) and not page.name.endswith(".template.md")
 ]  # The last two are made from the source.
 LANGUAGES = {"sh", "console", "python", "yaml", "json", "diff", "text"}
 BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>[^\n`]*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
