@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -69,6 +69,28 @@ def grouped_bars(
     legend(ax)
 
 
+Samples = Sequence[Sequence[float]]
+"""One list per group, with one number per repeat."""
+
+
+def mean_bars(
+    ax: Axes,
+    groups: Sequence[str],
+    bars: Sequence[tuple[str, str, Samples]],
+    printed: Bars | None = None,
+    printed_label: str = "paper",
+) -> None:
+    """Draw groups of bars that show means with 95% intervals.
+
+    Each item of `bars` is a legend, a color, and the samples of each group. The values in `printed`, one for
+    each group, are the paper's and come first.
+    """
+    paper = [] if printed is None else [(printed_label, PAPER, printed)]
+    ours = [(label, shade, [fmean(each) for each in samples]) for label, shade, samples in bars]
+    errors = [[mean_interval(each) for each in samples] for _, _, samples in bars]
+    grouped_bars(ax, groups, [*paper, *ours], [*([[]] * len(paper)), *errors])
+
+
 def beside_paper(
     ax: Axes,
     groups: Sequence[str],
@@ -84,11 +106,16 @@ def beside_paper(
     `groups` are the names of the keys' groups on the axis. `label` and `shade` are those of our bars.
     """
     ours = [measured.samples(key) for key in keys]
-    bars = [
-        ("paper", PAPER, [said[key].number for key in keys]),
-        (label, shade, [fmean(each) for each in ours]),
-    ]
-    grouped_bars(ax, groups, bars, [[], [mean_interval(each) for each in ours]])
+    mean_bars(ax, groups, [(label, shade, ours)], [said[key].number for key in keys])
+
+
+def single_bars(ax: Axes, bars: Mapping[str, Sequence[float]], shades: Sequence[str] = OKABE) -> None:
+    """Draw a bar for each name in `bars`: the mean of its samples, with a line for the 95% interval."""
+    for place, ((name, samples), shade) in enumerate(zip(bars.items(), shades, strict=False)):
+        ax.bar(name, fmean(samples), 0.5, color=shade)
+        interval = mean_interval(samples)
+        if interval is not None:
+            ax.vlines(place, *interval, color="black", linewidth=0.8)
 
 
 def legend(ax: Axes) -> None:
@@ -99,18 +126,9 @@ def legend(ax: Axes) -> None:
 def draw_values(figure: Figure, said: Values, measured: Measured) -> None:
     """Draw a bar for each measured value that has a criterion, next to a bar for the paper's value."""
     keys = [key for key, value in said.items() if value.holds and key in measured.values]
-    printed = [value if isinstance(value := said[key].value, int | float) else None for key in keys]
-    samples = [measured.samples(key) for key in keys]
+    printed = [float(value) if isinstance(value := said[key].value, int | float) else None for key in keys]
     ax = figure.subplots()
-    grouped_bars(
-        ax,
-        keys,
-        [
-            ("printed", PAPER, [None if value is None else float(value) for value in printed]),
-            ("ours", OURS, [sum(each) / len(each) for each in samples]),
-        ],
-        [[None] * len(keys), [mean_interval(each) for each in samples]],
-    )
+    mean_bars(ax, keys, [("ours", OURS, [measured.samples(key) for key in keys])], printed, "printed")
     ax.axhline(0, color="black", linewidth=0.5)
     ax.tick_params(axis="x", labelsize=6, rotation=15)
     ax.set_ylabel("as in the table")

@@ -41,7 +41,7 @@ NOT_RUN = {
 """Commands that are not run as they stand, with the reason."""
 FRAGMENTS = {
     "def state(self)": "methods of a class that the page does not show",
-    "def measure(bench": "an outline of the two functions that the text explains",
+    "def fig3(bench": "an outline of the two functions that the text explains",
     "webhdfs://127.0.0.1": "needs a live cluster",
     'lab = schedbed.connect("lab")': "a live cluster; tests/live/test_pages_live.py runs it",
 }

@@ -182,8 +182,12 @@ def gains(spans: Mapping[str, list[list[float]]]) -> list[list[float]]:
     `spans` is a dictionary from policy to one list of makespans per group. The result has one list per group.
     All lists have one number per repeat.
     """
-    groups = zip(spans["csla"], spans["capacity"], strict=True)
-    return [[100 * share for share in paired(csla, capacity)] for csla, capacity in groups]
+    return saved(spans["csla"], spans["capacity"])
+
+
+def saved(mine: list[list[float]], first: list[list[float]]) -> list[list[float]]:
+    """Return by how many percent each group's makespans are shorter in `mine` than in `first`."""
+    return [[100 * share for share in paired(*both)] for both in zip(mine, first, strict=True)]
 
 
 Pair = tuple[str, str]
@@ -231,13 +235,12 @@ def run_pairs(bench: Bench, way: PairRun) -> FinishedRun:
     return bench.run(way.name, plan)
 
 
-def pair_spans(bench: Bench, way: PairRun) -> Mapping[str, Gains]:
+def pair_spans(bench: Bench, way: PairRun) -> dict[str, list[list[float]]]:
     """Run the pairs of jobs with the settings `way`, and return the makespan in s of each pair.
 
-    The result is a dictionary from policy to a dictionary from pair to one number per repeat.
+    The result is a dictionary from policy to one list per pair, with one number per repeat.
     """
-    spans = makespans(run_pairs(bench, way), len(way.pairs))
-    return {policy: dict(zip(way.pairs, found, strict=True)) for policy, found in spans.items()}
+    return makespans(run_pairs(bench, way), len(way.pairs))
 
 
 def pair_gains(bench: Bench, way: PairRun) -> Gains:
@@ -246,8 +249,7 @@ def pair_gains(bench: Bench, way: PairRun) -> Gains:
     A gain says by how many percent the makespan is shorter than under Capacity. Each pair has one number per
     repeat.
     """
-    spans = pair_spans(bench, way)
-    return earlier(spans["csla"], spans["capacity"])
+    return dict(zip(way.pairs, gains(pair_spans(bench, way)), strict=True))
 
 
 def untagged(finished: FinishedRun) -> list[float]:
@@ -261,14 +263,6 @@ def untagged(finished: FinishedRun) -> list[float]:
         reasons = decisions[decisions["answer"] == "launch"]["reason"]
         found.append(100 * float(reasons.str.contains(f"job tag {words(UNKNOWN)}").mean()))
     return found
-
-
-def earlier(mine: Gains, first: Gains) -> Gains:
-    """Return by how many percent the makespan of each pair of jobs is shorter in `mine` than in `first`.
-
-    Both are dictionaries from pair to makespans in s, one number per repeat.
-    """
-    return {pair: [100 * share for share in paired(mine[pair], first[pair])] for pair in mine}
 
 
 def run_alone(bench: Bench) -> FinishedRun:

@@ -12,7 +12,7 @@ import pytest
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.lakshmi2019 import fours, load_causes, pairs, table3_predictor, two_jobs, ways
+from schedbed.deploy.papers.lakshmi2019 import csla_figures, two_jobs
 
 ABOUT = paper_file.load("lakshmi2019").experiments
 TAGS = {"wc": 2, "pi": 2, "grep": 2, "rtw": 1, "sort": 1}
@@ -98,17 +98,17 @@ def test_no_policy_gains_more_than_the_idle_time_of_the_busier_of_cores_and_shar
     jobs = [(0.0, 0.0, 90.0), (0.0, 5.0, 100.0), (200.0, 201.0, 250.0)]
     first = [(0.0, "a", 0.0, 0.0), (0.0, "b", 0.0, 0.0), (100.0, "a", 0.5, 0.3), (100.0, "b", 0.7, 0.1)]
     second = [(200.0, "a", 0.0, 0.0), (200.0, "b", 0.0, 0.0), (250.0, "a", 0.1, 0.4), (250.0, "b", 0.1, 0.5)]
-    found = ways.rooms(finished_run(jobs, first + second))
+    found = csla_figures.rooms(finished_run(jobs, first + second))
     assert found == [[pytest.approx(40)], [pytest.approx(10)]]  # 0.6 of all cores, then 0.4 + 0.5 of the disk
 
 
 def test_the_jobs_of_a_pair_run_together_from_the_later_start_to_the_earlier_end() -> None:
     jobs = [(0.0, 0.0, 80.0), (0.0, 60.0, 100.0), (200.0, 200.0, 250.0), (200.0, 260.0, 300.0)]
-    assert ways.together(finished_run(jobs, []), "capacity") == [[pytest.approx(25)], [0]]
+    assert csla_figures.together(finished_run(jobs, []), "capacity") == [[pytest.approx(25)], [0]]
 
 
 def test_jobs_in_turns_put_one_of_each_kind_into_each_queue() -> None:
-    assert fours.in_turns(two_jobs.FOURS) == [
+    assert csla_figures.in_turns(two_jobs.FOURS) == [
         ("wc", "rtw", "pi", "sort"),
         ("wc", "rtw", "grep", "sort"),
         ("pi", "rtw", "grep", "sort"),
@@ -132,18 +132,17 @@ def test_tags_of_jobs_alone_are_those_that_the_paper_needs(tmp_path: Path) -> No
 
 @pytest.mark.slow  # simulates whole experiments
 def test_pairs_and_fours_report_what_the_yaml_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs, "PAIRS", (("pi", "sort"), ("rtw", "sort")))
-    monkeypatch.setattr(pairs, "SIZES_GB", (1,))
-    monkeypatch.setattr(pairs, "HEADLINE_GB", 1)
-    measured = pairs.measure(bench(tmp_path))
+    monkeypatch.setattr(csla_figures, "PAIRS", (("pi", "sort"), ("rtw", "sort")))
+    monkeypatch.setattr(csla_figures, "SIZES_GB", (1,))
+    monkeypatch.setattr(csla_figures, "HEADLINE_GB", 1)
+    measured = csla_figures.pairs(bench(tmp_path))
     assert set(measured.values) <= set(ABOUT["pairs"].values)
     assert measured.samples("unlike_1") == measured.samples("best")  # there is one
     (more,) = measured.samples("unlike_minus_alike")
     assert more == pytest.approx(measured.samples("unlike_1")[0] - measured.samples("alike_1")[0])
     assert "Sort" in measured.notes[0] and measured.samples("tag_rtw") == [1]
-    monkeypatch.setattr(fours, "FOURS", (fours.ALIKE, ("wc", "pi", "rtw", "sort")))
-    monkeypatch.setattr(fours, "SIZE_GB", 1)
-    assert set(fours.measure(bench(tmp_path)).values) == set(ABOUT["fours"].values)
+    monkeypatch.setattr(csla_figures, "FOURS", (csla_figures.ALIKE, ("wc", "pi", "rtw", "sort")))
+    assert set(csla_figures.fours(bench(tmp_path)).values) == set(ABOUT["fours"].values)
 
 
 @pytest.mark.slow  # simulates a whole experiment
@@ -156,13 +155,13 @@ def test_ways_report_what_the_yaml_knows(tmp_path: Path, monkeypatch: pytest.Mon
     def small(**fields: object) -> two_jobs.PairRun:
         return replace(two_jobs.PairRun(name="x"), **{"pairs": few, "size_gb": 1, **fields})
 
-    monkeypatch.setattr(ways, "PAIRS", few)
+    monkeypatch.setattr(csla_figures, "PAIRS", few)
     monkeypatch.setattr(two_jobs, "PAIRS", few)
-    monkeypatch.setattr(ways, "PairRun", small)
+    monkeypatch.setattr(csla_figures, "PairRun", small)
     for name in ("ONE", "EACH", "EACH_GROWN"):
-        monkeypatch.setattr(ways, name, replace(getattr(ways, name), pairs=few, size_gb=1))
+        monkeypatch.setattr(csla_figures, name, replace(getattr(csla_figures, name), pairs=few, size_gb=1))
     own = bench(tmp_path)
-    measured = ways.measure(own)
+    measured = csla_figures.ways(own)
     assert set(measured.values) == set(ABOUT["ways"].values)
     first = next(
         finished for folder, finished in own._finished.items() if folder.name == "pairs-3GB-cpu-first"
@@ -173,8 +172,8 @@ def test_ways_report_what_the_yaml_knows(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.slow  # seconds
 def test_table_3_is_what_csla_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table3_predictor, "CASES", {1: (), 4: ("cpu", "io")})
-    measured = table3_predictor.measure(bench(tmp_path))
+    monkeypatch.setattr(csla_figures, "CASES", {1: (), 4: ("cpu", "io")})
+    measured = csla_figures.table3(bench(tmp_path))
     assert set(measured.values) <= set(ABOUT["table3"].values)
     for key in ("cpu_mae_1", "io_rmse_4"):
         assert 0 < measured.samples(key)[0] < 1
@@ -203,10 +202,10 @@ def test_causes_change_the_stress_the_jobs_the_maps_or_the_order(
         return {key: [1.0] for key in way.pairs}
 
     monkeypatch.setattr(Bench, "run", run)
-    monkeypatch.setattr(load_causes, "run_alone", lambda _: None)
-    monkeypatch.setattr(load_causes, "tags_of", lambda _: TAGS)
-    monkeypatch.setattr(load_causes, "pair_gains", gains)
-    measured = load_causes.measure(bench(tmp_path))
+    monkeypatch.setattr(csla_figures, "run_alone", lambda _: None)
+    monkeypatch.setattr(csla_figures, "tags_of", lambda _: TAGS)
+    monkeypatch.setattr(csla_figures, "pair_gains", gains)
+    measured = csla_figures.causes(bench(tmp_path))
     assert set(measured.values) == set(ABOUT["causes"].values)
     assert measured.samples("io_rmse_4_turns") == [0.3] and measured.samples("fine_1") == [1.0]
     names = {job["name"] for name, each in asked.items() for job in each["workload"]["jobs"] if "pi" in name}

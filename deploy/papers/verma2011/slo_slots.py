@@ -1,6 +1,7 @@
-"""Figure 5: the slots that the policy ARIA computes for a deadline, and the resulting completion times.
+"""Slots for a deadline: the profile of the paper's job WikiTrends, and Figures 4 and 5.
 
-ARIA's model has several bounds of the completion time, and each results in other numbers of slots.
+The policy ARIA computes the slots that a job needs to meet its deadline from a profile, which contains the
+durations of the job's phases.
 """
 
 from __future__ import annotations
@@ -9,21 +10,20 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from math import ceil
 from pathlib import Path
-from statistics import mean
+from statistics import fmean, mean
 from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.papers import paper_file
-from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
-from schedbed.deploy.papers.figures import PAPER, grouped_bars
+from schedbed.deploy.papers.figures import OURS, PAPER, legend, mean_bars
+from schedbed.deploy.papers.live_and_simulated import live_experiment, simulating
 from schedbed.deploy.papers.verdict import Exact
-from schedbed.deploy.papers.verma2011.wikitrends_profiles import MAPS, REDUCES, profile_of, wikitrends
-from schedbed.deploy.results.metrics import RunTables
+from schedbed.deploy.results.metrics import RunTables, useful
 from schedbed.deploy.results.plots import OKABE
-from schedbed.deploy.results.stats import mean_interval
 from schedbed.scheduler.locality.greedy import Greedy
 from schedbed.scheduler.models.aria_bounds import BOUNDS, WAVES, allocate, allocate_waves, curve, waves_time_s
-from schedbed.scheduler.models.job_profile import JobProfile
+from schedbed.scheduler.models.job_profile import JobProfile, Profiler, Times
 from schedbed.scheduler.policy import Limits, Proposal
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
@@ -31,13 +31,107 @@ from schedbed.tasks.specs import TaskKind
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+MAPS, REDUCES = 71, 64
+"""Numbers of tasks of WikiTrends in section 5.2."""
+
+
+def wikitrends(said: Values) -> JobProfile:
+    """Return a profile of the job WikiTrends from which the policy ARIA computes the slots in Figure 5.
+
+    The slots depend only on the sum of the maximum durations in four phases. Here the maxima of shuffles and
+    reduces equal their means, and the longest map takes the rest of the sum.
+    """
+    map_s, shuffle_s, reduce_s = (said[key].number for key in ("map_avg", "shuffle_avg", "reduce_avg"))
+    longest_map_s = said["maxima"].number - 2 * shuffle_s - reduce_s
+    return JobProfile(
+        map=Times(map_s, longest_map_s),
+        first_shuffle=Times(shuffle_s, shuffle_s),
+        typical_shuffle=Times(shuffle_s, shuffle_s),
+        reduce=Times(reduce_s, reduce_s),
+    )
+
+
+def profile_of(run: RunTables, job: str) -> JobProfile:
+    """Return the profile of a job in a finished run, as the profiler of the policy ARIA would measure it.
+
+    A profile contains the durations of the job's phases. `job` is the job's id. Raises ValueError if no map
+    ended.
+    """
+    profiler = Profiler()
+    for row in useful(run.attempts[run.attempts["job"] == job]).to_dict("records"):
+        if row["kind"] == "map":
+            profiler.map_ended(row["assigned"], row["end"], row["length"], row["output_bytes"])
+            continue
+        marks = [row[mark] for mark in ("sort_end", "shuffle_end") if row[mark] == row[mark]]
+        sorted_s = marks[0] if marks else None
+        profiler.reduce_ended(
+            row["assigned"], sorted_s, row["end"], row["shuffle_bytes"], row["output_bytes"]
+        )
+    profile = profiler.profile()
+    if profile is None:
+        raise ValueError(f"{job}: no map of it has ended")
+    return profile
+
+
+# Figure 4: the allocations of map and reduce slots that meet a deadline, and the one with fewest slots.
+
+SLO_S = 300.0
+
+
+def fig4(bench: Bench) -> Measured:
+    """Compute all pairs of map slots and reduce slots that just meet the deadline, and points A, B and C.
+
+    There is one pair for each number of map slots. A has the most map slots, B the most reduce slots, and C
+    the fewest slots in total.
+    """
+    model = curve(wikitrends(paper_file.load("verma2011").experiments["fig5"].values), MAPS, REDUCES)
+    left_s = SLO_S - model.c
+    on_curve = [
+        (maps, ceil(model.b / (left_s - model.a / maps) - 1e-9))
+        for maps in range(1, MAPS + 1)
+        if left_s - model.a / maps > model.b / REDUCES - 1e-9
+    ]
+    best = allocate(model, SLO_S, MAPS, REDUCES)
+    most_maps, most_reduces, cheapest = on_curve[-1], on_curve[0], sum(best[:2])
+    return Measured(
+        values={
+            "fewest": Exact(value=cheapest - min(map(sum, on_curve))),
+            "a_slots": Exact(value=sum(most_maps) / cheapest),
+            "b_slots": Exact(value=sum(most_reduces) / cheapest),
+        },
+        series={"curve": on_curve, "points": {"A": most_maps, "B": most_reduces, "C": best[:2]}},
+    )
+
+
+def draw_fig4(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw the pairs of map slots and reduce slots on the left, and the sums of each pair on the right."""
+    left, right = figure.subplots(1, 2)
+    points = measured.series["points"]
+    maps, reduces = zip(*measured.series["curve"], strict=True)
+    left.plot(maps, reduces, color=OURS, label="meets the deadline")
+    right.plot(maps, [m + r for m, r in measured.series["curve"]], color=OURS, label="maps + reduces")
+    for name, (m, r) in points.items():
+        for ax, y in ((left, r), (right, m + r)):
+            ax.plot(m, y, "o", color="black", markersize=4)
+            ax.annotate(name, (m, y), textcoords="offset points", xytext=(4, 5))
+    best = sum(points["C"])
+    right.axhline(best, color=PAPER, linestyle=":", linewidth=1)
+    left.set(xlabel="map slots", ylabel="reduce slots", xlim=(0, None), ylim=(0, None))
+    right.set(xlabel="map slots", ylabel="slots in all", xlim=(0, None), ylim=(0, None))
+    for ax in (left, right):
+        legend(ax)
+
+
+# Figure 5: the slots that the policy ARIA computes for a deadline, and the resulting completion times. ARIA's
+# model has several bounds of the completion time, and each results in other numbers of slots.
+
 TRIED = (*BOUNDS, WAVES)
 SLOS_S = (240, 300, 360, 420)
 SLOTS = 64
 APART_S = 600  # gap between submissions, in which each job runs alone
 
 
-def measure(bench: Bench) -> Measured:
+def fig5(bench: Bench) -> Measured:
     """Compute Figure 5's table of slots, and measure completion times with slots computed from a profile.
 
     The profile is that of the simulated or live job, which is measured first. Slots are computed for each
@@ -56,11 +150,11 @@ def measure(bench: Bench) -> Measured:
     profile = reduce(JobProfile.merged, profiles)
     jobs = jobs_by_bound(profile, job(live=bench.live), SLOTS // 2 if bench.live else SLOTS)
     finished = bench.run("fig5", scenario(jobs, [SPEC], live=bench.live))
-    took: dict[str, list[list[float]]] = {bound: [] for bound in TRIED}
-    for run in finished.each(finished.policies[0]):
-        ratios = completion_ratios(run)
-        for number, bound in enumerate(TRIED):
-            took[bound].append(ratios[number * len(SLOS_S) : (number + 1) * len(SLOS_S)])
+    ratios = [completion_ratios(run) for run in finished.each(finished.policies[0])]
+    took = {
+        bound: [each[first : first + len(SLOS_S)] for each in ratios]
+        for bound, first in zip(TRIED, range(0, len(TRIED) * len(SLOS_S), len(SLOS_S)), strict=True)
+    }
     found["ideal_off"] = Exact(value=round(100 * least_off(_waves(model)), 2))
     return Measured(
         values={**found, **profile_values(profiles), **_figures(took)},
@@ -213,51 +307,46 @@ def profile_values(profiles: Sequence[JobProfile]) -> Mapping[str, list[float]]:
 
 def _figures(took: Mapping[str, list[list[float]]]) -> Mapping[str, list[float]]:
     return {
-        "avg_off": [100 * max(abs(ratio - 1) for ratio in ratios) for ratios in took["avg"]],
-        "waves_off": [100 * max(abs(ratio - 1) for ratio in ratios) for ratios in took[WAVES]],
-        "waves_missed": [sum(ratio > 1 for ratio in ratios) for ratios in took[WAVES]],
-        "low_missed": [sum(ratio > 1 for ratio in ratios) for ratios in took["low"]],
-        "up_missed": [sum(ratio > 1 for ratio in ratios) for ratios in took["up"]],
+        **{
+            f"{bound}_off": [100 * max(abs(ratio - 1) for ratio in ratios) for ratios in took[bound]]
+            for bound in ("avg", WAVES)
+        },
+        **{
+            f"{bound}_missed": [sum(ratio > 1 for ratio in ratios) for ratios in took[bound]]
+            for bound in (WAVES, "low", "up")
+        },
         "up_early": [100 * (1 - mean(ratios)) for ratios in took["up"]],
     }
 
 
-def draw(figure: Figure, said: Values, measured: Measured) -> None:
+def draw_fig5(figure: Figure, said: Values, measured: Measured) -> None:
     """Draw the completion time of the job for each deadline and each bound of the policy ARIA's model.
 
     The deadlines, and ranges of 7% around them as in the paper, are gray.
     """
     ax = figure.subplots()
     names = {"low": "lower bound", "avg": "average", "up": "upper bound", WAVES: "whole waves (ours)"}
-    bars, errors = [], []
-    for number, bound in enumerate(names):
-        by_slo = list(zip(*measured.series["took"][bound], strict=True))
-        bars.append(
-            (
-                names[bound],
-                OKABE[number],
-                [mean(ratios) * slo for ratios, slo in zip(by_slo, SLOS_S, strict=True)],
-            )
+    bars = [
+        (
+            names[bound],
+            shade,
+            [
+                [ratio * slo_s for ratio in ratios]
+                for ratios, slo_s in zip(
+                    zip(*measured.series["took"][bound], strict=True), SLOS_S, strict=True
+                )
+            ],
         )
-        errors.append([_interval(ratios, slo) for ratios, slo in zip(by_slo, SLOS_S, strict=True)])
+        for bound, shade in zip(names, OKABE, strict=False)
+    ]
     for place, slo_s in enumerate(SLOS_S):
         label = "SLO, and the paper's 7% around it" if not place else ""
         ax.hlines(slo_s, place - 0.45, place + 0.45, color=PAPER, linewidth=1.2, label=label)
         ax.fill_between(
             [place - 0.45, place + 0.45], 0.93 * slo_s, 1.07 * slo_s, color=PAPER, alpha=0.25, linewidth=0
         )
-    grouped_bars(ax, [f"{slo_s} s" for slo_s in SLOS_S], bars, errors)
+    mean_bars(ax, [f"{slo_s} s" for slo_s in SLOS_S], bars)
     ax.set(xlabel="deadline (SLO)", ylabel="job's completion [s], before scale")
-
-
-def _interval(ratios: tuple[float, ...], slo_s: float) -> tuple[float, float] | None:
-    interval = mean_interval(ratios)
-    return None if interval is None else (interval[0] * slo_s, interval[1] * slo_s)
-
-
-EXPERIMENT = Experiment(
-    name="fig5", measure=measure, draw=draw, takes_s={"sim": 130, "process": 420}, repeats=3
-)
 
 
 # A policy that gives each job a fixed number of slots from its start to its end, as in Figure 5.
@@ -309,3 +398,36 @@ class FixedSlots:
     def _most(self, job: JobView, kind: TaskKind) -> int:
         maps, reduces = slots_of(job.spec.name)
         return maps if kind is TaskKind.MAP else reduces
+
+
+# Figure 5's main result in live runs: a job runs with the slots that ARIA computes from the average bound.
+
+
+def headline(bench: Bench) -> Mapping[str, Any]:
+    """Return the live scenario for a profile that was measured in a simulated run alone on the same nodes."""
+    alone = simulating(bench).run("alone", scenario([job(live=True)], ["fifo"], live=True), repeats=1)
+    return plan(profile_of(alone.of("fifo"), "job_0001").at_scale(1 / alone.run.scenario["scale"]))
+
+
+def plan(profile: JobProfile) -> Mapping[str, Any]:
+    """Return the live scenario of Figure 5: a copy of the job for each deadline, with the slots it needs.
+
+    The slots are computed from the job's profile with the average bound of the policy ARIA's model.
+    """
+    jobs = jobs_by_bound(profile, job(live=True), SLOTS // 2, ("avg",))
+    return scenario(jobs, [SPEC], live=True)
+
+
+def left(finished: FinishedRun) -> Sequence[float]:
+    """Return how long before their deadlines jobs end on average, in percent of the deadline.
+
+    The result has one number per repeat.
+    """
+    return [100 * (1 - fmean(completion_ratios(run))) for run in finished.each(finished.policies[0])]
+
+
+EXPERIMENTS = (
+    Experiment("fig4", fig4, draw_fig4, {"sim": 1, "process": 1}, repeats=1),
+    Experiment("fig5", fig5, draw_fig5, {"sim": 130, "process": 420}),
+)
+LIVE = live_experiment(headline, left, 400)

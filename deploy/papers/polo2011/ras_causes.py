@@ -1,29 +1,42 @@
 """Causes of differences between the paper's results of the policy RAS and the results here.
 
-The experiments run with shorter reduces, with the printed job sizes, with sooner goals, and on slower disks.
+The experiments run with shorter reduces, with the printed job sizes, with sooner goals, on slower disks, and
+on other nodes.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.experiment import Experiment, Measured, Values
-from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
-from schedbed.deploy.papers.polo2011.fig3_makespans import USUAL_SLOTS
-from schedbed.deploy.papers.polo2011.fig6_goals import compared
-from schedbed.deploy.papers.polo2011.hardware_map import TRIED
-from schedbed.deploy.papers.polo2011.nine_jobs import APPS, JOBS, jobs, longer, ras, said, sort_reduce_s
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values, by_repeat
+from schedbed.deploy.papers.figures import legend
+from schedbed.deploy.papers.polo2011.nine_jobs import (
+    APPS,
+    JOBS,
+    jobs,
+    longer,
+    on_hardware,
+    ras,
+    said,
+    sort_reduce_s,
+)
 from schedbed.deploy.papers.polo2011.paper_cluster import (
+    CORES,
+    DISK_BPS,
+    PAGING,
     PAPER_NODE,
     QUARTER,
+    SEEK,
     NodeHardware,
     fair_spec,
     scenario,
 )
+from schedbed.deploy.papers.polo2011.ras_figures import USUAL_SLOTS, bars_of_means, compared
+from schedbed.deploy.results.plots import OKABE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,21 +47,17 @@ MIDDLE_SEEK = 0.08
 ROWS = ("met", "worst", "J1_earlier", "J8_earlier", "J7_later")
 PRINTED = ("J3", "J4")
 
-Found = dict[str, list[float]]
 Ends = Mapping[str, float]
 """When each job ended, in s since the first submission."""
 
 
-def measure(bench: Bench) -> Measured:
+def causes(bench: Bench) -> Measured:
     """Run Experiments 1 and 2 with one thing changed: reduces, job sizes, goals, or the cost of seeks.
 
     In Experiment 1 jobs have no tight completion goals, and in Experiment 2 they have those of Table 1.
     """
-    found: Found = defaultdict(list)
-    for seed in bench.seeds:
-        for key, value in {**_jobs_changed(bench, seed), **_disk_changed(bench, seed)}.items():
-            found[key].append(value)
-    return Measured(values=found)
+    changed = ({**_jobs_changed(bench, seed), **_disk_changed(bench, seed)} for seed in bench.seeds)
+    return Measured(values=by_repeat(changed))
 
 
 def _jobs_changed(bench: Bench, seed: int) -> Mapping[str, float]:
@@ -135,14 +144,66 @@ def _ends(
     return {job.name: job.finish_s for job in bench.times(f"{name}-{seed}", plan)}
 
 
-def draw(figure: Figure, said: Values, measured: Measured) -> None:
+def draw_causes(figure: Figure, said: Values, measured: Measured) -> None:
     """Draw the completion times of jobs in Experiment 2 with shorter reduces, next to the paper's."""
-    keys = [f"{name}_short" for name in JOBS]
-    printed = [said[key].number for key in keys]
-    ours = [sum(measured.samples(key)) / len(measured.samples(key)) for key in keys]
     ax = figure.subplots()
-    grouped_bars(ax, list(JOBS), [("paper", PAPER, printed), ("ours", OURS, ours)])
+    bars_of_means(ax, JOBS, [f"{name}_short" for name in JOBS], said, measured)
     ax.set_ylabel("end in Experiment 2 [s]")
 
 
-EXPERIMENT = Experiment(name="causes", measure=measure, draw=draw, takes_s={"sim": 150}, repeats=3)
+# Beyond Figure 3: the gain of the policy RAS over Fair on nodes with other disks, cores and paging costs.
+
+DISKS = {"old": (DISK_BPS, 0.1), "paper": (DISK_BPS, SEEK), "steady": (DISK_BPS, 0.0), "nvme": (2e9, 0.0)}
+"""Disks: the rate, and the share of the rate that each additional stream costs."""
+NODES = {
+    "c3": (CORES, PAGING),
+    "c3_fit": (CORES, 0.0),
+    "c8": (8, PAGING),
+}
+"""Kinds of nodes: the number of cores, and the cost of paging."""
+TRIED = (3, 4, 8)  # map slots per node under Fair
+REPEATS = 3
+
+
+def hardware_map(bench: Bench) -> Measured:
+    """Measure by how many percent the policy Fair takes longer than RAS on each kind of node.
+
+    Each value has one number per repeat. Fair runs with the number of map slots that is best on this kind of
+    node. The task profiles that RAS uses are converted to the node's hardware.
+    """
+    found: dict[str, list[float]] = {}
+    repeats = min(REPEATS, bench.repeats)
+    for disk, (rate_bps, seek) in DISKS.items():
+        for node, (cores, paging) in NODES.items():
+            hardware = NodeHardware(cores=cores, disk_bps=rate_bps, seek=seek, paging=paging)
+            asked = on_hardware(QUARTER, hardware, TRIED)
+            finished = bench.run(f"map_{disk}_{node}", asked, repeats=repeats)
+            *fairs, ras = (finished.figures(policy, "makespan_s") for policy in finished.policies)
+            best_s = [min(each) for each in zip(*fairs, strict=True)]
+            means = [fmean(each) for each in fairs]
+            found[f"{disk}_{node}"] = longer(best_s, ras)
+            found[f"{disk}_{node}_slots"] = [float(TRIED[means.index(min(means))])] * repeats
+            found[f"{disk}_{node}_ras"] = ras
+    return Measured(values=found)
+
+
+def draw_map(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw by how many percent the policy Fair takes longer than RAS for each disk.
+
+    There is one line per kind of node.
+    """
+    ax = figure.subplots()
+    for place, node in enumerate(NODES):
+        gains = [fmean(measured.samples(f"{disk}_{node}")) for disk in DISKS]
+        cores, paging = NODES[node]
+        label = f"{cores} cores, {'paging' if paging else 'no paging'}"
+        ax.plot(list(DISKS), gains, marker="o", color=OKABE[place], label=label)
+    ax.axhline(0, color="black", linewidth=0.6)
+    ax.set(xlabel="disk", ylabel="best Fair takes longer than RAS by [%]")
+    legend(ax)
+
+
+EXPERIMENTS = (
+    Experiment("causes", causes, draw_causes, {"sim": 150}, repeats=3),
+    Experiment("map", hardware_map, draw_map, {"sim": 180}, repeats=REPEATS),
+)
