@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -91,22 +92,41 @@ def mean_bars(
     grouped_bars(ax, groups, [*paper, *ours], [*([[]] * len(paper)), *errors])
 
 
-def beside_paper(
-    ax: Axes,
-    groups: Sequence[str],
-    keys: Sequence[str],
-    said: Values,
-    measured: Measured,
-    *,
-    label: str = "ours",
-    shade: str = OURS,
-) -> None:
-    """Draw a bar of the paper's value and one of our mean, with its 95% interval, for each of the `keys`.
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A chart of the paper's values beside ours.
 
-    `groups` are the names of the keys' groups on the axis. `label` and `shade` are those of our bars.
+    `bars` is a dictionary from names on the axis to keys of values. Values that were not measured are left
+    out. `label` and `shade` are those of our bars.
     """
-    ours = [measured.samples(key) for key in keys]
-    mean_bars(ax, groups, [(label, shade, ours)], [said[key].number for key in keys])
+
+    bars: Mapping[str, str]
+    ylabel: str
+    xlabel: str = ""
+    label: str = "ours"
+    shade: str = OURS
+    tilted: bool = False  # names on the axis are too long for one row
+
+
+def panels(*charts: Panel, columns: int = 0, **axes: Any) -> Callable[[Figure, Values, Measured], None]:
+    """Return a function that draws the charts, in one row or in `columns` columns.
+
+    A chart has a bar of the paper's value and one of our mean, with its 95% interval, for each of its values.
+    `axes` are options of `Figure.subplots`.
+    """
+
+    def draw_panels(figure: Figure, said: Values, measured: Measured) -> None:
+        across = columns or len(charts)
+        drawn = figure.subplots(len(charts) // across, across, squeeze=False, **axes).flat
+        for ax, chart in zip(drawn, charts, strict=True):
+            bars = {name: key for name, key in chart.bars.items() if key in measured.values}
+            ours = [measured.samples(key) for key in bars.values()]
+            printed = [said[key].number for key in bars.values()]
+            mean_bars(ax, list(bars), [(chart.label, chart.shade, ours)], printed)
+            ax.set(ylabel=chart.ylabel, xlabel=chart.xlabel)
+            ax.tick_params(axis="x", rotation=60 * chart.tilted)
+
+    return draw_panels
 
 
 def single_bars(ax: Axes, bars: Mapping[str, Sequence[float]], shades: Sequence[str] = OKABE) -> None:

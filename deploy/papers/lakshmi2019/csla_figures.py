@@ -10,32 +10,27 @@ import numpy as np
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values, by_repeat, minus
-from schedbed.deploy.papers.figures import PAPER, Samples, beside_paper, mean_bars
+from schedbed.deploy.papers.figures import PAPER, Panel, Samples, mean_bars, panels
 from schedbed.deploy.papers.lakshmi2019.two_jobs import (
     APPS,
     FOURS,
     PAIRS,
     POLICIES,
     QUEUES,
-    SHARED,
     WRITERS,
     Gains,
-    Pair,
-    PairRun,
+    Group,
+    GroupRun,
     cluster,
     cpu_heavy_first,
     described,
-    gains,
-    groups_of,
+    gains_of,
+    group_gains,
     job,
     makespans,
     mean_gain,
-    pair_gains,
-    pair_spans,
     run_alone,
-    run_pairs,
     saved,
-    scenario,
     shares,
     split_gains,
     tags_of,
@@ -56,6 +51,7 @@ Found = dict[str, list[float]]
 # keep a node's CPU or disk busy.
 
 CASES: Mapping[int, tuple[str, ...]] = {1: (), 2: ("cpu",), 3: ("io",), 4: ("cpu", "io")}
+CASE_NAMES = {1: "none", 2: "CPU", 3: "IO", 4: "CPU, IO"}
 STRESS_S = 400
 MEASURES = ("mae", "rmse")
 RESOURCES = ("cpu", "io")
@@ -138,24 +134,24 @@ def _stress(kind: str, lasts_s: int) -> dict[str, Any]:
     return {"cpu": f"{lasts_s}s"} if kind == "cpu" else {"cpu": "1s", "write": f"{50 * lasts_s}MB"}
 
 
-def draw_table3(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the mean absolute errors of the policy CSLA's load predictions for each case of stress.
-
-    There is one panel for CPU and one for I/O.
-    """
-    axes = figure.subplots(1, len(RESOURCES), sharey=True)
-    names = ("none", "CPU", "IO", "CPU, IO")
-    for ax, resource in zip(axes, RESOURCES, strict=True):
-        keys = [f"{resource}_mae_{case}" for case in CASES]
-        beside_paper(ax, names, keys, said, measured)
-        ax.set(xlabel="stress", ylabel=f"mean absolute error, {resource.upper()} use [share]")
+DRAW_TABLE3 = panels(
+    *(
+        Panel(
+            {name: f"{each}_mae_{case}" for case, name in CASE_NAMES.items()},
+            f"mean absolute error, {each.upper()} use [share]",
+            "stress",
+        )
+        for each in RESOURCES
+    ),
+    sharey=True,
+)
 
 
 # Figures 2 to 5: pairs of jobs of 1 to 4 GB under the policies Capacity and CSLA.
 
 SIZES_GB = (1, 2, 3, 4)
 HEADLINE_GB = 3
-LIVE_PAIRS: tuple[Pair, ...] = (("wc", "sort"), ("wc", "rtw"), ("pi", "sort"), ("rtw", "sort"))
+LIVE_PAIRS: tuple[Group, ...] = (("wc", "sort"), ("wc", "rtw"), ("pi", "sort"), ("rtw", "sort"))
 
 
 def pairs(bench: Bench) -> Measured:
@@ -170,10 +166,10 @@ def pairs(bench: Bench) -> Measured:
     best: list[Sequence[float]] = []
     series: dict[str, Gains] = {}
     for size_gb in SIZES_GB[:1] if bench.live else SIZES_GB:
-        way = PairRun(name=f"pairs-{size_gb}GB", pairs=mine, size_gb=size_gb)
-        found = pair_gains(bench, way)
+        way = GroupRun(name=f"pairs-{size_gb}GB", groups=mine, size_gb=size_gb)
+        found = group_gains(bench, way)
         values[f"unlike_{size_gb}"], values[f"alike_{size_gb}"], more = split_gains(found, tags)
-        values[f"untagged_{size_gb}"] = untagged(run_pairs(bench, way))
+        values[f"untagged_{size_gb}"] = untagged(way.run(bench))
         if size_gb == HEADLINE_GB:
             values["unlike_minus_alike"] = more
         best += [gain for pair, gain in found.items() if unlike(tags, pair)]
@@ -217,8 +213,6 @@ QUEUES_OF: dict[str, tuple[Sequence[str], int]] = {"": (TWO, 1), "_one": (QUEUES
 """The queue of each job, and how many times the queue's half a user may hold: two jobs in each queue as in the paper,
 and all four in one that may grow to the whole cluster."""
 
-Fours = Sequence[tuple[str, ...]]
-
 
 def fours(bench: Bench) -> Measured:
     """Run combinations of four jobs under the policies Capacity and CSLA, and compare the makespans.
@@ -243,12 +237,12 @@ def fours(bench: Bench) -> Measured:
     return Measured(values=values, series=series)
 
 
-def in_turns(fours: Fours) -> Fours:
+def in_turns(fours: Sequence[Group]) -> Sequence[Group]:
     """Return the combinations of two CPU-heavy and two IO-heavy jobs, with the two kinds of jobs in turns.
 
     A CPU-heavy job is first. If two jobs are in each queue, each queue then has one of both kinds.
     """
-    found: list[tuple[str, ...]] = []
+    found: list[Group] = []
     for four in fours:
         heavy_io = [app for app in four if app in WRITERS]
         heavy_cpu = [app for app in four if app not in WRITERS]
@@ -257,18 +251,16 @@ def in_turns(fours: Fours) -> Fours:
     return found
 
 
-def four_gains(
-    bench: Bench, way: str, fours: Fours, order: str = ""
-) -> Mapping[tuple[str, ...], list[float]]:
+def four_gains(bench: Bench, way: str, fours: Sequence[Group], order: str = "") -> Gains:
     """Return by how many percent the policy CSLA shortens the makespan of each combination of four jobs.
 
     `way` is a key of `QUEUES_OF`. `order` is appended to the name of the run's folder.
     """
     queues, factor = QUEUES_OF[way]
-    groups = groups_of(fours, 1 if bench.live else HEADLINE_GB, queues)
-    plan = scenario(groups, live=bench.live, user_limit_factor=factor)
-    finished = bench.run(f"fours{way}{order}", plan)
-    return dict(zip(fours, gains(makespans(finished, len(groups))), strict=True))
+    size_gb, name = 1 if bench.live else HEADLINE_GB, f"fours{way}{order}"
+    return group_gains(
+        bench, GroupRun(name=name, groups=fours, size_gb=size_gb, queues=queues, factor=factor)
+    )
 
 
 def draw_fours(figure: Figure, said: Values, measured: Measured) -> None:
@@ -283,18 +275,18 @@ def draw_fours(figure: Figure, said: Values, measured: Measured) -> None:
 
 # Beyond Figure 4: the gain of the policy CSLA with other queues, other disks, and another order of jobs.
 
-ONE = PairRun(name="pairs-3GB")  # the pairs of 3 GB in one queue, a run shared with the experiment `pairs`
-EACH = PairRun(name="pairs-3GB-each", queues=QUEUES, factor=1)
+ONE = GroupRun(name="pairs-3GB")  # the pairs of 3 GB in one queue, a run shared with the experiment `pairs`
+EACH = GroupRun(name="pairs-3GB-each", queues=QUEUES, factor=1)
 CPU_FIRST = "pairs-3GB-cpu-first"  # the run with the CPU-heavy job of each unlike pair ahead
-EACH_GROWN = PairRun(name="pairs-3GB-each-grown", queues=QUEUES)
+EACH_GROWN = GroupRun(name="pairs-3GB-each-grown", queues=QUEUES)
 DISKS_MBPS = (25, 50)
 SHOWN = ("", "_each", "_each_grown", *(f"_{rate}" for rate in DISKS_MBPS))
 TITLES = ("one queue", "a queue each", "each grown", *(f"{rate} MB/s" for rate in DISKS_MBPS))
 
 
-def of_disk(rate_mbps: int) -> PairRun:
+def of_disk(rate_mbps: int) -> GroupRun:
     """Return the settings for pairs of 3 GB in one queue, on a host's disk of `rate_mbps` MB/s."""
-    return PairRun(name=f"pairs-3GB-{rate_mbps}MBps", disk_mbps=rate_mbps)
+    return GroupRun(name=f"pairs-3GB-{rate_mbps}MBps", disk_mbps=rate_mbps)
 
 
 def ways(bench: Bench) -> Measured:
@@ -303,14 +295,15 @@ def ways(bench: Bench) -> Measured:
     Each job has 3 GB of data.
     """
     tags = tags_of(run_alone(bench))
-    settings = {"": ONE, "_each": EACH, "_each_grown": EACH_GROWN}
+    settings = {"": ONE, "_each_grown": EACH_GROWN, "_each": EACH}
     settings |= {f"_{rate}": of_disk(rate) for rate in DISKS_MBPS}
+    spans = {key: makespans(way.run(bench), len(way.groups)) for key, way in settings.items()}
     values: Found = {}
     for key, way in settings.items():
-        found = split_gains(pair_gains(bench, way), tags)
+        found = split_gains(gains_of(way.groups, spans[key]), tags)
         values[f"unlike{key}"], values[f"alike{key}"], values[f"difference{key}"] = found
-    each, one = (pair_spans(bench, way)["capacity"] for way in (EACH_GROWN, ONE))
-    values["mixed"] = _mean_unlike(tags, ONE, saved(each, one))
+    mixed = saved(spans["_each_grown"]["capacity"], spans[""]["capacity"])
+    values["mixed"] = _mean_unlike(tags, ONE, mixed)
     return Measured(values=values | _orders(bench, tags) | _reasons(bench, tags))
 
 
@@ -320,24 +313,24 @@ def _reasons(bench: Bench, tags: Mapping[str, int]) -> Found:
     The values are means over the pairs with different tags, in percent. `tags` is a dictionary from job to
     tag.
     """
-    ahead = PairRun(name=CPU_FIRST, pairs=cpu_heavy_first(tags))
+    ahead = GroupRun(name=CPU_FIRST, groups=cpu_heavy_first(tags))
     found: Found = {}
     for key, way in (("room", ONE), *((f"room_{rate}", of_disk(rate)) for rate in DISKS_MBPS)):
-        found[key] = _mean_unlike(tags, way, rooms(run_pairs(bench, way)))
+        found[key] = _mean_unlike(tags, way, rooms(way.run(bench)))
     for key, way in (("cpu_first", ahead), ("each", EACH)):
-        finished = run_pairs(bench, way)
+        finished = way.run(bench)
         for name, policy in zip(POLICIES, finished.policies, strict=True):
             found[f"together_{key}_{name}"] = _mean_unlike(tags, way, together(finished, policy))
     return found
 
 
-def _mean_unlike(tags: Mapping[str, int], way: PairRun, by_pair: Sequence[Sequence[float]]) -> list[float]:
+def _mean_unlike(tags: Mapping[str, int], way: GroupRun, by_pair: Sequence[list[float]]) -> list[float]:
     """Return the mean of values over the pairs with different tags, one number per repeat.
 
     `by_pair` has a list for each pair of `way`.
     """
-    pairs = [pair for pair in way.pairs if unlike(tags, pair)]
-    return mean_gain(dict(zip(way.pairs, by_pair, strict=True)), pairs)
+    pairs = [pair for pair in way.groups if unlike(tags, pair)]
+    return mean_gain(dict(zip(way.groups, by_pair, strict=True)), pairs)
 
 
 def _orders(bench: Bench, tags: Mapping[str, int]) -> Found:
@@ -348,11 +341,11 @@ def _orders(bench: Bench, tags: Mapping[str, int]) -> Found:
     first = cpu_heavy_first(tags)
     last = [(second, head) for head, second in first]
     ways = {
-        "cpu_first": PairRun(name=CPU_FIRST, pairs=first),
-        "io_first": PairRun(name="pairs-3GB-io-first", pairs=last),
-        "io_first_bytes": PairRun(name="pairs-3GB-io-first-bytes", pairs=last, host_disk=False),
+        "cpu_first": GroupRun(name=CPU_FIRST, groups=first),
+        "io_first": GroupRun(name="pairs-3GB-io-first", groups=last),
+        "io_first_bytes": GroupRun(name="pairs-3GB-io-first-bytes", groups=last, host_disk=False),
     }
-    return {key: mean_gain(pair_gains(bench, way), way.pairs) for key, way in ways.items()}
+    return {key: mean_gain(group_gains(bench, way), way.groups) for key, way in ways.items()}
 
 
 def draw_ways(figure: Figure, said: Values, measured: Measured) -> None:
@@ -458,15 +451,15 @@ def _pairs(bench: Bench) -> Found:
     pairs = [pair for pair in PAIRS if unlike(tags, pair)]
     ahead = cpu_heavy_first(tags)
     ways = {
-        "fine_1": PairRun(name="pairs-1GB-fine", pairs=pairs, size_gb=1, finer=4),
-        "fine_2": PairRun(name="pairs-2GB-fine", pairs=pairs, size_gb=2, finer=4),
-        "cpu_first_2": PairRun(name="pairs-2GB-cpu-first", pairs=ahead, size_gb=2),
-        "cpu_first_fine_2": PairRun(name="pairs-2GB-cpu-first-fine", pairs=ahead, size_gb=2, finer=4),
-        "cpu_first_4": PairRun(name="pairs-4GB-cpu-first", pairs=ahead, size_gb=4),
-        "cpu_first_25": PairRun(name="pairs-25MBps-cpu-first", pairs=ahead, disk_mbps=25),
-        "cpu_first_50": PairRun(name="pairs-50MBps-cpu-first", pairs=ahead, disk_mbps=50),
+        "fine_1": GroupRun(name="pairs-1GB-fine", groups=pairs, size_gb=1, finer=4),
+        "fine_2": GroupRun(name="pairs-2GB-fine", groups=pairs, size_gb=2, finer=4),
+        "cpu_first_2": GroupRun(name="pairs-2GB-cpu-first", groups=ahead, size_gb=2),
+        "cpu_first_fine_2": GroupRun(name="pairs-2GB-cpu-first-fine", groups=ahead, size_gb=2, finer=4),
+        "cpu_first_4": GroupRun(name="pairs-4GB-cpu-first", groups=ahead, size_gb=4),
+        "cpu_first_25": GroupRun(name="pairs-25MBps-cpu-first", groups=ahead, disk_mbps=25),
+        "cpu_first_50": GroupRun(name="pairs-50MBps-cpu-first", groups=ahead, disk_mbps=50),
     }
-    return {key: mean_gain(pair_gains(bench, way), way.pairs) for key, way in ways.items()}
+    return {key: mean_gain(group_gains(bench, way), way.groups) for key, way in ways.items()}
 
 
 def draw_causes(figure: Figure, said: Values, measured: Measured) -> None:
@@ -486,7 +479,7 @@ LIVE_PAIR = ("wc", "sort")
 
 def plan(bench: Bench) -> Mapping[str, Any]:
     """Return the live scenario, in which WordCount and Sort run in one queue."""
-    return scenario(groups_of([LIVE_PAIR], HEADLINE_GB, SHARED), live=True, user_limit_factor=2)
+    return GroupRun(name="headline", groups=[LIVE_PAIR], size_gb=HEADLINE_GB).scenario(live=True)
 
 
 def gain(finished: FinishedRun) -> Sequence[float]:
@@ -494,12 +487,11 @@ def gain(finished: FinishedRun) -> Sequence[float]:
 
     The result has one number per repeat.
     """
-    (found,) = gains(makespans(finished, 1))
-    return found
+    return gains_of([LIVE_PAIR], makespans(finished, 1))[LIVE_PAIR]
 
 
 EXPERIMENTS = (
-    Experiment("table3", table3, draw_table3, {"sim": 25, "process": 400}),
+    Experiment("table3", table3, DRAW_TABLE3, {"sim": 25, "process": 400}),
     Experiment("pairs", pairs, draw_pairs, {"sim": 110, "process": 500}, size=(7.2, 3.4)),
     Experiment("ways", ways, draw_ways, {"sim": 190}),
     Experiment("fours", fours, draw_fours, {"sim": 110, "process": 400}),

@@ -14,7 +14,7 @@ import numpy as np
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench, FinishedRun, job_times
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values, percent_less
-from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars, legend, mean_bars
+from schedbed.deploy.papers.figures import OURS, PAPER, Panel, legend, mean_bars, panels
 from schedbed.deploy.papers.liu2015.eight_tests import (
     CONTAINERS,
     CORES,
@@ -60,7 +60,7 @@ def fig2(bench: Bench) -> Measured:
     values = {"load": loads, "idle": [100 - load for load in loads], "beside": beside}
     for factor in () if bench.live else FASTER:
         values[f"load_{factor}"] = _loads(_run(bench, factor))
-    scale = finished.run.scenario["scale"]
+    scale = finished.scale
     heartbeats = _during(finished.of(finished.policies[0], finished.run.repeats - 1)).heartbeats
     shown = {"t": heartbeats["t"].to_numpy() / scale, "load": 100 * heartbeats["cpu_util"].to_numpy()}
     return Measured(values=values, series=shown)
@@ -88,10 +88,10 @@ def _cpu_beside(finished: FinishedRun) -> list[float]:
     wanted = paper_file.load("liu2015").experiments["fig2"].values["load"].number / 100
     found: list[float] = []
     for run in finished.each(finished.policies[0]):
-        lasted_s = float((run.jobs["finish"] - run.jobs["submit"]).max()) / finished.run.scenario["scale"]
+        lasted_s = float((run.jobs["finish"] - run.jobs["submit"]).max()) / finished.scale
         (node,) = run.nodes
         used = utilisation(_during(run).heartbeats)["cpu"]
-        written_gb = float(run.attempts["output_bytes"].sum()) / finished.run.scenario["scale"] / 1e9
+        written_gb = float(run.attempts["output_bytes"].sum()) / finished.scale / 1e9
         found.append((wanted - used) * node["cores"] * lasted_s / written_gb)
     return found
 
@@ -126,13 +126,8 @@ def table1(bench: Bench) -> Measured:
     return Measured(values=maps | reduces)
 
 
-def draw_table1(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the CPU demands of maps next to those in the paper."""
-    ax = figure.subplots()
-    keys = [f"{name}_map" for name in CPU_JOBS + IO_JOBS]
-    printed, ours = [said[key].number for key in keys], [measured.samples(key)[0] for key in keys]
-    grouped_bars(ax, CPU_JOBS + IO_JOBS, [("paper", PAPER, printed), ("ours", OURS, ours)])
-    ax.set_ylabel("CPU demand of a map [% of a core]")
+MAPS = {name: f"{name}_map" for name in CPU_JOBS + IO_JOBS}
+DRAW_TABLE1 = panels(Panel(MAPS, "CPU demand of a map [% of a core]"))
 
 
 # Tables 4 to 6 and Figures 4 to 6: the paper's eight tests under the policy FGCS and under YARN's policy. A test
@@ -173,7 +168,7 @@ def by_policy(finished: FinishedRun, time_s: Callable[[RunTables], float]) -> li
     Each list has one number per repeat. Durations are divided by the scenario's scale, which shortens live
     runs.
     """
-    scale = finished.run.scenario["scale"]
+    scale = finished.scale
     return [[time_s(run) / scale for run in finished.each(policy)] for policy in finished.policies]
 
 
@@ -409,7 +404,7 @@ def gain(finished: FinishedRun) -> Sequence[float]:
 
 EXPERIMENTS = (
     Experiment("fig2", fig2, draw_fig2, {"sim": 15, "process": 40}),
-    Experiment("table1", table1, draw_table1, {"sim": 10, "process": 180}, repeats=1),
+    Experiment("table1", table1, DRAW_TABLE1, {"sim": 10, "process": 180}, repeats=1),
     Experiment("tests", tests, draw_tests, {"sim": 70, "process": 700}, size=(7.2, 6.6)),
     Experiment("causes", causes, draw_causes, {"sim": 80}, size=(6.4, 4.8)),
     live_experiment(headline, gain, 420),

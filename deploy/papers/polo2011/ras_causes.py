@@ -13,29 +13,27 @@ from typing import TYPE_CHECKING, Any
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values, by_repeat
-from schedbed.deploy.papers.figures import legend
+from schedbed.deploy.papers.figures import Panel, legend, panels
 from schedbed.deploy.papers.polo2011.nine_jobs import (
     APPS,
-    JOBS,
-    jobs,
-    longer,
-    on_hardware,
-    ras,
-    said,
-    sort_reduce_s,
-)
-from schedbed.deploy.papers.polo2011.paper_cluster import (
     CORES,
     DISK_BPS,
+    JOBS,
     PAGING,
     PAPER_NODE,
     QUARTER,
     SEEK,
     NodeHardware,
     fair_spec,
+    jobs,
+    longer,
+    on_hardware,
+    ras,
+    said,
     scenario,
+    sort_reduce_s,
 )
-from schedbed.deploy.papers.polo2011.ras_figures import USUAL_SLOTS, bars_of_means, compared
+from schedbed.deploy.papers.polo2011.ras_figures import USUAL_SLOTS, compared
 from schedbed.deploy.results.plots import OKABE
 
 if TYPE_CHECKING:
@@ -144,11 +142,7 @@ def _ends(
     return {job.name: job.finish_s for job in bench.times(f"{name}-{seed}", plan)}
 
 
-def draw_causes(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the completion times of jobs in Experiment 2 with shorter reduces, next to the paper's."""
-    ax = figure.subplots()
-    bars_of_means(ax, JOBS, [f"{name}_short" for name in JOBS], said, measured)
-    ax.set_ylabel("end in Experiment 2 [s]")
+DRAW_CAUSES = panels(Panel({name: f"{name}_short" for name in JOBS}, "end in Experiment 2 [s]"))
 
 
 # Beyond Figure 3: the gain of the policy RAS over Fair on nodes with other disks, cores and paging costs.
@@ -204,6 +198,6 @@ def draw_map(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENTS = (
-    Experiment("causes", causes, draw_causes, {"sim": 150}, repeats=3),
+    Experiment("causes", causes, DRAW_CAUSES, {"sim": 150}),
     Experiment("map", hardware_map, draw_map, {"sim": 180}, repeats=REPEATS),
 )

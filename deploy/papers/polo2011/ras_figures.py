@@ -14,22 +14,26 @@ import pandas as pd
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values, by_repeat
-from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars, legend, single_bars
+from schedbed.deploy.papers.figures import OURS, PAPER, Panel, legend, panels, single_bars
 from schedbed.deploy.papers.live_and_simulated import live_experiment
 from schedbed.deploy.papers.polo2011.nine_jobs import (
     APPS,
+    FULL,
     JOBS,
+    Size,
     experiment1,
     experiment2,
+    fair_spec,
     goals,
     job,
     jobs,
     longer,
     ras,
     said,
+    scenario,
+    size_of,
     slots,
 )
-from schedbed.deploy.papers.polo2011.paper_cluster import FULL, Size, fair_spec, scenario, size_of
 from schedbed.deploy.papers.verdict import Exact
 from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.metrics import RunTables, makespan, useful, utilisation
@@ -113,7 +117,7 @@ def table1(bench: Bench) -> Measured:
     finished = bench.run("alone", scenario(alone, [fair_spec(USUAL_SLOTS), fair_spec(FEW_SLOTS)], size))
     as_printed = jobs_apart(size, EXCHANGED, printed=True)
     again = bench.run("alone_printed", scenario(as_printed, [fair_spec(USUAL_SLOTS)], size))
-    scale = finished.run.scenario["scale"]
+    scale = finished.scale
     usual, few = (finished.each(policy) for policy in finished.policies)
     found = by_repeat(
         {
@@ -166,22 +170,11 @@ def uses(run: RunTables, app: str, slots: int) -> Mapping[str, float]:
     return {f"{app}_map_cpu": 100 * used["cpu"] / slots, f"{app}_map_io": 100 * used["disk"] / slots}
 
 
-def draw_table1(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the jobs' times alone, and the CPU and disk use of the applications' maps."""
-    left, right = figure.subplots(1, 2)
-    bars_of_means(left, JOBS, [f"{name}_alone" for name in JOBS], said, measured)
-    left.set_ylabel("length alone [s], before scale")
-    uses = [(f"{app}_map_{resource}", f"{app}\n{resource}") for app in LARGEST for resource in ("cpu", "io")]
-    bars_of_means(right, [label for _, label in uses], [key for key, _ in uses], said, measured)
-    right.set_ylabel("a map uses [% of a node]")
-
-
-def bars_of_means(
-    ax: Axes, labels: Sequence[str], keys: Sequence[str], said: Values, measured: Measured
-) -> None:
-    """Draw a bar of the paper's value and one of our mean for each of the `keys`."""
-    printed, ours = [said[key].number for key in keys], [fmean(measured.samples(key)) for key in keys]
-    grouped_bars(ax, labels, [("paper", PAPER, printed), ("ours", OURS, ours)])
+USES = {f"{app}\n{each}": f"{app}_map_{each}" for app in LARGEST for each in ("cpu", "io")}
+DRAW_TABLE1 = panels(
+    Panel({name: f"{name}_alone" for name in JOBS}, "length alone [s], before scale"),
+    Panel(USES, "a map uses [% of a node]"),
+)
 
 
 # Figure 3: the makespans under the policies Fair, with 1 to 8 map slots per node, and RAS.
@@ -206,7 +199,7 @@ def fig3(bench: Bench) -> Measured:
             "gain_most": longer([max(each) for each in repeats], ras_s),
             "overcommitted": longer(fair_s[-1], usual_s),
             "concurrency": finished.figures(ras, "concurrency"),
-            **completions(finished.each(ras), finished.run.scenario["scale"]),
+            **completions(finished.each(ras), finished.scale),
         },
         series={"slots": tried, "fair": fair_s, "ras": ras_s},
     )
@@ -217,7 +210,7 @@ def makespans(finished: FinishedRun) -> tuple[list[list[float]], list[float]]:
 
     Each list has one number per repeat. Times are divided by the scale, which shortens live runs.
     """
-    scale = finished.run.scenario["scale"]
+    scale = finished.scale
     *fair_s, ras_s = (
         [each / scale for each in finished.figures(policy, "makespan_s")] for policy in finished.policies
     )
@@ -263,7 +256,7 @@ def fig4(bench: Bench) -> Measured:
     finished = bench.run("experiment1", experiment1(size))
     policies = finished.policies[slots(size).index(USUAL_SLOTS)], finished.policies[-1]
     fair_runs, ras_runs = (finished.each(policy) for policy in policies)
-    scale = finished.run.scenario["scale"]
+    scale = finished.scale
     shown = {"Fair, 4 slots": over_time(fair_runs[-1], scale), "RAS": over_time(ras_runs[-1], scale)}
     return Measured(values=by_repeat(map(_beside, fair_runs, ras_runs)), series=shown)
 
@@ -371,7 +364,7 @@ def utilities(finished: FinishedRun, policy: str, repeat: int) -> pd.DataFrame:
     names = finished.of(policy, repeat).jobs.set_index("job")["name"]
     found = pd.DataFrame(
         {
-            "t": told["cycle"] / finished.run.scenario["scale"],
+            "t": told["cycle"] / finished.scale,
             "name": decisions["job"].map(names),
             "utility": told["utility"],
         }
@@ -411,7 +404,7 @@ def fig6(bench: Bench) -> Measured:
     size = size_of(bench)
     relaxed = bench.run("experiment1", experiment1(size))
     tight = bench.run("experiment2", experiment2(size))
-    scale, ras = tight.run.scenario["scale"], tight.policies[0]
+    scale, ras = tight.scale, tight.policies[0]
     mine, before = (completions(finished.each(finished.policies[-1]), scale) for finished in (tight, relaxed))
     fair_s, _ = makespans(relaxed)
     found = by_repeat(
@@ -501,7 +494,7 @@ def gain(finished: FinishedRun) -> Sequence[float]:
 
 EXPERIMENTS = (
     Experiment("fig2", fig2, draw_fig2, {"sim": 1, "process": 1}, repeats=1),
-    Experiment("table1", table1, draw_table1, {"sim": 60, "process": 1350}, size=(7.2, 3.2)),
+    Experiment("table1", table1, DRAW_TABLE1, {"sim": 60, "process": 1350}, size=(7.2, 3.2)),
     Experiment("fig3", fig3, draw_fig3, {"sim": 170, "process": 1200}, full_repeats=1),
     Experiment("fig4", fig4, draw_fig4, {"sim": 15, "process": 5}, size=(7.2, 5.6)),
     Experiment("fig5", fig5, draw_fig5, {"sim": 15, "process": 5}),

@@ -16,7 +16,7 @@ import pandas as pd
 
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
-from schedbed.deploy.papers.figures import Samples, beside_paper, draw_values, legend, mean_bars
+from schedbed.deploy.papers.figures import Panel, Samples, draw_values, legend, mean_bars, panels
 from schedbed.deploy.papers.verma2011.slo_slots import profile_of
 from schedbed.deploy.results.metrics import RunTables, useful
 from schedbed.deploy.results.plots import OKABE
@@ -218,16 +218,12 @@ def spread_of(by_job: Sequence[Sequence[float]]) -> list[float]:
     return [100 * (max(four) - min(four)) / fmean(four) for four in zip(*by_job, strict=True)]
 
 
-def draw_table1(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the mean duration of each phase for the four jobs, with one panel per phase."""
-    axes = figure.subplots(1, len(PHASES))
-    for ax, phase in zip(axes, PHASES, strict=True):
-        keys = [f"{phase}_{job}" for job in JOBS]
-        beside_paper(ax, JOBS, keys, said, measured)
-        ax.tick_params(axis="x", rotation=60)
-        if phase != PHASES[0] and (key := ax.get_legend()):
-            key.remove()
-        ax.set(ylabel=f"{phase.replace('_', ' ')}, average [s]")
+DRAW_TABLE1 = panels(
+    *(
+        Panel({job: f"{phase}_{job}" for job in JOBS}, f"{phase.replace('_', ' ')}, average [s]", tilted=True)
+        for phase in PHASES
+    )
+)
 
 
 # The job WikiTrends on the logs of two months and with two numbers of slots, for Table 1 and Figure 3.
@@ -306,7 +302,7 @@ def _months(
         for slots in SLOTS:
             drawn = {**plan(slots, live=bench.live), "seed": seed}
             finished = bench.run(f"months-{slots}{name}-{seed}", drawn, repeats=1)
-            scale = finished.run.scenario["scale"]
+            scale = finished.scale
             for run in finished.each("fifo"):
                 for number, month in enumerate(MONTHS, 1):
                     found.setdefault(f"{month}_{slots}", []).append(_month(run, f"job_{number:04d}", scale))
@@ -441,7 +437,7 @@ def _single_replica() -> dict[str, Any]:
 
 EXPERIMENTS = (
     Experiment("waves", waves, draw_waves, {"sim": 20, "process": 200}, size=(7.2, 3.4)),
-    Experiment("table1", table1, draw_table1, {"sim": 170, "process": 500}, repeats=5, size=(7.2, 3.2)),
+    Experiment("table1", table1, DRAW_TABLE1, {"sim": 170, "process": 500}, repeats=5, size=(7.2, 3.2)),
     Experiment("fig3", fig3, draw_fig3, {"sim": 130, "process": 500}, repeats=5),
 )
 CAUSES = Experiment("causes", causes, draw_values, {"sim": 60}, repeats=10)

@@ -144,9 +144,7 @@ def fig5(bench: Bench) -> Measured:
         for bound in BOUNDS
     }
     alone = bench.run("fig5-alone", scenario([job(live=bench.live)], ["fifo"], live=bench.live))
-    profiles = [
-        profile_of(run, "job_0001").at_scale(1 / alone.run.scenario["scale"]) for run in alone.each("fifo")
-    ]
+    profiles = [profile_of(run, "job_0001").at_scale(1 / alone.scale) for run in alone.each("fifo")]
     profile = reduce(JobProfile.merged, profiles)
     jobs = jobs_by_bound(profile, job(live=bench.live), SLOTS // 2 if bench.live else SLOTS)
     finished = bench.run("fig5", scenario(jobs, [SPEC], live=bench.live))
@@ -406,7 +404,7 @@ class FixedSlots:
 def headline(bench: Bench) -> Mapping[str, Any]:
     """Return the live scenario for a profile that was measured in a simulated run alone on the same nodes."""
     alone = simulating(bench).run("alone", scenario([job(live=True)], ["fifo"], live=True), repeats=1)
-    return plan(profile_of(alone.of("fifo"), "job_0001").at_scale(1 / alone.run.scenario["scale"]))
+    return plan(profile_of(alone.of("fifo"), "job_0001").at_scale(1 / alone.scale))
 
 
 def plan(profile: JobProfile) -> Mapping[str, Any]:

@@ -17,40 +17,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedbed.cluster.virtual.latencies import Latencies
-from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.bench import Bench, lean_setup
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values, by_repeat
-from schedbed.deploy.papers.figures import OURS, beside_paper, legend, mean_bars
+from schedbed.deploy.papers.figures import Panel, legend, mean_bars, panels
 from schedbed.deploy.papers.verdict import Exact
 from schedbed.deploy.papers.verma2011.arrivals import (
     ALL_MAPS,
-    TESTBED,
-    Outcome,
-    RowsKept,
-    planned_job,
-    simulate_jobs,
-    under_aria,
-    with_durations,
-)
-from schedbed.deploy.papers.verma2011.w1_and_w2 import (
     APPS,
     BOUND,
     MAP_SLOTS,
     REDUCE_SLOTS,
+    TESTBED,
     WORKLOADS,
     Draw,
     DueJob,
+    Outcome,
+    RowsKept,
+    planned_job,
     seeds_of,
+    simulate_jobs,
     table2,
     testbed_job,
+    under_aria,
+    with_durations,
     workload,
     yahoo_job,
 )
 from schedbed.deploy.results.metrics import RunTables, deadlines
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.scenario.resolved import ResolvedScenario, SimulateChoice
-from schedbed.deploy.simulated.simulated_runs import setup_of
-from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.scheduler.models.aria_bounds import WAVES
 from schedbed.scheduler.simulate.setup import Setup
 from schedbed.scheduler.simulate.simulation import Simulation
@@ -59,7 +55,6 @@ from schedbed.tasks.specs import Cost
 from schedbed.tasks.workloads.drawn import threshold_arrivals
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -116,29 +111,49 @@ def _yahoo(bench: Bench) -> dict[str, Exact]:
     return {key: Exact(value=(fmean(each), pstdev(each))) for key, each in drawn.items()}
 
 
-def draw_drawn_jobs(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the mean durations of maps and reduces for each application of the workload W1."""
-    axes = figure.subplots(1, 2)
-    for ax, kind in zip(axes, ("map", "reduce"), strict=True):
-        beside_paper(ax, APPS, [f"{app}_{kind}_s" for app in APPS], said, measured)
-        ax.set(ylabel=f"mean {kind} task [s]")
-        ax.tick_params(axis="x", rotation=40)
+DRAW_TABLE2 = panels(
+    *(
+        Panel({app: f"{app}_{kind}_s" for app in APPS}, f"mean {kind} task [s]", tilted=True)
+        for kind in ("map", "reduce")
+    )
+)
 
 
 # Table 3: the late jobs and the load in simulations of the workloads W1 and W2.
 
 THRESHOLDS = (105, 100, 95, 90, 85)
-AXIS = "load threshold for arrivals [%]"
 COLUMNS = {"late": "late jobs of 100", "load": "average load [%]"}
 JOBS, FULL_JOBS, FULL_RUNS = 50, 100, 100
 FIRST_MAP = "first_map"
 """When reduces start in Algorithm 1 (line 15): once a map of their job is done."""
 
-WITH_RESERVE = (105, 100)
-"""The thresholds at which the paper has late jobs."""
-
 AT_FIRST = 95
 """The threshold at which reduces also start with the first maps, for comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableReading:
+    """A way to read a row of Table 3.
+
+    It is a workload, a load threshold in percent, the bound for the slots, the time when reduces start, and a
+    generator of jobs instead of the usual one.
+    """
+
+    workload: str
+    threshold: int
+    bound: str = BOUND
+    reduce_start: str = ALL_MAPS
+    draw: Draw | None = None
+
+
+TABLE3 = {
+    f"{name}_{threshold}_{{}}": TableReading(name, threshold)
+    for name in WORKLOADS
+    for threshold in THRESHOLDS
+} | {
+    f"{name}_{AT_FIRST}_{{}}_first": TableReading(name, AT_FIRST, reduce_start=FIRST_MAP)
+    for name in WORKLOADS
+}
 
 
 def table3(bench: Bench, jobs: int | None = None) -> Measured:
@@ -148,18 +163,9 @@ def table3(bench: Bench, jobs: int | None = None) -> Measured:
     deadline for which the job could never start below the threshold is drawn again.
     """
     jobs = jobs or (FULL_JOBS if bench.full else JOBS)
-    found = by_repeat(
-        {
-            key: value
-            for name in WORKLOADS
-            for threshold in THRESHOLDS
-            for key, value in _row(bench, name, threshold, jobs, seed).items()
-        }
-        for seed in seeds_of(bench, "table3")
-    )
     count = jobs * bench.repeats
     return Measured(
-        values=found,
+        values=_rows(bench, "table3", TABLE3, jobs),
         notes=[
             "The load is the sum of the shares of map and reduce slots in use (a full cluster is 200%); the average "
             "load is the share of all slots. Spare slots stay free, as in Algorithm 1. A deadline whose minimum pair "
@@ -170,89 +176,57 @@ def table3(bench: Bench, jobs: int | None = None) -> Measured:
     )
 
 
-def _row(bench: Bench, name: str, threshold: int, jobs: int, seed: int) -> Mapping[str, float]:
-    """Return the values of Table 3 for a workload and a load threshold in one repeat."""
-    drawn = workload(name, jobs, threshold / 100, seed)
-    found = dict(columns(bench, drawn, threshold, seed))
-    if threshold not in WITH_RESERVE:
-        del found["reserve"]
-    if threshold == AT_FIRST:
-        first = columns(bench, drawn, threshold, seed, FIRST_MAP)
-        found |= {f"{key}_first": first[key] for key in ("late", "load")}
-    return {f"{name}_{threshold}_{key}": value for key, value in found.items()}
+def _rows(bench: Bench, name: str, readings: Mapping[str, TableReading], jobs: int) -> dict[str, list[float]]:
+    """Return the columns of each reading that paper.yaml has under the experiment `name`.
+
+    `readings` is a dictionary from a key, in which {} is a column, to the reading.
+    """
+    asked = paper_file.load("verma2011").experiments[name].values
+    return by_repeat(
+        {
+            pattern.format(column): value
+            for pattern, reading in readings.items()
+            for column, value in columns(bench, reading, jobs, seed).items()
+            if pattern.format(column) in asked
+        }
+        for seed in seeds_of(bench, "table3")
+    )
 
 
-def columns(
-    bench: Bench,
-    jobs: Sequence[DueJob],
-    threshold: int,
-    seed: int,
-    reduce_start: str = ALL_MAPS,
-    bound: str = BOUND,
-) -> Mapping[str, float]:
-    """Simulate the jobs for a load threshold (%), and return the columns of Table 3.
+def columns(bench: Bench, reading: TableReading, jobs: int, seed: int) -> Mapping[str, float]:
+    """Simulate `jobs` random jobs as in `reading`, and return the columns of Table 3.
 
     `late` is the percentage of jobs that ended after their deadlines. `exceeded` is the sum over late jobs of
     the delay in percent of the deadline, per 100 jobs. `load` is the share of busy slots in percent. `reserve`
-    is by how many percent of the deadline a job ends before it, on average. See `simulate_jobs` for the other
-    arguments.
+    is by how many percent of the deadline a job ends before it, on average.
     """
     bench.simulations += 1
-    outcome = simulate_jobs(jobs, threshold / 100, seed, reduce_start, bound)
+    threshold = reading.threshold / 100
+    drawn = workload(reading.workload, jobs, threshold, seed, reading.bound, reading.draw)
+    outcome = simulate_jobs(drawn, threshold, seed, reading.reduce_start, reading.bound)
     return {
-        "late": 100 * outcome.late / len(jobs),
-        "exceeded": 100 * outcome.exceeded * 100 / len(jobs),
+        "late": 100 * outcome.late / jobs,
+        "exceeded": 100 * outcome.exceeded * 100 / jobs,
         "load": 100 * outcome.load,
         "reserve": 100 * outcome.reserve,
     }
-
-
-def draw_table3(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the late jobs and the mean load for each load threshold, with one row per workload."""
-    axes = figure.subplots(2, 2, sharex=True)
-    for row, (name, shade) in zip(axes, zip(WORKLOADS, OKABE, strict=False), strict=True):
-        for ax, (key, label) in zip(row, COLUMNS.items(), strict=True):
-            _by_threshold(ax, THRESHOLDS, f"{name}_{{}}_{key}", said, measured, f"ours, {name}", shade)
-            ax.set(ylabel=label, ylim=(0, None))
-    for ax in axes[-1]:
-        ax.set_xlabel(AXIS)
-
-
-def _by_threshold(
-    ax: Axes,
-    thresholds: Sequence[int],
-    key: str,
-    said: Values,
-    measured: Measured,
-    label: str = "ours",
-    shade: str = OURS,
-) -> None:
-    """Draw the values `key`, in which {} is a threshold, from the lowest threshold to the highest."""
-    shown = [str(threshold) for threshold in reversed(thresholds)]
-    beside_paper(ax, shown, [key.format(each) for each in shown], said, measured, label=label, shade=shade)
 
 
 # Table 3 again in other readings: slots from the average bound, or fewer reduces in the jobs of W1. In Table 3
 # the slots are computed from the upper bound of the completion time.
 
 NEVER_LATE = (95, 90, 85)  # thresholds at which the paper has no late job
-FEW_REDUCES = 64
-"""The number of reduces of WikiTrends in section 5.2, on a testbed with 64 reduce slots."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableReading:
-    """A way to read Table 3: a workload, the bound for the slots, and a generator instead of the usual one."""
-
-    workload: str
-    bound: str
-    draw: Draw | None = None
-
+FEW_REDUCES = partial(testbed_job, reduces=64)
+"""WikiTrends has 64 reduces in section 5.2, on a testbed with 64 reduce slots."""
 
 READINGS = {
-    "W1_avg": TableReading("W1", "avg"),
-    "W2_avg": TableReading("W2", "avg"),
-    "W1_64": TableReading("W1", BOUND, partial(testbed_job, reduces=FEW_REDUCES)),
+    f"{key}_{threshold}_{{}}": reading
+    for threshold in NEVER_LATE
+    for key, reading in {
+        "W1_avg": TableReading("W1", threshold, "avg"),
+        "W2_avg": TableReading("W2", threshold, "avg"),
+        "W1_64": TableReading("W1", threshold, draw=FEW_REDUCES),
+    }.items()
 }
 
 
@@ -263,31 +237,7 @@ def readings(bench: Bench, jobs: int | None = None) -> Measured:
     maps and seeds are those of Table 3.
     """
     jobs = jobs or (FULL_JOBS if bench.full else JOBS)
-    found = by_repeat(
-        {
-            f"{key}_{threshold}_{column}": value
-            for key, reading in READINGS.items()
-            for threshold in NEVER_LATE
-            for column, value in _columns_read(bench, reading, threshold, jobs, seed).items()
-            if column in COLUMNS
-        }
-        for seed in seeds_of(bench, "table3")
-    )
-    return Measured(values=found)
-
-
-def _columns_read(
-    bench: Bench, reading: TableReading, threshold: int, jobs: int, seed: int
-) -> Mapping[str, float]:
-    drawn = workload(reading.workload, jobs, threshold / 100, seed, reading.bound, reading.draw)
-    return columns(bench, drawn, threshold, seed, ALL_MAPS, reading.bound)
-
-
-def draw_readings(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the mean load for each load threshold next to the paper's, with one plot per reading."""
-    for ax, name in zip(figure.subplots(1, len(READINGS), sharey=True), READINGS, strict=True):
-        _by_threshold(ax, NEVER_LATE, f"{name}_{{}}_load", said, measured, name)
-        ax.set(xlabel=AXIS, ylabel=COLUMNS["load"], ylim=(0, None))
+    return Measured(values=_rows(bench, "readings", READINGS, jobs))
 
 
 # Section 7.2: jobs that miss their deadlines even if they are alone on the cluster.
@@ -475,15 +425,6 @@ def _accuracy(run: RunTables) -> float:
     return 100 * float(((run.jobs["finish"] - run.jobs["deadline"]).abs() / due_s).mean())
 
 
-def draw_table4(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the late jobs and the mean load for each load threshold, next to the paper's."""
-    axes = figure.subplots(1, 2)
-    thresholds = [threshold for threshold in THRESHOLDS if f"late_{threshold}" in measured.values]
-    for ax, (key, label) in zip(axes, COLUMNS.items(), strict=True):
-        _by_threshold(ax, thresholds, f"{key}_{{}}", said, measured)
-        ax.set(ylabel=label, xlabel=AXIS, ylim=(0, None))
-
-
 # Section 7.3: the CPU time that decisions of the policy ARIA take for 500 jobs on 66 nodes.
 
 MANY_NODES, MANY_JOBS = 66, 500
@@ -510,8 +451,7 @@ def overhead(bench: Bench) -> Measured:
 def setup_for(jobs: Sequence[DueJob], nodes: int, seed: int) -> Setup:
     """Return the setup of a simulation in which these jobs are submitted at once on `nodes` testbed nodes."""
     resolved = with_durations(under_aria(jobs, seed, TESTBED | {"nodes": nodes}, 1.0), jobs)
-    setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())
-    return replace(setup, heartbeat_rows=False, skip_rows=False)
+    return lean_setup(resolved, resolved.policies[0])
 
 
 def round_s(setup: Setup) -> tuple[float, int]:
@@ -549,24 +489,41 @@ class _OneRound(Simulation):
         return timed
 
 
-def draw_overhead(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the CPU time of a round next to the paper's limit of one second."""
-    ax = figure.subplots()
-    ours, printed = [("ours", OURS, [measured.samples("round_s")])], [said["round_s"].number]
-    mean_bars(ax, [f"{MANY_JOBS} jobs on {MANY_NODES} nodes"], ours, printed, "paper: less than")
-    ax.set(ylabel="CPU time of a round [s]", ylim=(0, None))
+def _by_threshold(thresholds: Sequence[int], key: str, column: str, **look: Any) -> Panel:
+    """Return a chart of the values `key`, in which {} is a threshold, from the lowest threshold to the highest."""
+    bars = {str(threshold): key.format(threshold) for threshold in reversed(thresholds)}
+    return Panel(bars, COLUMNS[column], "load threshold for arrivals [%]", **look)
 
 
+DRAW_TABLE3 = panels(
+    *(
+        _by_threshold(THRESHOLDS, f"{name}_{{}}_{column}", column, label=f"ours, {name}", shade=shade)
+        for name, shade in zip(WORKLOADS, OKABE, strict=False)
+        for column in COLUMNS
+    ),
+    columns=2,
+)
+DRAW_READINGS = panels(
+    *(
+        _by_threshold(NEVER_LATE, f"{name}_{{}}_load", "load", label=name)
+        for name in ("W1_avg", "W2_avg", "W1_64")
+    ),
+    sharey=True,
+)
+DRAW_TABLE4 = panels(*(_by_threshold(THRESHOLDS, f"{column}_{{}}", column) for column in COLUMNS))
+DRAW_OVERHEAD = panels(
+    Panel({f"{MANY_JOBS} jobs on {MANY_NODES} nodes": "round_s"}, "CPU time of a round [s]")
+)
 EXPERIMENTS = (
-    Experiment("table2", drawn_jobs, draw_drawn_jobs, {"sim": 6, "process": 3}, repeats=5),
+    Experiment("table2", drawn_jobs, DRAW_TABLE2, {"sim": 6, "process": 3}, repeats=5),
     Experiment(
-        "table3", table3, draw_table3, {"sim": 400}, repeats=4, full_repeats=FULL_RUNS, size=(7.2, 4.4)
+        "table3", table3, DRAW_TABLE3, {"sim": 400}, repeats=4, full_repeats=FULL_RUNS, size=(7.2, 4.4)
     ),
     Experiment(
-        "readings", readings, draw_readings, {"sim": 150}, repeats=4, full_repeats=FULL_RUNS, size=(8.4, 2.6)
+        "readings", readings, DRAW_READINGS, {"sim": 150}, repeats=4, full_repeats=FULL_RUNS, size=(8.4, 2.6)
     ),
     Experiment("alone", alone, draw_alone, {"sim": 90}),
     Experiment("fig7", fig7, draw_fig7, {"sim": 60}, size=(6.4, 4.0)),
-    Experiment("table4", table4, draw_table4, {"process": 1500}),
-    Experiment("overhead", overhead, draw_overhead, {"sim": 45}, repeats=5),
+    Experiment("table4", table4, DRAW_TABLE4, {"process": 1500}),
+    Experiment("overhead", overhead, DRAW_OVERHEAD, {"sim": 45}, repeats=5),
 )

@@ -70,7 +70,7 @@ def analysis(bench: Bench) -> Measured:
 
 
 def _modeled(finished: FinishedRun) -> Mapping[str, float]:
-    scale = finished.run.scenario["scale"]
+    scale = finished.scale
     local_s, remote_s = (each / scale for each in whole_maps(held_slots(finished, DELAY)))
     wait_s = waited(finished.of(QUARTER)) / scale
     return {
@@ -212,7 +212,7 @@ def other(bench: Bench, setting: Setting) -> dict[str, list[float]]:
     short = {"quarter_mean": "quarter", "most_mean": "most", "less_is_better": "less"}
     found = by_repeat(_gained(finished, setting) for finished in runs)
     quarter = setting.policies[1]
-    ended = [epochs(finished.of(quarter), finished.run.scenario["scale"]) for finished in runs]
+    ended = [epochs(finished.of(quarter), finished.scale) for finished in runs]
     return {f"{key}_{short.get(name, name)}": each for name, each in found.items()} | {f"{key}_epochs": ended}
 
 
@@ -243,10 +243,7 @@ def fig13(bench: Bench) -> Measured:
     The amounts are divided by the scenario's scale, since the scale also reduces the amount of data.
     """
     found = by_repeat(
-        {
-            key: local_bytes(finished.of(policy)) / finished.run.scenario["scale"] / 1e9
-            for key, policy in FIG13.items()
-        }
+        {key: local_bytes(finished.of(policy)) / finished.scale / 1e9 for key, policy in FIG13.items()}
         for finished in run_twenty_jobs(bench)
     )
     for more, less in (("delay", "quarter"), ("quarter", "most")):
@@ -379,13 +376,13 @@ def _held(
 ) -> tuple[RunTables, Mapping[str, np.ndarray]]:
     """Return the tables of the run under the policy `key`, and each user's map slots by epoch."""
     run = held_slots(finished, setting.policies[list(TABLES).index(key)])
-    return run, slots(run, EPOCH_S * finished.run.scenario["scale"])
+    return run, slots(run, EPOCH_S * finished.scale)
 
 
 def _distances(finished: FinishedRun, key: str) -> Mapping[str, float]:
     """Return how far the run is from a fair share and from the printed tables, under the policy `key`."""
     run, held = _held(finished, key)
-    shares = ratios(held, run, EPOCH_S * finished.run.scenario["scale"])
+    shares = ratios(held, run, EPOCH_S * finished.scale)
     in_slots, in_shares = TABLES[key]
     return {
         f"{key}_off": off_fair(shares),
@@ -414,7 +411,7 @@ def _calibration(finished: FinishedRun) -> dict[str, float]:
     _, held = _held(finished, "delay")
     return {
         "busy": float(np.sum(list(held.values()), axis=0)[:BEFORE_RAMP].mean()),
-        "epochs": epochs(finished.of(QUARTER), finished.run.scenario["scale"]),
+        "epochs": epochs(finished.of(QUARTER), finished.scale),
     }
 
 

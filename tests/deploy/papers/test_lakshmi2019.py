@@ -22,13 +22,18 @@ def bench(folder: Path) -> Bench:
     return Bench(folder, machines="sim", repeats=1, seed=4)
 
 
+def plan_of(groups: list[list[dict[str, Any]]]) -> dict[str, Any]:
+    plan = two_jobs.GroupRun(name="two", factor=1).scenario(live=False)
+    return {**plan, "workload": {"jobs": [job for group in groups for job in group]}}
+
+
 @pytest.mark.slow  # seconds
 def test_makespans_are_of_each_group_by_itself(tmp_path: Path) -> None:
     groups = [
         [two_jobs.job("sort", 1, queue, 500.0 * number) for queue in two_jobs.QUEUES[: number + 1]]
         for number in range(2)
     ]
-    finished = bench(tmp_path).run("two", two_jobs.scenario(groups, live=False))
+    finished = bench(tmp_path).run("two", plan_of(groups))
     spans = two_jobs.makespans(finished, 2)
     jobs = finished.of(finished.policies[0]).jobs.sort_values("submit")
     first, *others = jobs["finish"].tolist()
@@ -40,7 +45,7 @@ def test_makespans_are_of_each_group_by_itself(tmp_path: Path) -> None:
 
 def test_groups_that_run_into_each_other_are_refused(tmp_path: Path) -> None:
     groups = [[two_jobs.job("pi", 0.25, "a", submit_s)] for submit_s in (0.0, 5.0)]
-    finished = bench(tmp_path).run("two", two_jobs.scenario(groups, live=False))
+    finished = bench(tmp_path).run("two", plan_of(groups))
     with pytest.raises(ValueError, match="two: jobs of two groups ran at the same time"):
         two_jobs.makespans(finished, 2)
 
@@ -52,7 +57,9 @@ def test_groups_come_the_later_the_slower_the_disk() -> None:
     Pi does not use the disk, so the next group is not delayed.
     """
     second = {
-        (app, rate): two_jobs.groups_of([(app,), ("wc",)], 2, "a", rate)[1][0]["submit"]
+        (app, rate): two_jobs.GroupRun(
+            name="two", groups=[(app,), ("wc",)], size_gb=2, queues="a", disk_mbps=rate
+        ).jobs()[1]["submit"]
         for app in ("pi", "sort")
         for rate in (50, 100)
     }
@@ -60,7 +67,7 @@ def test_groups_come_the_later_the_slower_the_disk() -> None:
 
 
 def test_the_nodes_share_one_disk_and_5_mbps_are_heavy_on_any() -> None:
-    plan = two_jobs.scenario([], live=False, disk_mbps=25, user_limit_factor=2)
+    plan = two_jobs.GroupRun(name="two", groups=[], disk_mbps=25).scenario(live=False)
     assert plan["cluster"]["node"]["shared_disk"] and plan["cluster"]["node"]["disk"] == "25MB/s"
     capacity, csla = (next(iter(policy.values())) for policy in plan["policies"])
     assert csla["io_share"] * 25 == two_jobs.HEAVY_IO_MBPS
@@ -69,13 +76,15 @@ def test_the_nodes_share_one_disk_and_5_mbps_are_heavy_on_any() -> None:
 
 
 def test_gains_are_in_per_cent_of_capacity() -> None:
-    assert two_jobs.gains({"csla": [[80.0, 110.0]], "capacity": [[100.0, 100.0]]}) == [
-        [pytest.approx(20), pytest.approx(-10)]
-    ]
+    assert two_jobs.saved([[80.0, 110.0]], [[100.0, 100.0]]) == [[pytest.approx(20), pytest.approx(-10)]]
 
 
 def test_pairs_are_told_apart_by_tags() -> None:
-    gains = {("wc", "rtw"): [20.0, 10.0], ("pi", "sort"): [10.0, 0.0], ("wc", "pi"): [1.0, -1.0]}
+    gains: two_jobs.Gains = {
+        ("wc", "rtw"): [20.0, 10.0],
+        ("pi", "sort"): [10.0, 0.0],
+        ("wc", "pi"): [1.0, -1.0],
+    }
     assert two_jobs.split_gains(gains, TAGS) == ([15.0, 5.0], [1.0, -1.0], [14.0, 6.0])
 
 
@@ -150,16 +159,16 @@ def test_ways_report_what_the_yaml_knows(tmp_path: Path, monkeypatch: pytest.Mon
     """The reported values are those declared in the YAML file, with small jobs and three pairs of
     applications.
     """
-    few: tuple[two_jobs.Pair, ...] = (("pi", "sort"), ("rtw", "grep"), ("wc", "pi"))
+    few: tuple[two_jobs.Group, ...] = (("pi", "sort"), ("rtw", "grep"), ("wc", "pi"))
 
-    def small(**fields: object) -> two_jobs.PairRun:
-        return replace(two_jobs.PairRun(name="x"), **{"pairs": few, "size_gb": 1, **fields})
+    def small(**fields: object) -> two_jobs.GroupRun:
+        return replace(two_jobs.GroupRun(name="x"), **{"groups": few, "size_gb": 1, **fields})
 
     monkeypatch.setattr(csla_figures, "PAIRS", few)
     monkeypatch.setattr(two_jobs, "PAIRS", few)
-    monkeypatch.setattr(csla_figures, "PairRun", small)
+    monkeypatch.setattr(csla_figures, "GroupRun", small)
     for name in ("ONE", "EACH", "EACH_GROWN"):
-        monkeypatch.setattr(csla_figures, name, replace(getattr(csla_figures, name), pairs=few, size_gb=1))
+        monkeypatch.setattr(csla_figures, name, replace(getattr(csla_figures, name), groups=few, size_gb=1))
     own = bench(tmp_path)
     measured = csla_figures.ways(own)
     assert set(measured.values) == set(ABOUT["ways"].values)
@@ -195,22 +204,22 @@ def test_causes_change_the_stress_the_jobs_the_maps_or_the_order(
         report = {"predictor": {key: {"mae": 0.1, "rmse": 0.3} for key in ("cpu", "io")}}
         return SimpleNamespace(policies=["csla"], run=SimpleNamespace(repeats=1), findings=lambda *_: report)
 
-    tried: dict[str, two_jobs.PairRun] = {}
+    tried: dict[str, two_jobs.GroupRun] = {}
 
-    def gains(_: Bench, way: two_jobs.PairRun) -> two_jobs.Gains:
+    def gains(_: Bench, way: two_jobs.GroupRun) -> two_jobs.Gains:
         tried[way.name] = way
-        return {key: [1.0] for key in way.pairs}
+        return {key: [1.0] for key in way.groups}
 
     monkeypatch.setattr(Bench, "run", run)
     monkeypatch.setattr(csla_figures, "run_alone", lambda _: None)
     monkeypatch.setattr(csla_figures, "tags_of", lambda _: TAGS)
-    monkeypatch.setattr(csla_figures, "pair_gains", gains)
+    monkeypatch.setattr(csla_figures, "group_gains", gains)
     measured = csla_figures.causes(bench(tmp_path))
     assert set(measured.values) == set(ABOUT["causes"].values)
     assert measured.samples("io_rmse_4_turns") == [0.3] and measured.samples("fine_1") == [1.0]
     names = {job["name"] for name, each in asked.items() for job in each["workload"]["jobs"] if "pi" in name}
     assert names == {"pi", "stress-cpu", "stress-io"}
-    assert all(TAGS[head] > TAGS[last] for head, last in tried["pairs-4GB-cpu-first"].pairs)
+    assert all(TAGS[head] > TAGS[last] for head, last in tried["pairs-4GB-cpu-first"].groups)
     both = tried["pairs-2GB-cpu-first-fine"]
-    assert both.finer == 4 and TAGS[both.pairs[0][0]] > TAGS[both.pairs[0][1]]
-    assert tried["pairs-1GB-fine"].finer == 4 and ("rtw", "grep") in tried["pairs-1GB-fine"].pairs
+    assert both.finer == 4 and TAGS[both.groups[0][0]] > TAGS[both.groups[0][1]]
+    assert tried["pairs-1GB-fine"].finer == 4 and ("rtw", "grep") in tried["pairs-1GB-fine"].groups

@@ -16,7 +16,7 @@ from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.figures import draw
 from schedbed.deploy.papers.verdict import Exact
-from schedbed.deploy.papers.verma2011 import arrivals, job_phases, slo_slots, spawned_jobs, w1_and_w2
+from schedbed.deploy.papers.verma2011 import arrivals, job_phases, slo_slots, spawned_jobs
 from schedbed.deploy.papers.verma2011.slo_slots import profile_of, wikitrends
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.scenario.resolve import resolve
@@ -231,7 +231,7 @@ def test_each_repeat_draws_new_months(tmp_path: Path, monkeypatch: pytest.Monkey
 
     def ran(_: Bench, name: str, plan: Any, *, repeats: int) -> Any:
         drawn.append((name, plan["seed"]))
-        return SimpleNamespace(run=SimpleNamespace(scenario={"scale": 1.0}), each=lambda _: [])
+        return SimpleNamespace(scale=1.0, each=lambda _: [])
 
     monkeypatch.setattr(Bench, "run", ran)
     job_phases.run_months(bench(tmp_path, repeats=2))
@@ -250,15 +250,15 @@ def test_the_months_are_smaller_alike() -> None:
 
 def test_w1_and_w2_are_table_2(tmp_path: Path) -> None:
     measured = spawned_jobs.drawn_jobs(bench(tmp_path))
-    for app in w1_and_w2.APPS:
+    for app in arrivals.APPS:
         assert measured.values[f"{app}_maps"] == Exact(value=tuple(TABLE2[f"{app}_maps"].numbers))
         assert measured.samples(f"{app}_map_s")[0] == pytest.approx(TABLE2[f"{app}_map_s"].number, rel=0.03)
 
 
 @pytest.mark.parametrize("name", ["W1", "W2"])
 def test_deadlines_are_up_to_three_times_the_time_alone_and_can_be_spawned(name: str) -> None:
-    jobs = w1_and_w2.workload(name, 20, 0.9, 5)
-    assert jobs == w1_and_w2.workload(name, 20, 0.9, 5) != w1_and_w2.workload(name, 20, 0.9, 6)
+    jobs = arrivals.workload(name, 20, 0.9, 5)
+    assert jobs == arrivals.workload(name, 20, 0.9, 5) != arrivals.workload(name, 20, 0.9, 6)
     for job in jobs:
         alone_s = job.profile.map.avg_s + job.profile.reduce.avg_s
         assert job.deadline_s > alone_s and job.load <= 0.9
@@ -267,8 +267,8 @@ def test_deadlines_are_up_to_three_times_the_time_alone_and_can_be_spawned(name:
 
 @pytest.mark.slow  # seconds
 def test_jobs_are_spawned_by_load_and_end_by_their_deadlines() -> None:
-    few = spawned_jobs.READINGS["W1_64"].draw
-    drawn = w1_and_w2.workload("W1", 6, 0.9, 5, "avg", few)
+    few = spawned_jobs.FEW_REDUCES
+    drawn = arrivals.workload("W1", 6, 0.9, 5, "avg", few)
     jobs = [replace(job, maps_s=job.maps_s[:40]) for job in drawn]
     calm, busy = (arrivals.simulate_jobs(jobs, threshold, 5, "first_map", "avg") for threshold in (0.9, 1.8))
     assert len(calm.jobs) == 6 and calm.late == 0 and calm.exceeded == 0
@@ -304,7 +304,7 @@ def test_table_3_and_figure_7_count_the_simulated_jobs(
 
 
 def test_the_upper_bound_asks_for_more_slots_of_the_same_jobs() -> None:
-    average, upper = (w1_and_w2.workload("W1", 5, 2.0, 3, bound) for bound in ("avg", "up"))
+    average, upper = (arrivals.workload("W1", 5, 2.0, 3, bound) for bound in ("avg", "up"))
     assert [each.maps_s for each in average] == [each.maps_s for each in upper]
     assert [each.deadline_s for each in average] == [each.deadline_s for each in upper]
     assert all(few.load < many.load for few, many in zip(average, upper, strict=True))
@@ -322,14 +322,14 @@ def test_jobs_alone_are_late_where_reduces_wait_for_all_maps() -> None:
 
     With slots from the average bound, Table 3 cannot be without late jobs, whatever the threshold for arrivals.
     """
-    jobs = w1_and_w2.workload("W2", 12, 0.95, 5)
+    jobs = arrivals.workload("W2", 12, 0.95, 5)
     late = [spawned_jobs.late_alone(jobs, 5, start, "avg") for start in (arrivals.ALL_MAPS, "first_map")]
     assert late[0] > 10 and late[1] == 0
     assert spawned_jobs.late_alone(jobs, 5, arrivals.ALL_MAPS, "up") == 0
 
 
 def test_a_round_of_scheduling_fills_all_slots_for_maps() -> None:
-    jobs = w1_and_w2.workload("W1", 5, 0.9, 5)
+    jobs = arrivals.workload("W1", 5, 0.9, 5)
     spent_s, launched = spawned_jobs.round_s(spawned_jobs.setup_for(jobs, 2, 5))
     assert launched == 8
     assert 0 < spent_s < 5
