@@ -222,8 +222,3 @@ def lean_setup(resolved: ResolvedScenario, policy: PolicyChoice) -> Setup:
     """Return the setup of a simulation of the scenario that makes only the rows of jobs and attempts."""
     setup = setup_of(resolved, policy, 0, costs_of(resolved), Latencies())
     return replace(setup, heartbeat_rows=False, skip_rows=False)
-
-
-def makespan_s(jobs: Sequence[JobTime]) -> float:
-    """Return the time in s from the first submission to the last end of these jobs."""
-    return max(job.finish_s for job in jobs) - min(job.submit_s for job in jobs)

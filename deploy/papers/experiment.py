@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedbed.deploy.papers.paper_file import Value
 from schedbed.deploy.papers.verdict import Exact
@@ -86,9 +86,12 @@ class Experiment:
         )
 
 
-def by_repeat(repeats: Iterable[Mapping[str, float]]) -> dict[str, list[float]]:
+Key = TypeVar("Key", bound=Hashable)
+
+
+def by_repeat(repeats: Iterable[Mapping[Key, float]]) -> dict[Key, list[float]]:
     """Return the values of all repeats as a dictionary from key to one number per repeat."""
-    found: dict[str, list[float]] = defaultdict(list)
+    found: dict[Key, list[float]] = defaultdict(list)
     for values in repeats:
         for key, value in values.items():
             found[key].append(value)

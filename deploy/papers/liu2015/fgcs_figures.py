@@ -13,7 +13,7 @@ import numpy as np
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench, FinishedRun, job_times
-from schedbed.deploy.papers.experiment import Experiment, Measured, Values, percent_less
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values, by_repeat, percent_less
 from schedbed.deploy.papers.figures import OURS, PAPER, Panel, legend, mean_bars, panels
 from schedbed.deploy.papers.liu2015.eight_tests import (
     CONTAINERS,
@@ -293,26 +293,24 @@ def causes(bench: Bench) -> Measured:
     profiles = demands(samples(bench, live=bench.live))
     values: dict[str, list[float]] = {}
     for spread in SPREADS:
-        gains = {base: dict[Job, list[float]]() for base in BASES}
-        for mix in MIXES:
-            for repeat in range(bench.repeats):
-                for base, found in _gains(bench, mix, spread, profiles, repeat).items():
-                    for name, gain in found.items():
-                        gains[base].setdefault((mix.name, name), []).append(gain)
-        for base, found in gains.items():
-            values |= {f"{key}_{spread}{base}": each for key, each in summed(found).items()}
+        gains = by_repeat(
+            {key: gain for mix in MIXES for key, gain in _gains(bench, mix, spread, profiles, repeat).items()}
+            for repeat in range(bench.repeats)
+        )
+        for base in BASES:
+            mine = {(mix, name): each for (than, mix, name), each in gains.items() if than == base}
+            values |= {f"{key}_{spread}{base}": each for key, each in summed(mine).items()}
     values["map_worst_cores"] = _with_more_cores(bench, profiles)
     return Measured(values=values)
 
 
 def _gains(
     bench: Bench, mix: Mix, spread: int, profiles: Mapping[str, Any], repeat: int
-) -> dict[str, dict[str, float]]:
+) -> Mapping[tuple[str, str, str], float]:
     """Return by how many percent FGCS reduces the times of the CPU-bound jobs of a test in one repeat.
 
-    The result is a dictionary from each policy that FGCS is compared with to a dictionary from job name to
-    percent. `mix` is the test, `spread` is the variation of task lengths in percent, and `profiles` are the
-    CPU demands that FGCS uses.
+    Keys are the policy that FGCS is compared with, the test and the job. `mix` is the test, `spread` is the
+    variation of task lengths in percent, and `profiles` are the CPU demands that FGCS uses.
     """
     jobs = [{**job, "map": {**job["map"], "variance": spread / 100}} for job in jobs_of(mix, live=False)]
     asked = scenario(jobs, [{"fgcs": {"profiles": profiles}}, *BASES.values()], live=False)
@@ -323,8 +321,9 @@ def _gains(
     )
     bench.simulations += len(resolved.policies)
     return {
-        base: {name: percent_less(fgcs_s[name], base_s[name]) for name in mix.cpu}
+        (base, mix.name, name): percent_less(fgcs_s[name], base_s[name])
         for base, base_s in zip(BASES, others_s, strict=True)
+        for name in mix.cpu
     }
 
 
