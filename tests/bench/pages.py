@@ -48,7 +48,10 @@ def rendered(results: Path = RESULTS) -> dict[str, str]:
         "arena.md": {"ranks": whole_arena.ranks(arena), "leaders": whole_arena.leaders(arena)},
         "policies.md": {f"when/{name}": text for name, text in when_pays.tables(results / "when").items()},
     }
-    pages = {name: fill(_template(results, name), mine) for name, mine in tables.items()}
+    pages = {
+        name: fill((results / f"{Path(name).stem}.template.md").read_text(encoding="utf-8"), mine)
+        for name, mine in tables.items()
+    }
     for paper, text in claims.papers(results / "reproduce").items():
         pages[f"results/papers/{paper}.md"] = DO_NOT_EDIT + text
     for name, about in abouts.items():
@@ -57,10 +60,6 @@ def rendered(results: Path = RESULTS) -> dict[str, str]:
             DO_NOT_EDIT + text + "\n[All benchmarks](../../performance.md)\n"
         )
     return pages
-
-
-def _template(results: Path, page: str) -> str:
-    return (results / f"{Path(page).stem}.template.md").read_text(encoding="utf-8")
 
 
 def headlines(figures: Mapping[str, ResultFile], abouts: Mapping[str, Mapping[str, str]]) -> str:
@@ -78,14 +77,9 @@ def headlines(figures: Mapping[str, ResultFile], abouts: Mapping[str, Mapping[st
         met = f"{verdicts.count('met')} of {len(verdicts)}" if verdicts else "-"
         [shown] = [figure for figure in figures[name].figures if figure.name == about["headline"]]
         title = f"[{figures[name].title}](results/benchmarks/{name}.md)"
-        cells = (title, met, _plain(shown.name), shown.target, shown.measured)
+        cells = (title, met, shown.name.replace(PIVOT, ", "), shown.target, shown.measured)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
-
-
-def _plain(name: str) -> str:
-    """Return the name of a figure as the text of a cell."""
-    return name.replace(PIVOT, ", ")
 
 
 def fill(template: str, tables: Mapping[str, str]) -> str:

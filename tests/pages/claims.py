@@ -19,7 +19,7 @@ from schedbed.deploy.papers import paper_file, terminal
 from schedbed.deploy.papers.catalogue import PAPERS
 from schedbed.deploy.papers.paper_file import KINDS
 from schedbed.deploy.papers.reproduce import RESULTS
-from schedbed.deploy.papers.terminal import VERDICTS, counted, marks, without_task
+from schedbed.deploy.papers.terminal import counted, marks, without_task
 from schedbed.deploy.papers.verdict import FAILS, Row, judge_kept
 from tests.bench.figures import rounded
 from tests.pages import causes
@@ -172,36 +172,23 @@ def _counts(kept: Mapping[str, Mapping[str, Content]]) -> str:
     """
     made: list[str] = []
     for machines, papers in kept.items():
+        judgments = {
+            name: [row.to_json() for each in paper["experiments"] for row in judged(name, each)]
+            for name, paper in papers.items()
+        }
         lines = [
             f"| {MACHINES[machines]} | {' | '.join(KINDS)} | run no task |",
             f"|---|{'---|' * (len(KINDS) + 1)}",
+            *(_count_row(name, rows) for name, rows in judgments.items()),
+            _count_row("**all**", [row for rows in judgments.values() for row in rows]),
         ]
-        by_paper = {name: _counted(name, paper) for name, paper in papers.items()}
-        total = {
-            kind: [sum(each) for each in zip(*column, strict=True)] for kind, column in _columns(by_paper)
-        }
-        lines += [_count_row(name, counts, idle) for name, (counts, idle) in by_paper.items()]
-        lines.append(_count_row("**all**", total, sum(idle for _, idle in by_paper.values())))
         made.append("\n".join(lines) + "\n")
     return "\n".join(made)
 
 
-Counted = tuple[Mapping[str, Sequence[int]], int]
-
-
-def _counted(name: str, paper: Content) -> Counted:
-    """Return a paper's number of claims of each kind by verdict, and how many claims need no task to run."""
-    rows = [row.to_json() for each in paper["experiments"] for row in judged(name, each)]
-    return counted(rows), sum(without_task(rows).values())  # pyright: ignore[reportReturnType]
-
-
-def _columns(by_paper: Mapping[str, Counted]) -> Iterable[tuple[str, list[Sequence[int]]]]:
-    nothing = [0] * len(VERDICTS)
-    return ((kind, [counts.get(kind, nothing) for counts, _ in by_paper.values()]) for kind in KINDS)
-
-
-def _count_row(name: str, counts: Mapping[str, Sequence[int]], idle: int) -> str:
-    cells = (" / ".join(map(str, counts[kind])) if any(counts.get(kind, ())) else "-" for kind in KINDS)
+def _count_row(name: str, rows: Sequence[Content]) -> str:
+    counts, idle = counted(rows), sum(without_task(rows).values())
+    cells = (" / ".join(map(str, counts[kind])) if kind in counts else "-" for kind in KINDS)
     return f"| {name} | {' | '.join(cells)} | {idle or '-'} |"
 
 
