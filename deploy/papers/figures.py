@@ -131,8 +131,14 @@ def panels(*charts: Panel, columns: int = 0, **axes: Any) -> Callable[[Figure, V
 
 def single_bars(ax: Axes, bars: Mapping[str, Sequence[float]], shades: Sequence[str] = OKABE) -> None:
     """Draw a bar for each name in `bars`: the mean of its samples, with a line for the 95% interval."""
-    for place, ((name, samples), shade) in enumerate(zip(bars.items(), shades, strict=False)):
+    for (name, samples), shade in zip(bars.items(), shades, strict=False):
         ax.bar(name, fmean(samples), 0.5, color=shade)
+    intervals(ax, list(bars.values()))
+
+
+def intervals(ax: Axes, bars: Samples) -> None:
+    """Draw a line for the 95% interval of each bar's samples."""
+    for place, samples in enumerate(bars):
         interval = mean_interval(samples)
         if interval is not None:
             ax.vlines(place, *interval, color="black", linewidth=0.8)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values, by_repeat
-from schedbed.deploy.papers.figures import OURS, PAPER, Panel, legend, panels, single_bars
+from schedbed.deploy.papers.figures import OURS, PAPER, Panel, intervals, legend, panels
 from schedbed.deploy.papers.live_and_simulated import live_experiment
 from schedbed.deploy.papers.polo2011.nine_jobs import (
     APPS,
@@ -235,8 +235,8 @@ def draw_fig3(figure: Figure, said: Values, measured: Measured) -> None:
     """Draw the makespan of the policy Fair for each number of map slots, with lines for RAS and the paper."""
     ax = figure.subplots()
     tried, fair_s, ras_s = (measured.series[key] for key in ("slots", "fair", "ras"))
-    bars = {str(slots): each for slots, each in zip(tried, fair_s, strict=True)}
-    single_bars(ax, bars, [OURS] * len(bars))
+    ax.bar([str(each) for each in tried], [fmean(each) for each in fair_s], 0.6, color=OURS, label="Fair")
+    intervals(ax, fair_s)
     ax.axhline(fmean(ras_s), color=OKABE[5], label="RAS")
     for key, label, dash in (("ras_makespan", "RAS, paper", "--"), ("fair_makespan", "Fair 4, paper", ":")):
         ax.axhline(said[key].number, color=PAPER, linestyle=dash, label=label)
