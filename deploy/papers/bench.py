@@ -19,6 +19,7 @@ from schedbed.deploy.simulated.isolated import JobEnds
 from schedbed.deploy.simulated.simulated_runs import setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.whole_run import RunOptions, run_scenario
+from schedbed.scheduler.simulate.setup import Setup
 from schedbed.scheduler.simulate.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ class FinishedRun:
     folder: Path
     run: RunFile
     recorded: Recorded
+
+    @property
+    def scale(self) -> float:
+        """Return the factor by which the scenario shortens all times."""
+        return self.run.scenario["scale"]
 
     @property
     def policies(self) -> list[str]:
@@ -200,8 +206,7 @@ class JobTime:
 def job_times(resolved: ResolvedScenario, policy: PolicyChoice) -> list[JobTime]:
     """Simulate a scenario under one of its policies once, and return the times of its jobs."""
     ends = JobEnds()
-    setup = setup_of(resolved, policy, 0, costs_of(resolved), Latencies())
-    Simulation(replace(setup, heartbeat_rows=False, skip_rows=False), ends).run()
+    Simulation(lean_setup(resolved, policy), ends).run()
     return [
         JobTime(
             name=job.name,
@@ -213,6 +218,7 @@ def job_times(resolved: ResolvedScenario, policy: PolicyChoice) -> list[JobTime]
     ]
 
 
-def makespan_s(jobs: Sequence[JobTime]) -> float:
-    """Return the time in s from the first submission to the last end of these jobs."""
-    return max(job.finish_s for job in jobs) - min(job.submit_s for job in jobs)
+def lean_setup(resolved: ResolvedScenario, policy: PolicyChoice) -> Setup:
+    """Return the setup of a simulation of the scenario that makes only the rows of jobs and attempts."""
+    setup = setup_of(resolved, policy, 0, costs_of(resolved), Latencies())
+    return replace(setup, heartbeat_rows=False, skip_rows=False)

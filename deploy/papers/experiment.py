@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedbed.deploy.papers.paper_file import Value
 from schedbed.deploy.papers.verdict import Exact
@@ -47,7 +48,7 @@ class Measured:
         return [found.value]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """An experiment of a paper.
 
@@ -62,6 +63,7 @@ class Experiment:
     measure: Callable[[Bench], Measured]
     draw: Callable[[Figure, Values, Measured], None]
     takes_s: Mapping[str, float]
+    _: KW_ONLY
     repeats: int = 3
     sim_repeats: int = SIM_REPEATS
     full_repeats: int | None = None
@@ -82,6 +84,28 @@ class Experiment:
             if kind(machines) != "sim" or self.repeats == 1
             else max(self.repeats, self.sim_repeats)
         )
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def by_repeat(repeats: Iterable[Mapping[Key, float]]) -> dict[Key, list[float]]:
+    """Return the values of all repeats as a dictionary from key to one number per repeat."""
+    found: dict[Key, list[float]] = defaultdict(list)
+    for values in repeats:
+        for key, value in values.items():
+            found[key].append(value)
+    return found
+
+
+def minus(mine: Sequence[float], theirs: Sequence[float]) -> list[float]:
+    """Return mine - theirs for each repeat."""
+    return [a - b for a, b in zip(mine, theirs, strict=True)]
+
+
+def percent_less(mine: float, than: float) -> float:
+    """Return by how many percent `mine` is smaller than `than`."""
+    return 100 * (1 - mine / than)
 
 
 def kind(machines: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -69,26 +70,78 @@ def grouped_bars(
     legend(ax)
 
 
-def beside_paper(
+Samples = Sequence[Sequence[float]]
+"""One list per group, with one number per repeat."""
+
+
+def mean_bars(
     ax: Axes,
     groups: Sequence[str],
-    keys: Sequence[str],
-    said: Values,
-    measured: Measured,
-    *,
-    label: str = "ours",
-    shade: str = OURS,
+    bars: Sequence[tuple[str, str, Samples]],
+    printed: Bars | None = None,
+    printed_label: str = "paper",
 ) -> None:
-    """Draw a bar of the paper's value and one of our mean, with its 95% interval, for each of the `keys`.
+    """Draw groups of bars that show means with 95% intervals.
 
-    `groups` are the names of the keys' groups on the axis. `label` and `shade` are those of our bars.
+    Each item of `bars` is a legend, a color, and the samples of each group. The values in `printed`, one for
+    each group, are the paper's and come first.
     """
-    ours = [measured.samples(key) for key in keys]
-    bars = [
-        ("paper", PAPER, [said[key].number for key in keys]),
-        (label, shade, [fmean(each) for each in ours]),
-    ]
-    grouped_bars(ax, groups, bars, [[], [mean_interval(each) for each in ours]])
+    paper = [] if printed is None else [(printed_label, PAPER, printed)]
+    ours = [(label, shade, [fmean(each) for each in samples]) for label, shade, samples in bars]
+    errors = [[mean_interval(each) for each in samples] for _, _, samples in bars]
+    grouped_bars(ax, groups, [*paper, *ours], [*([[]] * len(paper)), *errors])
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A chart of the paper's values beside ours.
+
+    `bars` is a dictionary from names on the axis to keys of values. Values that were not measured are left
+    out. `label` and `shade` are those of our bars.
+    """
+
+    bars: Mapping[str, str]
+    ylabel: str
+    xlabel: str = ""
+    label: str = "ours"
+    shade: str = OURS
+    tilted: bool = False  # names on the axis are too long for one row
+
+
+def panels(*charts: Panel, columns: int = 0, **axes: Any) -> Callable[[Figure, Values, Measured], None]:
+    """Return a function that draws the charts, in one row or in `columns` columns.
+
+    A chart has a bar of the paper's value and one of our mean, with its 95% interval, for each of its values.
+    `axes` are options of `Figure.subplots`.
+    """
+
+    def draw_panels(figure: Figure, said: Values, measured: Measured) -> None:
+        across = columns or len(charts)
+        drawn = figure.subplots(len(charts) // across, across, squeeze=False, **axes).flat
+        for ax, chart in zip(drawn, charts, strict=True):
+            bars = {name: key for name, key in chart.bars.items() if key in measured.values}
+            ours = [measured.samples(key) for key in bars.values()]
+            printed = [said[key].number for key in bars.values()]
+            mean_bars(ax, list(bars), [(chart.label, chart.shade, ours)], printed)
+            ax.set(ylabel=chart.ylabel, xlabel=chart.xlabel)
+            ax.tick_params(axis="x", rotation=60 * chart.tilted)
+
+    return draw_panels
+
+
+def single_bars(ax: Axes, bars: Mapping[str, Sequence[float]], shades: Sequence[str] = OKABE) -> None:
+    """Draw a bar for each name in `bars`: the mean of its samples, with a line for the 95% interval."""
+    for (name, samples), shade in zip(bars.items(), shades, strict=False):
+        ax.bar(name, fmean(samples), 0.5, color=shade)
+    intervals(ax, list(bars.values()))
+
+
+def intervals(ax: Axes, bars: Samples) -> None:
+    """Draw a line for the 95% interval of each bar's samples."""
+    for place, samples in enumerate(bars):
+        interval = mean_interval(samples)
+        if interval is not None:
+            ax.vlines(place, *interval, color="black", linewidth=0.8)
 
 
 def legend(ax: Axes) -> None:
@@ -99,18 +152,9 @@ def legend(ax: Axes) -> None:
 def draw_values(figure: Figure, said: Values, measured: Measured) -> None:
     """Draw a bar for each measured value that has a criterion, next to a bar for the paper's value."""
     keys = [key for key, value in said.items() if value.holds and key in measured.values]
-    printed = [value if isinstance(value := said[key].value, int | float) else None for key in keys]
-    samples = [measured.samples(key) for key in keys]
+    printed = [float(value) if isinstance(value := said[key].value, int | float) else None for key in keys]
     ax = figure.subplots()
-    grouped_bars(
-        ax,
-        keys,
-        [
-            ("printed", PAPER, [None if value is None else float(value) for value in printed]),
-            ("ours", OURS, [sum(each) / len(each) for each in samples]),
-        ],
-        [[None] * len(keys), [mean_interval(each) for each in samples]],
-    )
+    mean_bars(ax, keys, [("ours", OURS, [measured.samples(key) for key in keys])], printed, "printed")
     ax.axhline(0, color="black", linewidth=0.5)
     ax.tick_params(axis="x", labelsize=6, rotation=15)
     ax.set_ylabel("as in the table")

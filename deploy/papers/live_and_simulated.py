@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
-from schedbed.deploy.papers.figures import OURS, PAPER
+from schedbed.deploy.papers.figures import OURS, PAPER, single_bars
 from schedbed.deploy.papers.verdict import Exact
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
@@ -48,14 +48,15 @@ def simulating(bench: Bench) -> Bench:
     return Bench(bench.folder / SIMULATED, machines="sim", repeats=bench.repeats, seed=bench.seed)
 
 
-def live_experiment(measure: Callable[[Bench], Measured], takes_s: float) -> Experiment:
+def live_experiment(plan: Callable[[Bench], Mapping[str, Any]], value: Measure, takes_s: float) -> Experiment:
     """Return an experiment that measures a paper's main result live and is part of `reproduce --quick`.
 
-    `takes_s` is the approximate duration in s.
+    `plan` is the function that returns the live scenario, and `value` the one that computes the result from a
+    run. `takes_s` is the approximate duration in s.
     """
     return Experiment(
         name="live",
-        measure=measure,
+        measure=lambda bench: compare(bench, "headline", plan(bench), value),
         draw=draw,
         takes_s={"process": takes_s},
         repeats=LIVE_REPEATS,
@@ -67,11 +68,6 @@ def live_experiment(measure: Callable[[Bench], Measured], takes_s: float) -> Exp
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
     """Draw the main result in live runs and in simulations as two bars with 95% intervals."""
     ax = figure.subplots()
-    for place, (key, shade) in enumerate((("live", OKABE[1]), (SIMULATED, OURS))):
-        found = measured.samples(key)
-        ax.bar(key, fmean(found), 0.5, color=shade)
-        interval = mean_interval(found)
-        if interval is not None:
-            ax.vlines(place, *interval, color="black", linewidth=0.8)
+    single_bars(ax, {key: measured.samples(key) for key in ("live", SIMULATED)}, (OKABE[1], OURS))
     ax.axhline(0, color=PAPER, linewidth=0.8)
     ax.set_ylabel(said["live"].unit or "value")

@@ -13,8 +13,6 @@ from schedbed.deploy.results import stats
 HOLDS, FAILS, OPEN, COMPARED = "holds", "does not hold", "open", ""
 """Verdicts. `open`: the interval includes a bound of the criterion, or there are too few repeats for an interval."""
 
-Ours = float | Sequence[float] | tuple[float, ...]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exact:

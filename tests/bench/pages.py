@@ -5,7 +5,8 @@
 
 Figures are kept by `tests/bench/run --out docs/results/figures`, limits by `schedbed doctor quickstart --hostile
 --machines KIND --save docs/results/limits/KIND.json`, when a policy pays by `python -m tests.pages.when_pays`. The text
-around the tables stands in docs/results/PAGE.template.md; a line `{{NAME}}` there becomes a table.
+around the tables stands in docs/results/PAGE.template.md; a line `{{NAME}}` there becomes a table. A page for each
+paper and each benchmark has no template: its texts are in docs/results/reproduce and docs/results/benchmarks.yaml.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+
+import yaml
 
 from tests.bench.figures import PIVOT, ROOT, Figure, ResultFile, pivoted, show
 from tests.pages import claims, limit_tables, when_pays, whole_arena
@@ -26,38 +29,57 @@ DO_NOT_EDIT = (
 )
 
 
-def performance(results: Path = RESULTS) -> str:
-    """Return the text of docs/performance.md."""
-    files = sorted((results / "figures").glob("*.json"))
-    tables = {path.stem: table(ResultFile.load(path)) for path in files}
-    tables["limits"] = limit_tables.short_table(limit_tables.load_all(results / "limits"))
-    return fill((results / "performance.template.md").read_text(encoding="utf-8"), tables)
+def rendered(results: Path = RESULTS) -> dict[str, str]:
+    """Return a dictionary from the pages, by their path below docs, to their text."""
+    figures = {path.stem: ResultFile.load(path) for path in (results / "figures").glob("*.json")}
+    abouts = yaml.safe_load((results / "benchmarks.yaml").read_text(encoding="utf-8"))
+    limits = limit_tables.load_all(results / "limits")
+    arena = json.loads((results / "arena" / whole_arena.KEPT).read_text(encoding="utf-8"))
+    of_claims = claims.tables(results / "reproduce")
+    counts = {"counts": of_claims.pop("counts")}
+    tables: dict[str, Mapping[str, str]] = {
+        "performance.md": {
+            "headlines": headlines(figures, abouts),
+            "limits": limit_tables.short_table(limits),
+        },
+        "reproduce.md": of_claims,
+        "results/claims.md": counts,
+        "limits.md": {name: limit_tables.table(kept) for name, kept in limits.items()},
+        "arena.md": {"ranks": whole_arena.ranks(arena), "leaders": whole_arena.leaders(arena)},
+        "policies.md": {f"when/{name}": text for name, text in when_pays.tables(results / "when").items()},
+    }
+    pages = {
+        name: fill((results / f"{Path(name).stem}.template.md").read_text(encoding="utf-8"), mine)
+        for name, mine in tables.items()
+    }
+    for paper, text in claims.papers(results / "reproduce").items():
+        pages[f"results/papers/{paper}.md"] = DO_NOT_EDIT + text
+    for name, about in abouts.items():
+        text = table(figures[name]) + (f"\n{about['about']}" if "about" in about else "")
+        pages[f"results/benchmarks/{name}.md"] = (
+            DO_NOT_EDIT + text + "\n[All benchmarks](../../performance.md)\n"
+        )
+    return pages
 
 
-def reproduce(results: Path = RESULTS) -> str:
-    """Return the text of docs/reproduce.md."""
-    tables = claims.tables(results / "reproduce")
-    return fill((results / "reproduce.template.md").read_text(encoding="utf-8"), tables)
+def headlines(figures: Mapping[str, ResultFile], abouts: Mapping[str, Mapping[str, str]]) -> str:
+    """Return a Markdown table with a row for each benchmark: how many targets it meets, and its headline.
 
-
-def limits(results: Path = RESULTS) -> str:
-    """Return the text of docs/limits.md."""
-    files = limit_tables.load_all(results / "limits")
-    tables = {name: limit_tables.table(kept) for name, kept in files.items()}
-    return fill((results / "limits.template.md").read_text(encoding="utf-8"), tables)
-
-
-def arena(results: Path = RESULTS) -> str:
-    """Return the text of docs/arena.md."""
-    kept = json.loads((results / "arena" / whole_arena.KEPT).read_text(encoding="utf-8"))
-    tables = {"ranks": whole_arena.ranks(kept), "leaders": whole_arena.leaders(kept)}
-    return fill((results / "arena.template.md").read_text(encoding="utf-8"), tables)
-
-
-def policies(results: Path = RESULTS) -> str:
-    """Return the text of docs/policies.md."""
-    tables = {f"when/{name}": text for name, text in when_pays.tables(results / "when").items()}
-    return fill((results / "policies.template.md").read_text(encoding="utf-8"), tables)
+    Raise ValueError for a benchmark without a headline, so that no result is lost silently.
+    """
+    if figures.keys() != abouts.keys():
+        raise ValueError(
+            f"benchmarks.yaml has {', '.join(sorted(abouts))}, there are results of {', '.join(sorted(figures))}"
+        )
+    lines = ["| benchmark | targets met | figure | target | median (min..max) |", "|---|---|---|---|---|"]
+    for name, about in abouts.items():
+        verdicts = [figure.verdict for figure in figures[name].figures if figure.verdict]
+        met = f"{verdicts.count('met')} of {len(verdicts)}" if verdicts else "-"
+        [shown] = [figure for figure in figures[name].figures if figure.name == about["headline"]]
+        title = f"[{figures[name].title}](results/benchmarks/{name}.md)"
+        cells = (title, met, shown.name.replace(PIVOT, ", "), shown.target, shown.measured)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def fill(template: str, tables: Mapping[str, str]) -> str:
@@ -74,10 +96,10 @@ def fill(template: str, tables: Mapping[str, str]) -> str:
 
 
 def table(kept: ResultFile) -> str:
-    """Return a result file as Markdown: a heading, how the figures were measured, and a row per figure."""
+    """Return a result file as Markdown: a title, how the figures were measured, and a row per figure."""
     when = f"Carried over from {kept.carried_over}." if kept.carried_over else f"Measured on {kept.date}."
     how = "To measure again" if kept.carried_over else "Command"
-    head = [f"### {kept.title}\n", f"{when} Host: {kept.host}. {how}: `{kept.command}`.\n"]
+    head = [f"# {kept.title}\n", f"{when} Host: {kept.host}. {how}: `{kept.command}`.\n"]
     if all(PIVOT in figure.name for figure in kept.figures):
         return "\n".join(head + pivot_lines(kept)) + "\n"
     lines = [
@@ -86,7 +108,7 @@ def table(kept: ResultFile) -> str:
         "|---|---|---|---|---|",
     ]
     for figure in kept.figures:
-        name = f"{figure.name} ({figure.note})" if figure.note else figure.name
+        name = (f"{figure.name} ({figure.note})" if figure.note else figure.name).replace("|", "\\|")
         lines.append(
             f"| {name} | {figure.target} | {figure.measured} | {figure.repeats} | {figure.verdict} |"
         )
@@ -117,13 +139,12 @@ def _cell(figure: Figure) -> str:
     return f"{show(figure.median)} {figure.unit}".rstrip() + missed
 
 
-PAGES: Mapping[str, Callable[[], str]] = {
-    "docs/performance.md": performance,
-    "docs/reproduce.md": reproduce,
-    "docs/limits.md": limits,
-    "docs/arena.md": arena,
-    "docs/policies.md": policies,
-}
+def write() -> None:
+    """Write all pages, and print their names."""
+    for name, text in rendered().items():
+        (ROOT / "docs" / name).parent.mkdir(exist_ok=True)
+        (ROOT / "docs" / name).write_text(text, encoding="utf-8")
+        print(f"docs/{name}")
 
 
 def main() -> None:
@@ -133,9 +154,7 @@ def main() -> None:
     asked = options.parse_args()
     if asked.claims:
         claims.keep(asked.claims, RESULTS / "reproduce")
-    for name, render in PAGES.items():
-        (ROOT / name).write_text(render(), encoding="utf-8")
-        print(name)
+    write()
 
 
 if __name__ == "__main__":

@@ -25,10 +25,13 @@ KEPT = pages.RESULTS / "reproduce"
 SIMULATED = claims.load(KEPT / "sim")
 
 
-@pytest.mark.parametrize("name", pages.PAGES)
-def test_a_page_is_what_the_result_files_give(name: str) -> None:
-    committed = (ROOT / name).read_text(encoding="utf-8")
-    assert committed == pages.PAGES[name](), "edit docs/results, then: python -m tests.bench.pages"
+def test_pages_are_what_the_result_files_give() -> None:
+    rendered = pages.rendered()
+    docs = ROOT / "docs"
+    stale = [name for name, text in rendered.items() if (docs / name).read_text(encoding="utf-8") != text]
+    assert stale == [], "edit docs/results, then: python -m tests.bench.pages"
+    detailed = {str(path.relative_to(docs)) for path in pages.RESULTS.rglob("*.md")}
+    assert {name for name in detailed if not name.endswith(".template.md")} <= set(rendered)
 
 
 def test_a_table_shows_each_figure_with_its_verdict_and_source() -> None:
@@ -60,6 +63,15 @@ def a_row(resource: str, achieved: float, verdict: str, *, hostile: bool, note: 
         verdict=verdict,
         note=note,
     )
+
+
+def test_each_benchmark_has_a_headline() -> None:
+    figures = [Figure(name="a | b", values=[2.0], high=3), Figure(name="c", values=[4.0], high=3)]
+    kept = ResultFile(title="Overhead", date="2026-01-02", host="2 cores", command="run it", figures=figures)
+    line = "| [Overhead](results/benchmarks/overhead.md) | 1 of 2 | a, b | <= 3 | 2 |"
+    assert pages.headlines({"overhead": kept}, {"overhead": {"headline": "a | b"}}).splitlines()[-1] == line
+    with pytest.raises(ValueError, match="there are results of overhead"):
+        pages.headlines({"overhead": kept}, {})
 
 
 def test_limits_are_shown_row_by_row_and_by_their_worst() -> None:
@@ -157,15 +169,13 @@ def test_kept_values_are_judged_by_the_present_criteria(tmp_path: Path) -> None:
     notes = {"headlines": ["polo2011/fig3/gain_least"], "sim": {"polo2011": {"fig3": "Disks do not seek."}}}
     (kept / claims.NOTES).write_text(yaml.safe_dump(notes))
     (kept / causes.CAUSES).write_text("[]\n")
-    made = claims.tables(kept)
+    made, page = claims.tables(kept), claims.papers(kept)["polo2011"]
     assert "| **all** | 0 / 1 / 0 | - | - | - | - |" in made["counts"]
     said = paper_file.load("polo2011").experiments["fig3"].values["gain_least"]
     cells = f"{said.what} | outcome | 5 % | -20.5 [-21.1, -20] | 1 | within 25% | **does not hold**"
-    assert (
-        f"| {cells} [a] |" in made["sim"] and f"[a] Chosen with results in view: {said.chosen}" in made["sim"]
-    )
+    assert f"| {cells} [a] |" in page and f"[a] Chosen with results in view: {said.chosen}" in page
     assert f"| polo2011/fig3: {cells} |" in made["headlines"]
-    assert made["sim"].endswith(
+    assert page.endswith(
         f'A note.\n\nDisks do not seek.\n\nNo cause is shown, so these count as open: "{said.what}".\n'
     )
     assert "| **all** | 0 | 0 | 1 | 0 | 1 of 1 |" in made["causes"]

@@ -15,7 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [
-    page for page in PAGES if not {"results", "reference", "tour.md"} & set(page.parts)
+    page
+    for page in PAGES
+    if not {"reference", "tour.md"} & set(page.parts) and not page.name.endswith(".template.md")
 ]  # The last two are made from the source.
 LANGUAGES = {"sh", "console", "python", "yaml", "json", "diff", "text"}
 BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>[^\n`]*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -39,7 +41,7 @@ NOT_RUN = {
 """Commands that are not run as they stand, with the reason."""
 FRAGMENTS = {
     "def state(self)": "methods of a class that the page does not show",
-    "def measure(bench": "an outline of the two functions that the text explains",
+    "def fig3(bench": "an outline of the two functions that the text explains",
     "webhdfs://127.0.0.1": "needs a live cluster",
     'lab = schedbed.connect("lab")': "a live cluster; tests/live/test_pages_live.py runs it",
 }

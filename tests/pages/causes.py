@@ -180,7 +180,7 @@ def table(papers: Mapping[str, Sequence[str]], rows: Rows, checked: Checked) -> 
     for paper, keys in papers.items():
         mine = [key for key in keys if rows[key].kind == "outcome" and rows[key].wanted]
         total += mine
-        lines.append(_line(paper, tally(mine, rows, checked)))
+        lines.append(_line(f"[{paper}](results/papers/{paper}.md)", tally(mine, rows, checked)))
     return "\n".join([*lines, _line("**all**", tally(total, rows, checked))]) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Keep the values of `schedbed reproduce` as result files, and render them as Markdown tables.
+"""Keep the values of `schedbed reproduce` as result files, and render them as Markdown.
 
 A file keeps only measurements: key, mean, interval and number of repeats. The paper's value, the criterion
 and the kind of a claim are read from the present paper.yaml when a page is rendered. The verdict follows from
@@ -19,13 +19,12 @@ from schedbed.deploy.papers import paper_file, terminal
 from schedbed.deploy.papers.catalogue import PAPERS
 from schedbed.deploy.papers.paper_file import KINDS
 from schedbed.deploy.papers.reproduce import RESULTS
-from schedbed.deploy.papers.terminal import VERDICTS, counted, marks, without_task
+from schedbed.deploy.papers.terminal import counted, marks, without_task
 from schedbed.deploy.papers.verdict import FAILS, Row, judge_kept
 from tests.bench.figures import rounded
 from tests.pages import causes
 
 NOTES = "notes.yaml"
-CARRIED = "carried"
 MACHINES = {"sim": "simulated", "process": "live, in processes", "docker": "live, in containers"}
 DIGITS = 6  # a page shows three
 
@@ -44,7 +43,6 @@ def keep(reproduced: Path, folder: Path) -> None:
         raise ValueError(f"{reproduced}: broken experiments: {', '.join(broken)}")
     target = folder / content["machines"]
     target.mkdir(parents=True, exist_ok=True)
-    (target / f"{CARRIED}.json").unlink(missing_ok=True)
     about = {key: content[key] for key in ("machines", "seed", "versions", "host")}
     date = content["wall_start"][:10]
     for paper in content["papers"]:
@@ -62,27 +60,46 @@ def keep(reproduced: Path, folder: Path) -> None:
 
 
 def tables(folder: Path) -> dict[str, str]:
-    """Return a dictionary from the names of places in docs/reproduce.md to their Markdown text.
+    """Return a dictionary from places in the pages of all papers to their Markdown text.
 
-    The places are the counts, the causes, the headline values, and the results of each kind of machines.
+    The places are the counts, the causes and the headline values.
     """
-    notes = yaml.safe_load((folder / NOTES).read_text(encoding="utf-8"))
-    kept = {machines: load(folder / machines) for machines in MACHINES if (folder / machines).is_dir()}
+    kept = _kept(folder)
     rows = rows_of(kept["sim"])
-    checked = causes.load(folder, rows)
     by_paper = {name: [key for key in rows if key.startswith(f"{name}/")] for name in kept["sim"]}
-    made = {
+    return {
         "counts": _counts(kept),
-        "causes": causes.table(by_paper, rows, checked),
-        "headlines": _headlines(kept["sim"], notes["headlines"]),
+        "causes": causes.table(by_paper, rows, causes.load(folder, rows)),
+        "headlines": _headlines(kept["sim"], _notes(folder)["headlines"]),
     }
-    for machines, papers in kept.items():
-        mine = notes.get(machines, {})
-        why = (rows, checked) if machines == "sim" else ({}, {})
-        made[machines] = "\n".join(
-            _paper(name, paper, mine.get(name, {}), why) for name, paper in papers.items()
+
+
+def papers(folder: Path) -> dict[str, str]:
+    """Return a dictionary from papers to their results on each kind of machines as Markdown."""
+    kept, notes = _kept(folder), _notes(folder)
+    rows = rows_of(kept["sim"])
+    why: Why = rows, causes.load(folder, rows)
+    return {
+        name: "\n".join(
+            [
+                _about(name),
+                *(
+                    _results(name, machines, papers[name], notes.get(machines, {}).get(name, {}), why)
+                    for machines, papers in kept.items()
+                    if name in papers
+                ),
+            ]
         )
-    return made
+        for name in kept["sim"]
+    }
+
+
+def _kept(folder: Path) -> dict[str, dict[str, Content]]:
+    return {machines: load(folder / machines) for machines in MACHINES if (folder / machines).is_dir()}
+
+
+def _notes(folder: Path) -> Any:
+    return yaml.safe_load((folder / NOTES).read_text(encoding="utf-8"))
 
 
 def rows_of(papers: Mapping[str, Content]) -> dict[str, Row]:
@@ -102,7 +119,7 @@ def load(folder: Path) -> dict[str, Content]:
     found = {
         path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))
     }
-    return {name: found[name] for name in (CARRIED, *PAPERS) if name in found}
+    return {name: found[name] for name in PAPERS if name in found}
 
 
 def judged(paper: str, each: Content) -> list[Row]:
@@ -155,39 +172,23 @@ def _counts(kept: Mapping[str, Mapping[str, Content]]) -> str:
     """
     made: list[str] = []
     for machines, papers in kept.items():
+        judgments = {
+            name: [row.to_json() for each in paper["experiments"] for row in judged(name, each)]
+            for name, paper in papers.items()
+        }
         lines = [
             f"| {MACHINES[machines]} | {' | '.join(KINDS)} | run no task |",
             f"|---|{'---|' * (len(KINDS) + 1)}",
+            *(_count_row(name, rows) for name, rows in judgments.items()),
+            _count_row("**all**", [row for rows in judgments.values() for row in rows]),
         ]
-        by_paper = {name: _counted(name, paper) for name, paper in papers.items()}
-        total = {
-            kind: [sum(each) for each in zip(*column, strict=True)] for kind, column in _columns(by_paper)
-        }
-        if len(by_paper) > 1 or CARRIED not in by_paper:
-            lines += [_count_row(name, counts, idle) for name, (counts, idle) in by_paper.items()]
-        lines.append(_count_row("**all**", total, sum(idle for _, idle in by_paper.values())))
         made.append("\n".join(lines) + "\n")
     return "\n".join(made)
 
 
-Counted = tuple[Mapping[str, Sequence[int]], int]
-
-
-def _counted(name: str, paper: Content) -> Counted:
-    """Return a paper's number of claims of each kind by verdict, and how many claims need no task to run."""
-    if "counted" in paper:
-        return paper["counted"], paper["no_task"]
-    rows = [row.to_json() for each in paper["experiments"] for row in judged(name, each)]
-    return counted(rows), sum(without_task(rows).values())  # pyright: ignore[reportReturnType]
-
-
-def _columns(by_paper: Mapping[str, Counted]) -> Iterable[tuple[str, list[Sequence[int]]]]:
-    nothing = [0] * len(VERDICTS)
-    return ((kind, [counts.get(kind, nothing) for counts, _ in by_paper.values()]) for kind in KINDS)
-
-
-def _count_row(name: str, counts: Mapping[str, Sequence[int]], idle: int) -> str:
-    cells = (" / ".join(map(str, counts[kind])) if any(counts.get(kind, ())) else "-" for kind in KINDS)
+def _count_row(name: str, rows: Sequence[Content]) -> str:
+    counts, idle = counted(rows), sum(without_task(rows).values())
+    cells = (" / ".join(map(str, counts[kind])) if kind in counts else "-" for kind in KINDS)
     return f"| {name} | {' | '.join(cells)} | {idle or '-'} |"
 
 
@@ -195,59 +196,49 @@ Why = tuple[causes.Rows, causes.Checked]
 """Rows by name, and the causes of those that do not hold."""
 
 
-def _paper(name: str, paper: Content, notes: Mapping[str, str], why: Why) -> str:
-    """Return the Markdown section of a paper: a heading, then a table for each experiment.
+def _about(name: str) -> str:
+    """Return the head of a paper's page."""
+    said = paper_file.load(name)
+    return f"""# {name}: {said.title}
 
-    `notes` maps experiments to texts that follow their tables. `why` has the results and the causes of claims
-    that do not hold.
+{said.authors}. {said.published}.
+
+[What "holds" means](../claims.md#what-holds-means), [kinds of claims](../claims.md#kinds-of-claims),
+[criteria](../claims.md#criteria). [All papers](../../reproduce.md).
+"""
+
+
+def _results(name: str, machines: str, paper: Content, notes: Mapping[str, str], why: Why) -> str:
+    """Return the Markdown section of a paper's results on a kind of machines, with a table for each
+    experiment.
+
+    `notes` maps experiments to texts that follow their tables. `why` has the simulated results and the causes
+    of claims that do not hold.
     """
-    title = paper["title"] if name == CARRIED else f"{name}: {paper_file.load(name).title}"
-    head = f"### {title}\n\n{_provenance(name, paper)}\n"
-    known = {_label(name, each): each for each in paper["experiments"]}
+    known = {each["experiment"]: each for each in paper["experiments"]}
     unknown = set(notes) - set(known)
     if unknown:
         raise ValueError(f"{NOTES}: {name} has no experiment {', '.join(sorted(unknown))}")
-    return "\n".join(
-        [
-            head,
-            *(
-                _experiment(label, _paper_of(name, each), each, notes.get(label, ""), why)
-                for label, each in known.items()
-            ),
-        ]
-    )
-
-
-def _label(name: str, each: Content) -> str:
-    """Return the heading of an experiment, with the paper's name if the results are carried over from several
-    papers.
-    """
-    return f"{each['paper']}/{each['experiment']}" if name == CARRIED else each["experiment"]
-
-
-def _paper_of(name: str, each: Content) -> str:
-    return each["paper"] if name == CARRIED else name
-
-
-def _provenance(name: str, paper: Content) -> str:
-    if "carried_over" in paper:
-        return f"Carried over from {paper['carried_over']}."
-    said = paper_file.load(name)
     versions = ", ".join(f"{each} {version}" for each, version in paper["versions"].items())
     host = f"{paper['host']['cores']} cores, {paper['host']['system']}"
-    return f"{said.authors}. {said.published}.\n\nSeed {paper['seed']}. Host: {host}. Versions: {versions}."
+    head = (
+        f"## {MACHINES[machines].capitalize()}\n\nSeed {paper['seed']}. Host: {host}. Versions: {versions}.\n"
+    )
+    mine = why if machines == "sim" else ({}, {})
+    return "\n".join([head, *(_experiment(name, each, notes, mine) for each in known.values())])
 
 
-def _experiment(label: str, paper: str, each: Content, note: str, why: Why) -> str:
+def _experiment(paper: str, each: Content, notes: Mapping[str, str], why: Why) -> str:
     rows = judged(paper, each)
-    about = paper_file.load(paper).experiments[each["experiment"]]
+    name = each["experiment"]
+    about = paper_file.load(paper).experiments[name]
     letters = marks(row.to_json() for row in rows)
-    when = f"; run on {each['date']}" if "date" in each else ""
-    lines = [f"#### {label}: {about.title}\n", f"{about.where}{when}.\n", *_head("value")]
+    lines = [f"### {name}: {about.title}\n", f"{about.where}; run on {each['date']}.\n", *_head("value")]
     lines += [_row(row, kept, row.what, letters) for row, kept in zip(rows, each["rows"], strict=True)]
     beside = [f"[{letter}] {text}" for text, letter in letters.items()]
-    keys = [key for key in (f"{paper}/{each['experiment']}/{row.key}" for row in rows) if key in why[0]]
-    texts = [*beside, *each["notes"], *([note.strip()] if note else []), *causes.texts(keys, *why)]
+    keys = [key for key in (f"{paper}/{name}/{row.key}" for row in rows) if key in why[0]]
+    note = [notes[name].strip()] if name in notes else []
+    texts = [*beside, *each["notes"], *note, *causes.texts(keys, *why)]
     return "\n".join(lines) + "\n" + "".join(f"\n{text}\n" for text in texts)
 
 
@@ -275,14 +266,13 @@ def _head(first: str) -> tuple[str, str]:
 
 def _row(row: Row, kept: Content, what: str, letters: Mapping[str, str]) -> str:
     verdict = f"**{row.verdict}**" if row.verdict == FAILS else row.verdict
-    repeats = {None: "not kept", 0: "-"}.get(kept["repeats"], str(kept["repeats"]))
     marked = terminal.marked(row, letters) if letters else ""
     cells = (
         what.replace("|", "\\|"),
         terminal.kind_of(row),
         terminal.paper(row),
         terminal.ours(row),
-        repeats,
+        str(kept["repeats"] or "-"),
         row.wanted,
         f"{verdict}{marked}".strip(),
     )

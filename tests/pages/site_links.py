@@ -7,7 +7,6 @@ import re
 from typing import Any
 
 LINK = re.compile(r"\]\((?!https?://|#|mailto:)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
-LEFT_OUT = "results"
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
@@ -25,7 +24,7 @@ def outward(markdown: str, name: str, repository: str) -> str:
 
     def link(found: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(name), found["path"]))
-        if not path.startswith("../") and path.split("/")[0] != LEFT_OUT:
+        if not path.startswith("../"):
             return found[0]
         below = posixpath.normpath(posixpath.join("docs", path))
         return f"]({repository}/blob/main/{below}{found['anchor'] or ''})"

@@ -38,7 +38,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
         ("reference/a.md", "[x](../b.md)", "[x](../b.md)"),
         ("a.md", "[x](../CHANGELOG.md#b)", "[x](R/blob/main/CHANGELOG.md#b)"),
         ("reference/a.md", "[x](../../README.md)", "[x](R/blob/main/README.md)"),
-        ("a.md", "[x](results)", "[x](R/blob/main/docs/results)"),
+        ("results/papers/a.md", "[x](../../../README.md)", "[x](R/blob/main/README.md)"),
         ("a.md", "[x](https://a.b/../c)", "[x](https://a.b/../c)"),
     ],
 )

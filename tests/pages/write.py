@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.bench.pages import PAGES as OF_RESULTS
+from tests.bench import pages
 from tests.house import fault_table, policy_page
 from tests.pages import command_page, names_page, python_page, scenario_page, table_page, tour
 
@@ -32,8 +32,7 @@ def rendered(name: str) -> str:
 
 def main() -> None:
     """Write all generated pages and tables."""
-    for name, render in OF_RESULTS.items():
-        (ROOT / name).write_text(render(), encoding="utf-8")
+    pages.write()
     for name in OF_SOURCE:
         (ROOT / name).parent.mkdir(exist_ok=True)
         (ROOT / name).write_text(rendered(name), encoding="utf-8")

@@ -6,16 +6,23 @@ was chosen for schedbed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from schedbed.deploy.papers.bench import Bench, FinishedRun
+from schedbed.deploy.papers.bench import Bench, FinishedRun, JobTime
+from schedbed.deploy.papers.experiment import Experiment, Measured, percent_less
+from schedbed.deploy.papers.figures import draw_values
 
 Job = dict[str, Any]
 Scenario = Mapping[str, Any]
+Found = dict[str, list[float]]
 
+FIFO, FAIR, DELAY = "fifo", "fair", "delay"
 EDF = "mrcp:jobs=1"
 """Earliest deadline first: MRCP with a plan of one job, the one due first; all others follow by deadline."""
+
+MEAN = ("completion_s", "mean")
+LOCAL = ("locality", "tasks", "node")
 
 
 def job(
@@ -78,12 +85,23 @@ def run_each(
     return found
 
 
-def figure_of(finished: FinishedRun, policy: str, *path: str) -> float:
-    """Return a value of the policy from the summary.json of a run with one repeat.
+def times_of(
+    bench: Bench, name: str, drawn: Callable[[int], Scenario], policy: str, seed: int
+) -> Sequence[JobTime]:
+    """Simulate the scenario `drawn(seed)` under one policy, and return the times of its jobs.
+
+    Calls with the same `name` share the simulations.
+    """
+    asked = {"seed": seed, **drawn(seed), "policies": [policy]}
+    return bench.times(f"{name}-{policy.replace(':', '-').replace('=', '-')}-{seed}", asked)
+
+
+def figures_of(runs: Sequence[FinishedRun], policy: str, *path: str) -> list[float]:
+    """Return a value of the policy from the summary.json of each of the runs, which have one repeat.
 
     `path` are the keys that lead to the value.
     """
-    return finished.figures(policy, *path)[0]
+    return [finished.figures(policy, *path)[0] for finished in runs]
 
 
 def gains(
@@ -98,7 +116,24 @@ def gains(
     `path` are the keys that lead to the value in summary.json. The values of `than` are taken from the runs
     `than_runs`, if given. The result has one number per repeat.
     """
-    pairs = zip(runs, than_runs or runs, strict=True)
-    return [
-        100 * (1 - figure_of(mine, policy, *path) / figure_of(theirs, than, *path)) for mine, theirs in pairs
-    ]
+    mine, theirs = figures_of(runs, policy, *path), figures_of(than_runs or runs, than, *path)
+    return [percent_less(a, b) for a, b in zip(mine, theirs, strict=True)]
+
+
+def fewer(mine: float, than: float) -> float:
+    """Return by how many percent the number `mine` is smaller than the number `than`, or 0 if that is 0."""
+    return percent_less(mine, than) if than else 0.0
+
+
+def on_nodes(finished: FinishedRun, policy: str, kind: str, nodes: Collection[str]) -> float:
+    """Return the percentage of maps that ran on one of the `nodes`, for the jobs whose names start with `kind`."""
+    tables = finished.of(policy)
+    names = tables.jobs.set_index("job")["name"]
+    maps = tables.attempts[(tables.attempts["kind"] == "map") & (tables.attempts["state"] == "succeeded")]
+    mine = maps[maps["job"].map(names).str.startswith(kind)]
+    return 100 * float(mine["node"].isin(nodes).mean())
+
+
+def reviewed(name: str, measure: Callable[[Bench], Measured], takes_s: float) -> Experiment:
+    """Return an experiment of chapter 3, which is simulated ten times and takes about `takes_s` seconds."""
+    return Experiment(name, measure, draw_values, {"sim": takes_s}, repeats=10)

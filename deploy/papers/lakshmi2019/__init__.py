@@ -3,20 +3,6 @@
 They are in the order of the paper.
 """
 
-from schedbed.deploy.papers.lakshmi2019 import (
-    csla_live,
-    fours,
-    load_causes,
-    pairs,
-    table3_predictor,
-    ways,
-)
+from schedbed.deploy.papers.lakshmi2019.csla_figures import EXPERIMENTS
 
-EXPERIMENTS = (
-    table3_predictor.EXPERIMENT,
-    pairs.EXPERIMENT,
-    ways.EXPERIMENT,
-    fours.EXPERIMENT,
-    load_causes.EXPERIMENT,
-    csla_live.EXPERIMENT,
-)
+__all__ = ["EXPERIMENTS"]

@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun, paired
+from schedbed.deploy.papers.experiment import minus
 from schedbed.scheduler.models.csla_tags import CPU, UNKNOWN, tag, words
 
 # The paper's private cloud and jobs: four virtual machines on one host, five applications, two queues.
@@ -87,56 +88,63 @@ def job(app: str, size_gb: float, queue: str, submit_s: float, finer: int = 1) -
     return common | jobs[app]
 
 
-def groups_of(
-    groups: Sequence[Sequence[str]],
-    size_gb: float,
-    queues: Sequence[str],
-    disk_mbps: int = HOST_DISK_MBPS,
-    finer: int = 1,
-) -> list[list[dict[str, Any]]]:
-    """Return the jobs of each group of applications. All jobs of a group are submitted at the same time.
+Group = tuple[str, ...]
+Gains = Mapping[Group, list[float]]
+"""By group of jobs that run together, one number per repeat: gains in percent."""
 
-    Each job has `size_gb` GB of data, and `queues` has the queue of each job of a group. A group is submitted
-    at a time by which the previous group should have ended on disks of `disk_mbps` MB/s. `finer` multiplies
-    the number of maps and divides the work of each map.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRun:
+    """The settings with which groups of jobs run, one group after the other. A group is submitted at once.
+
+    `groups` has the applications of each group, and `queues` the queue of each job of a group. Each job has
+    `size_gb` GB of data. `factor` is the limit on the share of a single user, as a multiple of the queue's
+    capacity (half of the cluster). The nodes' host has a disk of `disk_mbps` MB/s. With `host_disk`, the
+    policy CSLA regards a node as busy if this disk is busy. `finer` multiplies the number of maps of each job
+    and divides the work of each map.
     """
-    found: list[list[dict[str, Any]]] = []
-    now_s = 0.0
-    for group in groups:
-        pairs = zip(group, queues, strict=True)
-        found.append([job(app, size_gb, queue, now_s, finer) for app, queue in pairs])
-        slower = max(1.0, HOST_DISK_MBPS / disk_mbps)
-        alone_s = sum(ALONE_S_PER_GB[app] * (slower if app in WRITERS else 1.0) for app in group)
-        now_s += BETWEEN_S * len(set(queues)) + size_gb * alone_s
-    return found
 
+    name: str  # name of the run's folder
+    groups: Sequence[Group] = PAIRS
+    size_gb: float = 3
+    queues: Sequence[str] = SHARED
+    factor: int = 2
+    disk_mbps: int = HOST_DISK_MBPS
+    host_disk: bool = True
+    finer: int = 1
 
-def scenario(
-    groups: Sequence[Sequence[Mapping[str, Any]]],
-    *,
-    live: bool,
-    disk_mbps: int = HOST_DISK_MBPS,
-    user_limit_factor: int = 1,
-    host_disk: bool = True,
-    finer: int = 1,
-) -> dict[str, Any]:
-    """Return a scenario in which groups of jobs run under the policies Capacity and CSLA.
+    def jobs(self) -> list[dict[str, Any]]:
+        """Return the jobs of all groups. A group comes when the one before should have ended."""
+        found: list[dict[str, Any]] = []
+        now_s = 0.0
+        slower = max(1.0, HOST_DISK_MBPS / self.disk_mbps)
+        for group in self.groups:
+            pairs = zip(group, self.queues, strict=True)
+            found += [job(app, self.size_gb, queue, now_s, self.finer) for app, queue in pairs]
+            alone_s = sum(ALONE_S_PER_GB[app] * (slower if app in WRITERS else 1.0) for app in group)
+            now_s += BETWEEN_S * len(set(self.queues)) + self.size_gb * alone_s
+        return found
 
-    The scenario has the paper's two queues, and a heartbeat starts at most one task whose input is outside
-    the node's rack. `user_limit_factor` is the limit on the share of a single user, as a multiple of the
-    queue's capacity (half of the cluster). With `host_disk`, CSLA regards a node as busy if the disk of its
-    host, with a rate of `disk_mbps` MB/s, is busy. Blocks are `finer` times smaller than usual.
-    """
-    queue = {"capacity": 50, "user_limit_factor": user_limit_factor}
-    capacity = {"queues": dict.fromkeys(QUEUES, queue), "off_switch_per_heartbeat": 1}
-    csla = {**capacity, "io_share": HEAVY_IO_MBPS / disk_mbps, "host_disk": host_disk}
-    return {
-        "scale": 0.05 if live else 1.0,
-        "cluster": cluster(live=live, disk_mbps=disk_mbps),
-        "blocks": {"size": f"{BLOCK_BYTES // finer}B", "replication": 2},
-        "workload": {"jobs": [dict(job) for group in groups for job in group]},
-        "policies": [{"capacity": capacity}, {"csla": csla}],
-    }
+    def scenario(self, *, live: bool) -> dict[str, Any]:
+        """Return a scenario in which the groups run under the policies Capacity and CSLA.
+
+        The scenario has the paper's two queues, and a heartbeat starts at most one task whose input is outside
+        the node's rack. Blocks are `finer` times smaller than usual.
+        """
+        queue = {"capacity": 50, "user_limit_factor": self.factor}
+        capacity = {"queues": dict.fromkeys(QUEUES, queue), "off_switch_per_heartbeat": 1}
+        csla = {**capacity, "io_share": HEAVY_IO_MBPS / self.disk_mbps, "host_disk": self.host_disk}
+        return {
+            "scale": 0.05 if live else 1.0,
+            "cluster": cluster(live=live, disk_mbps=self.disk_mbps),
+            "blocks": {"size": f"{BLOCK_BYTES // self.finer}B", "replication": 2},
+            "workload": {"jobs": self.jobs()},
+            "policies": [{"capacity": capacity}, {"csla": csla}],
+        }
+
+    def run(self, bench: Bench) -> FinishedRun:
+        """Run the groups on the bench, live or simulated."""
+        return bench.run(self.name, self.scenario(live=bench.live))
 
 
 def makespans(finished: FinishedRun, groups: int) -> dict[str, list[list[float]]]:
@@ -176,78 +184,27 @@ def shares(finished: FinishedRun) -> dict[str, tuple[float, float]]:
     return found
 
 
-def gains(spans: Mapping[str, list[list[float]]]) -> list[list[float]]:
-    """Return by how many percent each group's makespan is shorter under CSLA than under Capacity.
-
-    `spans` is a dictionary from policy to one list of makespans per group. The result has one list per group.
-    All lists have one number per repeat.
-    """
-    groups = zip(spans["csla"], spans["capacity"], strict=True)
-    return [[100 * share for share in paired(csla, capacity)] for csla, capacity in groups]
-
-
-Pair = tuple[str, str]
-Gains = Mapping[Pair, Sequence[float]]
-"""By pair, one number per repeat: gains in percent, or seconds."""
+def saved(mine: list[list[float]], first: list[list[float]]) -> list[list[float]]:
+    """Return by how many percent each group's makespans are shorter in `mine` than in `first`."""
+    return [[100 * share for share in paired(*both)] for both in zip(mine, first, strict=True)]
 
 
 HEAVY_CPU = 0.5  # tasks above this share of a core are CPU-heavy in the paper
 SAMPLE_GB = 0.25  # one map per node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairRun:
-    """The settings with which pairs of jobs are run. The first job of a pair is submitted first.
+def group_gains(bench: Bench, way: GroupRun) -> Gains:
+    """Run the groups of jobs with the settings `way`, and return the gain of the policy CSLA for each group.
 
-    `factor` is the limit on the share of a single user, as a multiple of the queue's capacity (half of the
-    cluster). With `host_disk`, the policy CSLA regards a node as busy if the disk of its host is busy.
-    `finer` multiplies the number of maps of each job and divides the work of each map.
-    """
-
-    name: str  # name of the run's folder
-    pairs: Sequence[Pair] = PAIRS
-    size_gb: int = 3
-    queues: Pair = SHARED
-    factor: int = 2
-    disk_mbps: int = HOST_DISK_MBPS
-    host_disk: bool = True
-    finer: int = 1
-
-
-def run_pairs(bench: Bench, way: PairRun) -> FinishedRun:
-    """Run the pairs of jobs with the settings `way`, under the policies Capacity and CSLA.
-
-    The pairs run one after the other.
-    """
-    groups = groups_of(way.pairs, way.size_gb, way.queues, way.disk_mbps, way.finer)
-    plan = scenario(
-        groups,
-        live=bench.live,
-        disk_mbps=way.disk_mbps,
-        user_limit_factor=way.factor,
-        host_disk=way.host_disk,
-        finer=way.finer,
-    )
-    return bench.run(way.name, plan)
-
-
-def pair_spans(bench: Bench, way: PairRun) -> Mapping[str, Gains]:
-    """Run the pairs of jobs with the settings `way`, and return the makespan in s of each pair.
-
-    The result is a dictionary from policy to a dictionary from pair to one number per repeat.
-    """
-    spans = makespans(run_pairs(bench, way), len(way.pairs))
-    return {policy: dict(zip(way.pairs, found, strict=True)) for policy, found in spans.items()}
-
-
-def pair_gains(bench: Bench, way: PairRun) -> Gains:
-    """Run the pairs of jobs with the settings `way`, and return the gain of the policy CSLA for each pair.
-
-    A gain says by how many percent the makespan is shorter than under Capacity. Each pair has one number per
+    A gain says by how many percent the makespan is shorter than under Capacity. Each group has one number per
     repeat.
     """
-    spans = pair_spans(bench, way)
-    return earlier(spans["csla"], spans["capacity"])
+    return gains_of(way.groups, makespans(way.run(bench), len(way.groups)))
+
+
+def gains_of(groups: Sequence[Group], spans: Mapping[str, list[list[float]]]) -> Gains:
+    """Return the gain of the policy CSLA for each group. `spans` has each policy's makespans of the groups."""
+    return dict(zip(groups, saved(spans["csla"], spans["capacity"]), strict=True))
 
 
 def untagged(finished: FinishedRun) -> list[float]:
@@ -263,18 +220,10 @@ def untagged(finished: FinishedRun) -> list[float]:
     return found
 
 
-def earlier(mine: Gains, first: Gains) -> Gains:
-    """Return by how many percent the makespan of each pair of jobs is shorter in `mine` than in `first`.
-
-    Both are dictionaries from pair to makespans in s, one number per repeat.
-    """
-    return {pair: [100 * share for share in paired(mine[pair], first[pair])] for pair in mine}
-
-
 def run_alone(bench: Bench) -> FinishedRun:
     """Run a small job of each application, with one map per node. Each job is alone on the cluster."""
-    groups = groups_of([(app,) for app in APPS], SAMPLE_GB, QUEUES[:1])
-    return bench.run("alone", scenario(groups, live=bench.live, user_limit_factor=2))
+    each = [(app,) for app in APPS]
+    return GroupRun(name="alone", groups=each, size_gb=SAMPLE_GB, queues=QUEUES[:1]).run(bench)
 
 
 def tags_of(alone: FinishedRun) -> dict[str, int]:
@@ -286,7 +235,7 @@ def tags_of(alone: FinishedRun) -> dict[str, int]:
     return {app: _tag(cpu, rate) for app, (cpu, rate) in shares(alone).items()}
 
 
-def unlike(tags: Mapping[str, int], pair: Pair) -> bool:
+def unlike(tags: Mapping[str, int], pair: Group) -> bool:
     """Return whether the two jobs of a pair have different tags.
 
     `tags` is a dictionary from job to tag, which says whether the job is CPU-heavy, I/O-heavy, both or
@@ -295,15 +244,15 @@ def unlike(tags: Mapping[str, int], pair: Pair) -> bool:
     return tags[pair[0]] != tags[pair[1]]
 
 
-def cpu_heavy_first(tags: Mapping[str, int]) -> list[Pair]:
+def cpu_heavy_first(tags: Mapping[str, int]) -> list[Group]:
     """Return all pairs of jobs with different tags, with the CPU-heavy job of each pair first.
 
     `tags` is a dictionary from job to tag, which says whether the job is CPU-heavy or I/O-heavy.
     """
-    return [pair if tags[pair[0]] & CPU else (pair[1], pair[0]) for pair in PAIRS if unlike(tags, pair)]
+    return [pair if tags[pair[0]] & CPU else pair[::-1] for pair in PAIRS if unlike(tags, pair)]
 
 
-def mean_gain(found: Gains, pairs: Sequence[Pair]) -> list[float]:
+def mean_gain(found: Gains, pairs: Sequence[Group]) -> list[float]:
     """Return the mean over `pairs` of the gains in `found`, one number per repeat.
 
     `found` is a dictionary from pair of jobs to gains.
@@ -319,7 +268,7 @@ def split_gains(found: Gains, tags: Mapping[str, int]) -> tuple[list[float], lis
     """
     others = mean_gain(found, [pair for pair in found if unlike(tags, pair)])
     control = mean_gain(found, [pair for pair in found if not unlike(tags, pair)])
-    return others, control, [mine - alike for mine, alike in zip(others, control, strict=True)]
+    return others, control, minus(others, control)
 
 
 def described(measured: Mapping[str, tuple[float, float]]) -> str:

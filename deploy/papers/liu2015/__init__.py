@@ -3,18 +3,6 @@
 The experiments are in the order of the paper.
 """
 
-from schedbed.deploy.papers.liu2015 import (
-    fgcs_live,
-    fig2_teragen,
-    gain_causes,
-    mixes,
-    table1_demand,
-)
+from schedbed.deploy.papers.liu2015.fgcs_figures import EXPERIMENTS
 
-EXPERIMENTS = (
-    fig2_teragen.EXPERIMENT,
-    table1_demand.EXPERIMENT,
-    mixes.EXPERIMENT,
-    gain_causes.EXPERIMENT,
-    fgcs_live.EXPERIMENT,
-)
+__all__ = ["EXPERIMENTS"]

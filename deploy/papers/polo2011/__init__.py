@@ -3,26 +3,6 @@
 The experiments are in the order of the paper.
 """
 
-from schedbed.deploy.papers.polo2011 import (
-    causes,
-    fig2_utility,
-    fig3_makespans,
-    fig4_running_tasks,
-    fig5_utilities,
-    fig6_goals,
-    hardware_map,
-    ras_live,
-    table1_alone,
-)
+from schedbed.deploy.papers.polo2011 import ras_causes, ras_figures
 
-EXPERIMENTS = (
-    fig2_utility.EXPERIMENT,
-    table1_alone.EXPERIMENT,
-    fig3_makespans.EXPERIMENT,
-    fig4_running_tasks.EXPERIMENT,
-    fig5_utilities.EXPERIMENT,
-    fig6_goals.EXPERIMENT,
-    causes.EXPERIMENT,
-    hardware_map.EXPERIMENT,
-    ras_live.EXPERIMENT,
-)
+EXPERIMENTS = (*ras_figures.EXPERIMENTS, *ras_causes.EXPERIMENTS, ras_figures.LIVE)

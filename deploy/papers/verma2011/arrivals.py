@@ -1,45 +1,191 @@
-"""Simulation of jobs that are submitted when enough slots are free (section 7.2)."""
+"""Random jobs of the workloads W1 (testbed) and W2 (Yahoo!), which are submitted when enough slots are free.
+
+Table 2 has the jobs' numbers and durations of tasks. Section 7.2 describes the submission.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from statistics import fmean
+from statistics import fmean, mean
 from typing import TYPE_CHECKING, Any
 
-from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.papers import paper_file
-from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.experiment import Experiment, Measured, Values
-from schedbed.deploy.papers.figures import grouped_bars
-from schedbed.deploy.papers.verma2011.w1_and_w2 import (
-    BOUND,
-    MAP_SLOTS,
-    NODES,
-    REDUCE_SLOTS,
-    WORKLOADS,
-    DueJob,
-    load,
-    seed_of,
-    workload,
-)
-from schedbed.deploy.results.plots import OKABE
-from schedbed.deploy.results.stats import mean_interval
+from schedbed.deploy.papers.bench import Bench, lean_setup
+from schedbed.deploy.papers.experiment import Values
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import ResolvedScenario, SimulateChoice
-from schedbed.deploy.simulated.simulated_runs import setup_of
-from schedbed.deploy.simulated.task_costs import costs_of
-from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
-from schedbed.scheduler.models.aria_bounds import WAVES
+from schedbed.deploy.simulated.isolated import JobEnds
+from schedbed.scheduler.core.rows import AttemptRow, JobRow
+from schedbed.scheduler.models.aria_bounds import allocate, bounds, curve
+from schedbed.scheduler.models.job_profile import JobProfile, Times
 from schedbed.scheduler.simulate.setup import Setup
 from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import Cost
 from schedbed.tasks.workloads.planned import PlannedJob
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from random import Random
+
+NODES, MAP_SLOTS, REDUCE_SLOTS = 64, 256, 256
+"""The testbed (4.1): 64 workers with four map slots and four reduce slots each."""
+
+W1_REDUCES = REDUCE_SLOTS
+"""The paper does not give W1's number of reduces. Its jobs in 2.1 and 5.2 have as many as there are reduce slots."""
+
+BOUND = "up"
+"""The bound of the completion time from which slots are computed. The paper does not say which one Table 3 uses."""
+
+W1_VARIATION = 0.15
+"""Standard deviation of a W1 task's duration over its mean; Table 1's minima and maxima are of that order."""
+
+APPS = ("bayes", "sort", "tfidf", "twitter", "wikitrends", "wordcount")
+LEAST_S = 1.0  # the least duration of a task, since normal distributions also give less
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueJob:
+    """A random job: the seconds for which each task holds a slot, and the deadline in s after the submission.
+
+    `asks` are the least numbers of map slots and reduce slots with which the job meets its deadline,
+    according to the policy ARIA's model.
+    """
+
+    name: str
+    maps_s: tuple[float, ...]
+    reduces_s: tuple[float, ...]
+    deadline_s: float
+    asks: tuple[int, int]  # least map and reduce slots for the deadline
+    profile: JobProfile
+
+    @property
+    def load(self) -> float:
+        """Return the load of the job: the sum of the shares of map and reduce slots that it needs.
+
+        With the slots in `asks` the job just meets its deadline.
+        """
+        return load(*self.asks)
+
+
+def load(maps: int, reduces: int) -> float:
+    """Return the load: the share of map slots in use plus the share of reduce slots in use (section 7.2).
+
+    The load of a full cluster is 2.
+    """
+    return maps / MAP_SLOTS + reduces / REDUCE_SLOTS
+
+
+Draw = Callable[["Random", Values], tuple[str, list[float], list[float]]]
+
+
+def testbed_job(
+    coin: Random, said: Values, reduces: int = W1_REDUCES
+) -> tuple[str, list[float], list[float]]:
+    """Return a random job of W1: the application's name, and the durations of its maps and reduces in s.
+
+    `coin` is the random generator, and `said` are the values of Table 2. `reduces` is the number of reduces
+    of each job.
+    """
+    app = coin.choice(APPS)
+    maps = coin.choice(said[f"{app}_maps"].numbers)
+    map_s, reduce_s = said[f"{app}_map_s"].number, said[f"{app}_reduce_s"].number
+    draw = [
+        _durations(coin, count, middle_s, middle_s * W1_VARIATION)
+        for count, middle_s in ((int(maps), map_s), (reduces, reduce_s))
+    ]
+    return app, draw[0], draw[1]
+
+
+def yahoo_job(coin: Random, said: Values) -> tuple[str, list[float], list[float]]:
+    """Return a random job of W2: the name `yahoo`, and the durations of its maps and reduces in s.
+
+    `coin` is the random generator, and `said` are the values of Table 2. The printed normal distributions
+    often give numbers of tasks below 1, which are drawn again.
+    """
+    sizes = [_at_least_one(coin, *said[f"yahoo_{kind}"].numbers) for kind in ("maps", "reduces")]
+    map_s, reduce_s = said["yahoo_map_s"].numbers, said["yahoo_reduce_s"].numbers
+    return "yahoo", _durations(coin, sizes[0], *map_s), _durations(coin, sizes[1], *reduce_s)
+
+
+WORKLOADS: dict[str, Draw] = {"W1": testbed_job, "W2": yahoo_job}
+
+
+def seeds_of(bench: Bench, name: str) -> list[int]:
+    """Return the seed for the random jobs of each repeat, in the experiment or table `name`."""
+    return [chance(bench.seed, name, repeat).getrandbits(62) for repeat in range(bench.repeats)]
+
+
+def table2() -> Values:
+    """Return the paper's values of Table 2."""
+    return paper_file.load("verma2011").experiments["table2"].values
+
+
+def workload(
+    name: str, jobs: int, threshold: float, seed: int, bound: str = BOUND, draw: Draw | None = None
+) -> list[DueJob]:
+    """Return random jobs of the workload `name`, each with a deadline uniform between T and 3 T.
+
+    T is the job's time with all slots of the cluster. If the slots needed for a deadline exceed the load
+    `threshold`, the deadline is drawn again, since the job could never be submitted. `bound` is the bound of
+    the completion time from which the slots are computed. `draw` replaces the generator of the workload's
+    jobs.
+    """
+    drawn: list[DueJob] = []
+    for number in range(jobs):
+        coin = chance(seed, name, number)
+        app, maps_s, reduces_s = (draw or WORKLOADS[name])(coin, table2())
+        drawn.append(_due(coin, f"{app}x{number}", maps_s, reduces_s, threshold, bound))
+    return drawn
+
+
+def _due(
+    coin: Random, name: str, maps_s: list[float], reduces_s: list[float], threshold: float, bound: str
+) -> DueJob:
+    profile = _profile(maps_s, reduces_s)
+    maps, reduces = len(maps_s), len(reduces_s)
+    alone_s = bounds(profile, maps, reduces, min(MAP_SLOTS, maps), min(REDUCE_SLOTS, reduces)).avg_s
+    model = curve(profile, maps, reduces, bound)
+    while True:  # The loop ends: with three times the time alone, less than half of all slots is enough.
+        deadline_s = alone_s * coin.uniform(1, 3)
+        slots = allocate(model, deadline_s, min(MAP_SLOTS, maps), min(REDUCE_SLOTS, reduces))
+        job = DueJob(
+            name=name,
+            maps_s=tuple(maps_s),
+            reduces_s=tuple(reduces_s),
+            deadline_s=deadline_s,
+            asks=(slots.maps, slots.reduces),
+            profile=profile,
+        )
+        if job.load <= threshold:
+            return job
+
+
+def _profile(maps_s: list[float], reduces_s: list[float]) -> JobProfile:
+    """Return the profile of a job with these task durations in s.
+
+    The profile has no shuffle phase, since Table 2's durations of reduces include the shuffle.
+    """
+    return JobProfile(
+        map=Times(mean(maps_s), max(maps_s)),
+        map_min_s=min(maps_s),
+        reduce=Times(mean(reduces_s), max(reduces_s)),
+    )
+
+
+def _durations(coin: Random, count: int, middle_s: float, spread_s: float) -> list[float]:
+    return [max(LEAST_S, coin.gauss(middle_s, spread_s)) for _ in range(count)]
+
+
+def _at_least_one(coin: Random, middle: float, spread: float) -> int:
+    while (drawn := round(coin.gauss(middle, spread))) < 1:
+        pass
+    return drawn
+
+
+# The simulation of jobs that are submitted when enough slots are free.
 
 USER = "verma"
 SLOTS = MAP_SLOTS + REDUCE_SLOTS
@@ -186,9 +332,8 @@ def simulate_jobs(
     computes slots. No tables are written, which saves time.
     """
     resolved = scenario(jobs, seed, reduce_start, bound)
-    setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())
     rows = RowsKept()
-    _ByLoad(replace(setup, heartbeat_rows=False, skip_rows=False), rows, jobs, threshold).run()
+    _ByLoad(lean_setup(resolved, resolved.policies[0]), rows, jobs, threshold).run()
     began_s, ended_s = min(job[0] for job in rows.jobs), max(job[1] for job in rows.jobs)
     busy_s = sum(end - began for each in rows.attempts.values() for began, end in each)
     load = busy_s / (SLOTS * (ended_s - began_s))
@@ -221,13 +366,14 @@ class _ByLoad(Simulation):
         self.due_s = now_s + self.interval_s if waiting else inf
 
 
-class RowsKept:
+class RowsKept(JobEnds):
     """A receiver of a simulation's table rows that keeps only the times of jobs and attempts.
 
     `simulate_jobs` makes an `Outcome` of these times.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.jobs: list[tuple[float, float, float]] = []
         self.attempts: dict[str, list[tuple[float, float]]] = {"map": [], "reduce": []}
 
@@ -240,73 +386,3 @@ class RowsKept:
     def attempt(self, row: AttemptRow) -> None:
         """Implement `Sink.attempt`: keep the times at which the attempt took and released its slot."""
         self.attempts[row.kind].append((row.assigned, row.end))
-
-    def decision(self, row: DecisionRow) -> None:
-        """Implement `Sink.decision`: ignore the row."""
-
-    def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows.heartbeat`: ignore the row."""
-
-    def block(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows.block`: ignore the row."""
-
-    def fault(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows.fault`: ignore the row."""
-
-
-# Section 7.2: jobs that miss their deadlines even if they are alone on the cluster.
-#
-# The policy ARIA computes a job's slots from one of several bounds of the job's completion time. The
-# experiment compares the percentages of late jobs with different bounds.
-
-JOBS = 20
-"""The number of jobs of each workload in a repeat, the first jobs of Table 3 at the threshold of 95%."""
-
-TRIED = ("avg", "up", WAVES)
-
-
-def measure(bench: Bench) -> Measured:
-    """Simulate random jobs that each run alone on the cluster, and measure the percentage of late jobs.
-
-    The policy ARIA's model has several bounds of a job's completion time. Each job is simulated once per
-    bound, with the number of slots that follows from this bound. Reduces start when all maps of the job have
-    ended.
-    """
-    said = paper_file.load("verma2011").experiments["table2"].values
-    found: dict[str, list[float]] = defaultdict(list)
-    for repeat in range(bench.repeats):
-        seed = seed_of(bench.seed, repeat)
-        for name in WORKLOADS:
-            jobs = workload(name, said, JOBS, 0.95, seed)
-            for bound in TRIED:
-                bench.simulations += JOBS
-                found[f"{name}_{bound}"].append(late_alone(jobs, seed, ALL_MAPS, bound))
-    return Measured(values=found)
-
-
-def late_alone(jobs: Sequence[DueJob], seed: int, reduce_start: str, bound: str) -> float:
-    """Return the percentage of these jobs that are late when each runs alone on the whole cluster.
-
-    `reduce_start` says when reduces start (`all_maps` or `first_map`), and `bound` is the bound of the
-    completion time from which the policy ARIA computes slots.
-    """
-    late = sum(simulate_jobs([job], inf, seed, reduce_start, bound).late for job in jobs)
-    return 100 * late / len(jobs)
-
-
-def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the percentage of late jobs for each bound of the policy ARIA's model.
-
-    There is one bar per workload.
-    """
-    ax = figure.subplots()
-    bars, errors = [], []
-    for number, name in enumerate(WORKLOADS):
-        late = [measured.samples(f"{name}_{bound}") for bound in TRIED]
-        bars.append((name, OKABE[number], [fmean(each) for each in late]))
-        errors.append([mean_interval(each) for each in late])
-    grouped_bars(ax, ["average bound", "upper bound", "whole waves"], bars, errors)
-    ax.set(ylabel="late jobs of 100, each alone", ylim=(0, None))
-
-
-EXPERIMENT = Experiment(name="alone", measure=measure, draw=draw, takes_s={"sim": 90}, repeats=3)

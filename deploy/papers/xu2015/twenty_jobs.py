@@ -185,7 +185,7 @@ def held_slots(finished: FinishedRun, policy: str) -> RunTables:
 def makespans(finished: FinishedRun, policy: str) -> Mapping[str, float]:
     """Return the makespan in s of each user under the policy. Times are divided by the scenario's scale."""
     by_user = makespan(finished.of(policy).jobs)["per_user"]
-    return {user: took_s / finished.run.scenario["scale"] for user, took_s in by_user.items()}
+    return {user: took_s / finished.scale for user, took_s in by_user.items()}
 
 
 def gains(finished: FinishedRun, policy: str, than: str = DELAY) -> list[float]:

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers import chapter3, paper_file
 from schedbed.deploy.papers.bench import Bench, JobTime
-from schedbed.deploy.papers.chapter3 import (
-    balancedpool_batch,
-    coshh_speeds,
-    dare,
-    lsap_idle,
-    lsps_users,
-    mimp_shared,
-    mrcp_stream,
-    popular_files,
-    review_causes,
-    runs,
-    scarlett,
-)
+from schedbed.deploy.papers.chapter3 import input_locality, job_choice, job_deadlines, runs
+from schedbed.deploy.papers.experiment import Measured
 from schedbed.scheduler.models.johnson import PlannedStages
 from schedbed.tasks.chance import chance
 
@@ -35,24 +24,32 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path, machines="sim", repeats=1, seed=3)
 
 
+def measured(bench: Bench, name: str) -> Measured:
+    (experiment,) = (each for each in chapter3.EXPERIMENTS if each.name == name)
+    return experiment.measure(bench)
+
+
 def test_repeats_draw_jobs_of_their_own_from_their_seed() -> None:
     for draw in (
-        lambda seed: coshh_speeds.jobs(seed),
-        lambda seed: mimp_shared.jobs(seed, 90),
-        lambda seed: mrcp_stream.jobs(seed, 0.9),
+        lambda seed: job_choice.coshh_jobs(seed),
+        lambda seed: job_deadlines.drawn_jobs(seed, 90),
+        lambda seed: job_deadlines.stream_jobs(seed, 0.9),
     ):
         assert draw(1) == draw(1) != draw(2)
 
 
 def test_lone_jobs_of_mrcp_are_the_same_further_apart() -> None:
-    stream, lone = mrcp_stream.jobs(5, 0.9), mrcp_stream.jobs(5, 0.9, apart=50)
+    stream, lone = job_deadlines.stream_jobs(5, 0.9), job_deadlines.stream_jobs(5, 0.9, apart=50)
     assert [{**job, "submit": ""} for job in stream] == [{**job, "submit": ""} for job in lone]
-    last, last_lone = (float(made[-1]["submit"][:-1]) - mrcp_stream.STREAM_S for made in (stream, lone))
+    last, last_lone = (float(made[-1]["submit"][:-1]) - job_deadlines.STREAM_S for made in (stream, lone))
     assert last_lone == pytest.approx(50 * last, rel=1e-4)
 
 
 def test_deadlines_whatever_the_size_change_nothing_else() -> None:
-    usual, other = mrcp_stream.jobs(5, 0.9), mrcp_stream.jobs(5, 0.9, due_s=(100, 700))
+    usual, other = (
+        job_deadlines.stream_jobs(5, 0.9),
+        job_deadlines.stream_jobs(5, 0.9, due_s=(100, 700)),
+    )
     assert [{**job, "deadline": ""} for job in usual[5:]] == [{**job, "deadline": ""} for job in other[5:]]
     assert all(100 <= float(job["deadline"][:-1]) <= 700 for job in other[5:])
 
@@ -63,17 +60,17 @@ def test_a_job_is_late_after_its_deadline_and_the_grace() -> None:
         JobTime(name="job", submit_s=0, finish_s=finish_s, deadline_s=deadline_s)
         for finish_s, deadline_s in ends
     ]
-    assert review_causes.late_jobs(jobs) == 3
+    assert job_deadlines.late_jobs(jobs) == 3
     finished: Any = SimpleNamespace(
         of=lambda _: SimpleNamespace(jobs=pd.DataFrame(ends, columns=["finish", "deadline"]))
     )
-    assert mimp_shared.late([finished], "fifo") == [3]
-    assert mimp_shared.late([finished], "fifo", 240) == [1]
+    assert job_deadlines.late([finished], "fifo") == [3]
+    assert job_deadlines.late([finished], "fifo", 240) == [1]
 
 
 def test_each_job_of_a_batch_has_run_once_and_reverse_changes_only_the_order() -> None:
-    forward = balancedpool_batch.scenario(2, jobs=balancedpool_batch.uneven)["workload"]["jobs"]
-    reverse = balancedpool_batch.scenario(2, jobs=balancedpool_batch.uneven, reverse=True)["workload"]["jobs"]
+    forward = job_choice.batches(2, name="uneven")["workload"]["jobs"]
+    reverse = job_choice.batches(2, name="uneven", reverse=True)["workload"]["jobs"]
     assert [job["name"] for job in forward] != [job["name"] for job in reverse]
     for jobs in (forward, reverse):
         earlier, batch = jobs[:20], jobs[20:]
@@ -84,9 +81,9 @@ def test_each_job_of_a_batch_has_run_once_and_reverse_changes_only_the_order() -
 
 def test_no_order_beats_the_work_over_the_slots_or_the_longest_job() -> None:
     many = PlannedStages("many", maps=160, map_s=10, reduces=16, reduce_s=5)
-    assert balancedpool_batch.least_s([many]) == 105  # ten waves of maps, then a reduce
+    assert job_choice.least_s([many]) == 105  # ten waves of maps, then a reduce
     lone = PlannedStages("lone", maps=1, map_s=300, reduces=1, reduce_s=300)
-    assert balancedpool_batch.least_s([many, lone]) == 600
+    assert job_choice.least_s([many, lone]) == 600
 
 
 def test_a_plan_of_one_job_is_earliest_deadline_first(bench: Bench) -> None:
@@ -112,7 +109,7 @@ def test_gains_are_percent_of_the_other_figure(bench: Bench) -> None:
         )
         for name, count in (("one", 1), ("two", 2))
     ]
-    one, two = (runs.figure_of(each, "fifo", "completion_s", "mean") for each in finished)
+    one, two = runs.figures_of(finished, "fifo", "completion_s", "mean")
     found = runs.gains(finished[1:], "fifo", "fifo", "completion_s", "mean", than_runs=finished[:1])
     assert found == [pytest.approx(100 * (1 - two / one))]
     assert 40 < found[0] < 60
@@ -121,8 +118,8 @@ def test_gains_are_percent_of_the_other_figure(bench: Bench) -> None:
 def test_old_nodes_are_the_second_half_and_slow_down_what_computes(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coshh_speeds, "JOBS", 3)
-    measured = coshh_speeds.measure(bench)
+    monkeypatch.setattr(job_choice, "JOBS", 3)
+    measured = job_choice.coshh(bench)
     assert set(measured.values) == set(ABOUT["coshh"].values)
     finished = bench.run("coshh-1", {})
     tables = finished.of("fifo")
@@ -133,27 +130,20 @@ def test_old_nodes_are_the_second_half_and_slow_down_what_computes(
 
 
 @pytest.mark.slow  # simulates small runs of experiments
-@pytest.mark.parametrize(
-    ("module", "name", "jobs"),
-    [
-        (mimp_shared, "mimp", 3),
-        (mrcp_stream, "mrcp", 3),
-    ],
-)
-def test_streams_report_what_the_yaml_knows(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, jobs: int
-) -> None:
+@pytest.mark.parametrize("name", ["mimp", "mrcp"])
+def test_streams_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     if name == "mrcp":
         pytest.importorskip("ortools")
-    monkeypatch.setattr(module, "JOBS", jobs)
-    assert set(module.measure(bench).values) == set(ABOUT[name].values)
+    for jobs in ("JOBS", "STREAMED"):
+        monkeypatch.setattr(job_deadlines, jobs, 3)
+    assert set(measured(bench, name).values) == set(ABOUT[name].values)
 
 
 @pytest.mark.slow  # simulates small runs of experiments
 def test_replicas_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(popular_files, "JOBS", 6)
-    popular = scarlett.measure(bench)
-    kept = dare.measure(bench)
+    monkeypatch.setattr(input_locality, "POPULAR_JOBS", 6)
+    popular = input_locality.scarlett(bench)
+    kept = input_locality.dare(bench)
     assert set(popular.values) == set(ABOUT["scarlett"].values)
     assert set(kept.values) == set(ABOUT["dare"].values)
     assert kept.samples("most_times") == [pytest.approx(100 / kept.samples("local_plain")[0])]
@@ -162,23 +152,21 @@ def test_replicas_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.M
 
 
 @pytest.mark.slow  # simulates whole experiments
-@pytest.mark.parametrize(
-    ("module", "name"), [(balancedpool_batch, "balancedpool"), (lsps_users, "lsps"), (lsap_idle, "lsap")]
-)
-def test_batches_report_what_the_yaml_knows(bench: Bench, module: ModuleType, name: str) -> None:
-    measured = module.measure(bench)
-    assert set(measured.values) == set(ABOUT[name].values)
+@pytest.mark.parametrize("name", ["balancedpool", "lsps", "lsap"])
+def test_batches_report_what_the_yaml_knows(bench: Bench, name: str) -> None:
+    found = measured(bench, name)
+    assert set(found.values) == set(ABOUT[name].values)
     if name == "balancedpool":
         for jobs in ("even", "uneven"):
-            assert 0 <= measured.samples(f"{jobs}_room")[0] < 100
+            assert 0 <= found.samples(f"{jobs}_room")[0] < 100
     if name == "lsap":
-        assert measured.samples("most_local") == [
-            max(measured.samples("idle_local")[0], measured.samples("full_local")[0])
+        assert found.samples("most_local") == [
+            max(found.samples("idle_local")[0], found.samples("full_local")[0])
         ]
 
 
 def test_uneven_batches_mix_the_two_sizes() -> None:
-    names = [job["name"].rstrip("0123456789") for job in balancedpool_batch.uneven(chance(1, "mix"))]
+    names = [job["name"].rstrip("0123456789") for job in job_choice.uneven_batch(chance(1, "mix"))]
     assert sorted(names) == ["big"] * 10 + ["small"] * 10
     assert names != sorted(names)
 
@@ -191,12 +179,16 @@ def test_causes_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.Mon
     submission times.
     """
     pytest.importorskip("ortools")
-    for module in (coshh_speeds, mimp_shared, mrcp_stream):
+    for module in (job_choice, job_deadlines):
         monkeypatch.setattr(module, "JOBS", 3)
-    monkeypatch.setattr(review_causes, "IDLE_LOADS", {"idle": 0.3})
-    measured = review_causes.measure(bench)
-    assert set(measured.values) == set(ABOUT["causes"].values)
-    assert measured.samples("mimp_far_late_fifo") == [0]
-    batch, stream = mrcp_stream.jobs(5, 0.9, apart=review_causes.BATCH), mrcp_stream.jobs(5, 0.9)
+    monkeypatch.setattr(job_deadlines, "STREAMED", 3)
+    monkeypatch.setattr(input_locality, "LOADS", {"idle": 0.3})
+    found = chapter3.causes(bench)
+    assert set(found.values) == set(ABOUT["causes"].values)
+    assert found.samples("mimp_far_late_fifo") == [0]
+    batch, stream = (
+        job_deadlines.stream_jobs(5, 0.9, apart=job_deadlines.BATCH),
+        job_deadlines.stream_jobs(5, 0.9),
+    )
     assert [job["deadline"] for job in batch[5:]] == [job["deadline"] for job in stream[5:]]
-    assert float(batch[-1]["submit"][:-1]) - mrcp_stream.STREAM_S < 10
+    assert float(batch[-1]["submit"][:-1]) - job_deadlines.STREAM_S < 10

@@ -12,7 +12,7 @@ import pytest
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.lakshmi2019 import fours, load_causes, pairs, table3_predictor, two_jobs, ways
+from schedbed.deploy.papers.lakshmi2019 import csla_figures, two_jobs
 
 ABOUT = paper_file.load("lakshmi2019").experiments
 TAGS = {"wc": 2, "pi": 2, "grep": 2, "rtw": 1, "sort": 1}
@@ -22,13 +22,18 @@ def bench(folder: Path) -> Bench:
     return Bench(folder, machines="sim", repeats=1, seed=4)
 
 
+def plan_of(groups: list[list[dict[str, Any]]]) -> dict[str, Any]:
+    plan = two_jobs.GroupRun(name="two", factor=1).scenario(live=False)
+    return {**plan, "workload": {"jobs": [job for group in groups for job in group]}}
+
+
 @pytest.mark.slow  # seconds
 def test_makespans_are_of_each_group_by_itself(tmp_path: Path) -> None:
     groups = [
         [two_jobs.job("sort", 1, queue, 500.0 * number) for queue in two_jobs.QUEUES[: number + 1]]
         for number in range(2)
     ]
-    finished = bench(tmp_path).run("two", two_jobs.scenario(groups, live=False))
+    finished = bench(tmp_path).run("two", plan_of(groups))
     spans = two_jobs.makespans(finished, 2)
     jobs = finished.of(finished.policies[0]).jobs.sort_values("submit")
     first, *others = jobs["finish"].tolist()
@@ -40,7 +45,7 @@ def test_makespans_are_of_each_group_by_itself(tmp_path: Path) -> None:
 
 def test_groups_that_run_into_each_other_are_refused(tmp_path: Path) -> None:
     groups = [[two_jobs.job("pi", 0.25, "a", submit_s)] for submit_s in (0.0, 5.0)]
-    finished = bench(tmp_path).run("two", two_jobs.scenario(groups, live=False))
+    finished = bench(tmp_path).run("two", plan_of(groups))
     with pytest.raises(ValueError, match="two: jobs of two groups ran at the same time"):
         two_jobs.makespans(finished, 2)
 
@@ -52,7 +57,9 @@ def test_groups_come_the_later_the_slower_the_disk() -> None:
     Pi does not use the disk, so the next group is not delayed.
     """
     second = {
-        (app, rate): two_jobs.groups_of([(app,), ("wc",)], 2, "a", rate)[1][0]["submit"]
+        (app, rate): two_jobs.GroupRun(
+            name="two", groups=[(app,), ("wc",)], size_gb=2, queues="a", disk_mbps=rate
+        ).jobs()[1]["submit"]
         for app in ("pi", "sort")
         for rate in (50, 100)
     }
@@ -60,7 +67,7 @@ def test_groups_come_the_later_the_slower_the_disk() -> None:
 
 
 def test_the_nodes_share_one_disk_and_5_mbps_are_heavy_on_any() -> None:
-    plan = two_jobs.scenario([], live=False, disk_mbps=25, user_limit_factor=2)
+    plan = two_jobs.GroupRun(name="two", groups=[], disk_mbps=25).scenario(live=False)
     assert plan["cluster"]["node"]["shared_disk"] and plan["cluster"]["node"]["disk"] == "25MB/s"
     capacity, csla = (next(iter(policy.values())) for policy in plan["policies"])
     assert csla["io_share"] * 25 == two_jobs.HEAVY_IO_MBPS
@@ -69,13 +76,15 @@ def test_the_nodes_share_one_disk_and_5_mbps_are_heavy_on_any() -> None:
 
 
 def test_gains_are_in_per_cent_of_capacity() -> None:
-    assert two_jobs.gains({"csla": [[80.0, 110.0]], "capacity": [[100.0, 100.0]]}) == [
-        [pytest.approx(20), pytest.approx(-10)]
-    ]
+    assert two_jobs.saved([[80.0, 110.0]], [[100.0, 100.0]]) == [[pytest.approx(20), pytest.approx(-10)]]
 
 
 def test_pairs_are_told_apart_by_tags() -> None:
-    gains = {("wc", "rtw"): [20.0, 10.0], ("pi", "sort"): [10.0, 0.0], ("wc", "pi"): [1.0, -1.0]}
+    gains: two_jobs.Gains = {
+        ("wc", "rtw"): [20.0, 10.0],
+        ("pi", "sort"): [10.0, 0.0],
+        ("wc", "pi"): [1.0, -1.0],
+    }
     assert two_jobs.split_gains(gains, TAGS) == ([15.0, 5.0], [1.0, -1.0], [14.0, 6.0])
 
 
@@ -98,17 +107,17 @@ def test_no_policy_gains_more_than_the_idle_time_of_the_busier_of_cores_and_shar
     jobs = [(0.0, 0.0, 90.0), (0.0, 5.0, 100.0), (200.0, 201.0, 250.0)]
     first = [(0.0, "a", 0.0, 0.0), (0.0, "b", 0.0, 0.0), (100.0, "a", 0.5, 0.3), (100.0, "b", 0.7, 0.1)]
     second = [(200.0, "a", 0.0, 0.0), (200.0, "b", 0.0, 0.0), (250.0, "a", 0.1, 0.4), (250.0, "b", 0.1, 0.5)]
-    found = ways.rooms(finished_run(jobs, first + second))
+    found = csla_figures.rooms(finished_run(jobs, first + second))
     assert found == [[pytest.approx(40)], [pytest.approx(10)]]  # 0.6 of all cores, then 0.4 + 0.5 of the disk
 
 
 def test_the_jobs_of_a_pair_run_together_from_the_later_start_to_the_earlier_end() -> None:
     jobs = [(0.0, 0.0, 80.0), (0.0, 60.0, 100.0), (200.0, 200.0, 250.0), (200.0, 260.0, 300.0)]
-    assert ways.together(finished_run(jobs, []), "capacity") == [[pytest.approx(25)], [0]]
+    assert csla_figures.together(finished_run(jobs, []), "capacity") == [[pytest.approx(25)], [0]]
 
 
 def test_jobs_in_turns_put_one_of_each_kind_into_each_queue() -> None:
-    assert fours.in_turns(two_jobs.FOURS) == [
+    assert csla_figures.in_turns(two_jobs.FOURS) == [
         ("wc", "rtw", "pi", "sort"),
         ("wc", "rtw", "grep", "sort"),
         ("pi", "rtw", "grep", "sort"),
@@ -132,18 +141,17 @@ def test_tags_of_jobs_alone_are_those_that_the_paper_needs(tmp_path: Path) -> No
 
 @pytest.mark.slow  # simulates whole experiments
 def test_pairs_and_fours_report_what_the_yaml_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs, "PAIRS", (("pi", "sort"), ("rtw", "sort")))
-    monkeypatch.setattr(pairs, "SIZES_GB", (1,))
-    monkeypatch.setattr(pairs, "HEADLINE_GB", 1)
-    measured = pairs.measure(bench(tmp_path))
+    monkeypatch.setattr(csla_figures, "PAIRS", (("pi", "sort"), ("rtw", "sort")))
+    monkeypatch.setattr(csla_figures, "SIZES_GB", (1,))
+    monkeypatch.setattr(csla_figures, "HEADLINE_GB", 1)
+    measured = csla_figures.pairs(bench(tmp_path))
     assert set(measured.values) <= set(ABOUT["pairs"].values)
     assert measured.samples("unlike_1") == measured.samples("best")  # there is one
     (more,) = measured.samples("unlike_minus_alike")
     assert more == pytest.approx(measured.samples("unlike_1")[0] - measured.samples("alike_1")[0])
     assert "Sort" in measured.notes[0] and measured.samples("tag_rtw") == [1]
-    monkeypatch.setattr(fours, "FOURS", (fours.ALIKE, ("wc", "pi", "rtw", "sort")))
-    monkeypatch.setattr(fours, "SIZE_GB", 1)
-    assert set(fours.measure(bench(tmp_path)).values) == set(ABOUT["fours"].values)
+    monkeypatch.setattr(csla_figures, "FOURS", (csla_figures.ALIKE, ("wc", "pi", "rtw", "sort")))
+    assert set(csla_figures.fours(bench(tmp_path)).values) == set(ABOUT["fours"].values)
 
 
 @pytest.mark.slow  # simulates a whole experiment
@@ -151,18 +159,18 @@ def test_ways_report_what_the_yaml_knows(tmp_path: Path, monkeypatch: pytest.Mon
     """The reported values are those declared in the YAML file, with small jobs and three pairs of
     applications.
     """
-    few: tuple[two_jobs.Pair, ...] = (("pi", "sort"), ("rtw", "grep"), ("wc", "pi"))
+    few: tuple[two_jobs.Group, ...] = (("pi", "sort"), ("rtw", "grep"), ("wc", "pi"))
 
-    def small(**fields: object) -> two_jobs.PairRun:
-        return replace(two_jobs.PairRun(name="x"), **{"pairs": few, "size_gb": 1, **fields})
+    def small(**fields: object) -> two_jobs.GroupRun:
+        return replace(two_jobs.GroupRun(name="x"), **{"groups": few, "size_gb": 1, **fields})
 
-    monkeypatch.setattr(ways, "PAIRS", few)
+    monkeypatch.setattr(csla_figures, "PAIRS", few)
     monkeypatch.setattr(two_jobs, "PAIRS", few)
-    monkeypatch.setattr(ways, "PairRun", small)
+    monkeypatch.setattr(csla_figures, "GroupRun", small)
     for name in ("ONE", "EACH", "EACH_GROWN"):
-        monkeypatch.setattr(ways, name, replace(getattr(ways, name), pairs=few, size_gb=1))
+        monkeypatch.setattr(csla_figures, name, replace(getattr(csla_figures, name), groups=few, size_gb=1))
     own = bench(tmp_path)
-    measured = ways.measure(own)
+    measured = csla_figures.ways(own)
     assert set(measured.values) == set(ABOUT["ways"].values)
     first = next(
         finished for folder, finished in own._finished.items() if folder.name == "pairs-3GB-cpu-first"
@@ -173,8 +181,8 @@ def test_ways_report_what_the_yaml_knows(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.slow  # seconds
 def test_table_3_is_what_csla_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table3_predictor, "CASES", {1: (), 4: ("cpu", "io")})
-    measured = table3_predictor.measure(bench(tmp_path))
+    monkeypatch.setattr(csla_figures, "CASES", {1: (), 4: ("cpu", "io")})
+    measured = csla_figures.table3(bench(tmp_path))
     assert set(measured.values) <= set(ABOUT["table3"].values)
     for key in ("cpu_mae_1", "io_rmse_4"):
         assert 0 < measured.samples(key)[0] < 1
@@ -196,22 +204,22 @@ def test_causes_change_the_stress_the_jobs_the_maps_or_the_order(
         report = {"predictor": {key: {"mae": 0.1, "rmse": 0.3} for key in ("cpu", "io")}}
         return SimpleNamespace(policies=["csla"], run=SimpleNamespace(repeats=1), findings=lambda *_: report)
 
-    tried: dict[str, two_jobs.PairRun] = {}
+    tried: dict[str, two_jobs.GroupRun] = {}
 
-    def gains(_: Bench, way: two_jobs.PairRun) -> two_jobs.Gains:
+    def gains(_: Bench, way: two_jobs.GroupRun) -> two_jobs.Gains:
         tried[way.name] = way
-        return {key: [1.0] for key in way.pairs}
+        return {key: [1.0] for key in way.groups}
 
     monkeypatch.setattr(Bench, "run", run)
-    monkeypatch.setattr(load_causes, "run_alone", lambda _: None)
-    monkeypatch.setattr(load_causes, "tags_of", lambda _: TAGS)
-    monkeypatch.setattr(load_causes, "pair_gains", gains)
-    measured = load_causes.measure(bench(tmp_path))
+    monkeypatch.setattr(csla_figures, "run_alone", lambda _: None)
+    monkeypatch.setattr(csla_figures, "tags_of", lambda _: TAGS)
+    monkeypatch.setattr(csla_figures, "group_gains", gains)
+    measured = csla_figures.causes(bench(tmp_path))
     assert set(measured.values) == set(ABOUT["causes"].values)
     assert measured.samples("io_rmse_4_turns") == [0.3] and measured.samples("fine_1") == [1.0]
     names = {job["name"] for name, each in asked.items() for job in each["workload"]["jobs"] if "pi" in name}
     assert names == {"pi", "stress-cpu", "stress-io"}
-    assert all(TAGS[head] > TAGS[last] for head, last in tried["pairs-4GB-cpu-first"].pairs)
+    assert all(TAGS[head] > TAGS[last] for head, last in tried["pairs-4GB-cpu-first"].groups)
     both = tried["pairs-2GB-cpu-first-fine"]
-    assert both.finer == 4 and TAGS[both.pairs[0][0]] > TAGS[both.pairs[0][1]]
-    assert tried["pairs-1GB-fine"].finer == 4 and ("rtw", "grep") in tried["pairs-1GB-fine"].pairs
+    assert both.finer == 4 and TAGS[both.groups[0][0]] > TAGS[both.groups[0][1]]
+    assert tried["pairs-1GB-fine"].finer == 4 and ("rtw", "grep") in tried["pairs-1GB-fine"].groups

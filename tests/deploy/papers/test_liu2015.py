@@ -9,7 +9,7 @@ import pytest
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.liu2015 import eight_tests, fig2_teragen, gain_causes, mixes, table1_demand
+from schedbed.deploy.papers.liu2015 import eight_tests, fgcs_figures
 
 ABOUT = paper_file.load("liu2015").experiments
 
@@ -20,7 +20,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def test_samples_find_the_demands_that_the_benchmarks_are_built_to_have(bench: Bench) -> None:
-    measured = table1_demand.measure(bench)
+    measured = fgcs_figures.table1(bench)
     assert set(measured.values) == set(ABOUT["table1"].values)
     found = {key: measured.samples(key)[0] for key in measured.values}
     assert found["teragen_map"] == pytest.approx(49, abs=1) and found["etl_map"] == pytest.approx(47, abs=1)
@@ -51,11 +51,11 @@ def test_gains_of_one_test_are_those_of_its_jobs(bench: Bench, monkeypatch: pyte
     monkeypatch.setattr(eight_tests, "NODES", 4)
     monkeypatch.setattr(eight_tests, "SAMPLE_TASKS", 4)
     balanced, heavy = eight_tests.MIXES[0], eight_tests.MIXES[-1]
-    monkeypatch.setattr(mixes, "MIXES", (balanced, heavy))
-    measured = mixes.measure(bench)
+    monkeypatch.setattr(fgcs_figures, "MIXES", (balanced, heavy))
+    measured = fgcs_figures.tests(bench)
     assert set(measured.values) <= set(ABOUT["tests"].values)
-    before, after = measured.series["took"]["pi-teragen"][0]
-    gain = 100 * (1 - after["pi"] / before["pi"])
+    (before,), (after,) = measured.series["took"]["pi-teragen", "pi"]
+    gain = 100 * (1 - after / before)
     assert gain > 0 and measured.samples("pi-teragen_pi") == [pytest.approx(gain)]
     assert measured.samples("balanced_least") == measured.samples("balanced_most") == [pytest.approx(gain)]
     io = [measured.samples(key)[0] for key in ("pi-teragen_teragen", "pi-bbp-etl_etl")]
@@ -68,8 +68,8 @@ def test_extremes_are_of_means_over_the_repeats() -> None:
     repeats.
     """
     gains = {"steady": [5.0, 5.0], "noisy": [1.0, 11.0], "more": [10.0, 2.0]}
-    assert mixes.extremes(gains) == ([5.0, 5.0], [1.0, 11.0])
-    assert mixes.most_changed({"a": [-3.0, -2.0], "b": [9.0, -6.0]}) == [-3.0, -2.0]
+    assert fgcs_figures.extremes(gains) == ([5.0, 5.0], [1.0, 11.0])
+    assert fgcs_figures.most_changed({"a": [-3.0, -2.0], "b": [9.0, -6.0]}) == [-3.0, -2.0]
 
 
 @pytest.mark.slow  # seconds
@@ -79,9 +79,9 @@ def test_causes_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.Mon
     More cores do not change map times, and eight vcores leave less to gain.
     """
     few = [eight_tests.MIXES[3], eight_tests.MIXES[4], eight_tests.MIXES[7]]
-    monkeypatch.setattr(gain_causes, "MIXES", few)
-    monkeypatch.setattr(gain_causes, "SPREADS", (5,))
-    measured = gain_causes.measure(bench)
+    monkeypatch.setattr(fgcs_figures, "MIXES", few)
+    monkeypatch.setattr(fgcs_figures, "SPREADS", (5,))
+    measured = fgcs_figures.causes(bench)
     known = ABOUT["causes"].values
     assert set(measured.values) == {key for key in known if "_10" not in key}
     assert abs(measured.samples("map_worst_cores")[0]) < 1
@@ -97,7 +97,7 @@ def test_the_load_is_of_the_time_while_the_job_runs(bench: Bench) -> None:
 
     With a disk five times as fast, the load is five times as high.
     """
-    measured = fig2_teragen.measure(bench)
+    measured = fgcs_figures.fig2(bench)
     assert set(measured.values) == set(ABOUT["fig2"].values)
     (load,) = measured.samples("load")
     assert load == pytest.approx(100 * 49 / 51 / 8, abs=0.5)

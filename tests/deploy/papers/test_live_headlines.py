@@ -12,13 +12,13 @@ import pytest
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.catalogue import chosen, entries
-from schedbed.deploy.papers.lakshmi2019 import csla_live
-from schedbed.deploy.papers.liu2015 import fgcs_live
+from schedbed.deploy.papers.lakshmi2019 import csla_figures
+from schedbed.deploy.papers.liu2015 import fgcs_figures
 from schedbed.deploy.papers.live_and_simulated import LIVE_REPEATS, compare
-from schedbed.deploy.papers.polo2011 import ras_live
+from schedbed.deploy.papers.polo2011 import ras_figures
 from schedbed.deploy.papers.verdict import HOLDS, judge
-from schedbed.deploy.papers.verma2011 import aria_live
-from schedbed.deploy.papers.xu2015 import dtss_live
+from schedbed.deploy.papers.verma2011 import slo_slots
+from schedbed.deploy.papers.xu2015 import dtss_figures
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.scheduler.models.job_profile import JobProfile, Times
 
@@ -29,6 +29,9 @@ TINY: dict[str, Any] = {
     "workload": {"jobs": [{"app": "synthetic", "maps": 6, "map": {"cpu": "10s", "variance": 0.5}}]},
     "policies": ["fifo", "fair"],
 }
+
+
+BENCH = Bench(Path(), machines="process", repeats=1, seed=1)
 
 
 def test_the_quick_subset_is_a_headline_of_each_paper_in_less_than_forty_minutes() -> None:
@@ -42,11 +45,11 @@ def plans() -> Mapping[str, Mapping[str, Any]]:
     profile = JobProfile(map=Times(90.0, 110.0), first_shuffle=Times(10.0, 12.0), reduce=Times(16.0, 17.0))
     demand = {name: {"map": 100.0} for name in ("pi", "teragen")}
     return {
-        "polo2011": ras_live.plan(),
-        "xu2015": dtss_live.plan(1),
-        "liu2015": fgcs_live.plan(demand),
-        "lakshmi2019": csla_live.plan(),
-        "verma2011": aria_live.plan(profile),
+        "polo2011": ras_figures.plan(BENCH),
+        "xu2015": dtss_figures.plan(BENCH),
+        "liu2015": fgcs_figures.plan(demand),
+        "lakshmi2019": csla_figures.plan(BENCH),
+        "verma2011": slo_slots.plan(profile),
     }
 
 
@@ -63,7 +66,7 @@ def test_jobs_come_as_much_sooner_as_a_node_has_less_work() -> None:
     """Submission times are divided by 3.75: 3 of 20 nodes run a 25th of the tasks, so each node has 3.75
     times less work.
     """
-    jobs = ras_live.plan()["workload"]["jobs"]
+    jobs = ras_figures.plan(BENCH)["workload"]["jobs"]
     assert float(jobs[-1]["submit"].removesuffix("s")) == pytest.approx(3750 / 3.75)
 
 

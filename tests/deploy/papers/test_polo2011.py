@@ -11,18 +11,7 @@ import pytest
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.polo2011 import (
-    causes,
-    fig2_utility,
-    fig3_makespans,
-    fig4_running_tasks,
-    fig5_utilities,
-    fig6_goals,
-    hardware_map,
-    nine_jobs,
-    paper_cluster,
-    table1_alone,
-)
+from schedbed.deploy.papers.polo2011 import nine_jobs, ras_causes, ras_figures
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.scheduler.models.resource_profiles import read_profile
 
@@ -41,18 +30,18 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
         job = full(*arguments, **options)
         return {**job, "maps": max(2, job["maps"] // 20), "reduces": min(2, job["reduces"])}
 
-    for module in (nine_jobs, table1_alone):
+    for module in (nine_jobs, ras_figures):
         monkeypatch.setattr(module, "job", small)
     monkeypatch.setattr(nine_jobs, "SLOTS", (1, 4))
-    small_size = paper_cluster.Size(4, 0.25)
-    for module in (paper_cluster, causes, hardware_map):
+    small_size = nine_jobs.Size(4, 0.25)
+    for module in (nine_jobs, ras_causes):
         monkeypatch.setattr(module, "QUARTER", small_size)
-    monkeypatch.setattr(hardware_map, "TRIED", (4,))
+    monkeypatch.setattr(ras_causes, "TRIED", (4,))
     return Bench(tmp_path, machines="sim", repeats=1, seed=5)
 
 
 def test_the_utility_is_as_the_text_says() -> None:
-    measured = fig2_utility.measure(Bench(Path(), machines="sim", repeats=1, seed=0))
+    measured = ras_figures.fig2(Bench(Path(), machines="sim", repeats=1, seed=0))
     assert {key: measured.samples(key)[0] for key in measured.values} == {
         "required": 0,
         "all": 1,
@@ -60,14 +49,14 @@ def test_the_utility_is_as_the_text_says() -> None:
         "falls": 0,
         "none": 1,
     }
-    assert fig2_utility.utility(5, 10) == pytest.approx(-0.4628, abs=1e-4)  # log 5 / log 20 - 1
+    assert ras_figures.utility(5, 10) == pytest.approx(-0.4628, abs=1e-4)  # log 5 / log 20 - 1
 
 
 def test_fair_keeps_to_fewer_slots_than_the_node_has(tmp_path: Path) -> None:
-    asked = paper_cluster.scenario(
+    asked = nine_jobs.scenario(
         [{"app": "synthetic", "maps": 40, "map": {"cpu": "10s"}, "reduces": 0}],
-        [paper_cluster.fair_spec(1), paper_cluster.fair_spec(3)],
-        paper_cluster.Size(4, 0.2),
+        [nine_jobs.fair_spec(1), nine_jobs.fair_spec(3)],
+        nine_jobs.Size(4, 0.2),
     )
     finished = Bench(tmp_path, machines="sim", repeats=1, seed=0).run("slots", asked)
     for policy, most in zip(finished.policies, (1, 3), strict=True):
@@ -84,15 +73,15 @@ def test_goals_are_since_the_submission() -> None:
 
 
 def test_all_experiments_have_one_cluster_and_live_ones_no_framework() -> None:
-    simulated = nine_jobs.experiment1(paper_cluster.QUARTER)
-    assert nine_jobs.experiment2(paper_cluster.QUARTER)["cluster"] == simulated["cluster"]
+    simulated = nine_jobs.experiment1(nine_jobs.QUARTER)
+    assert nine_jobs.experiment2(nine_jobs.QUARTER)["cluster"] == simulated["cluster"]
     assert (
-        nine_jobs.on_hardware(paper_cluster.QUARTER, paper_cluster.PAPER_NODE, (4,))["cluster"]
+        nine_jobs.on_hardware(nine_jobs.QUARTER, nine_jobs.PAPER_NODE, (4,))["cluster"]
         == simulated["cluster"]
     )
     node = simulated["cluster"]["node"]
-    assert (node["disk"]["seek"], node["memory"]["paging"]) == (paper_cluster.SEEK, paper_cluster.PAGING)
-    live = nine_jobs.experiment1(paper_cluster.LIVE)
+    assert (node["disk"]["seek"], node["memory"]["paging"]) == (nine_jobs.SEEK, nine_jobs.PAGING)
+    live = nine_jobs.experiment1(nine_jobs.LIVE)
     assert "framework" in simulated and "framework" not in live
     assert not any(
         "memory" in phase for job in live["workload"]["jobs"] for phase in (job["map"], job["reduce"])
@@ -100,23 +89,21 @@ def test_all_experiments_have_one_cluster_and_live_ones_no_framework() -> None:
 
 
 def test_full_size_has_four_times_the_nodes_and_maps_and_reduces_that_do_the_same() -> None:
-    full, quarter = (
-        nine_jobs.job("J1", 0.0, None, size) for size in (paper_cluster.FULL, paper_cluster.QUARTER)
-    )
-    assert paper_cluster.FULL.nodes == 4 * paper_cluster.QUARTER.nodes
+    full, quarter = (nine_jobs.job("J1", 0.0, None, size) for size in (nine_jobs.FULL, nine_jobs.QUARTER))
+    assert nine_jobs.FULL.nodes == 4 * nine_jobs.QUARTER.nodes
     assert quarter["maps"] == -(-full["maps"] // 4)
     assert full["reduces"] == 4 * quarter["reduces"]
     assert (full["map"], full["reduce"]) == (quarter["map"], quarter["reduce"])
 
 
 def test_tasks_have_the_shares_of_table_2() -> None:
-    made = nine_jobs.job("J7", 0.0, None, paper_cluster.FULL)
+    made = nine_jobs.job("J7", 0.0, None, nine_jobs.FULL)
     took_s = nine_jobs.MAPS_S["combine"]
-    assert float(made["map"]["cpu"].removesuffix("s")) == pytest.approx(0.25 * paper_cluster.CORES * took_s)
+    assert float(made["map"]["cpu"].removesuffix("s")) == pytest.approx(0.25 * nine_jobs.CORES * took_s)
     assert int(made["map"]["read"].removesuffix("B")) + 64_000 == pytest.approx(
-        0.1 * paper_cluster.DISK_BPS * took_s
+        0.1 * nine_jobs.DISK_BPS * took_s
     )
-    assert made["map"]["memory"] == f"{int(0.1 * paper_cluster.MEMORY_BYTES)}B"
+    assert made["map"]["memory"] == f"{int(0.1 * nine_jobs.MEMORY_BYTES)}B"
 
 
 def test_j3_and_j4_have_each_other_s_size_unless_the_printed_ones_are_asked_for() -> None:
@@ -132,16 +119,14 @@ def test_profiles_follow_the_node() -> None:
     On a disk of 2 GB/s it uses a fiftieth of 45% I/O.
     """
     profile = read_profile(nine_jobs.ras()["ras"]["profiles"]["J1"])
-    asked = nine_jobs.on_hardware(
-        paper_cluster.QUARTER, paper_cluster.NodeHardware(cores=8, disk_bps=2e9), (4,)
-    )
+    asked = nine_jobs.on_hardware(nine_jobs.QUARTER, nine_jobs.NodeHardware(cores=8, disk_bps=2e9), (4,))
     (spec, *_) = resolve(asked).cluster.nodes
     assert profile.on(spec).map == pytest.approx((30 * 3 / 8, 45 / 50, 25))
 
 
 @pytest.mark.slow  # simulates whole experiments
 def test_experiments_1_and_2_report_what_the_yaml_knows(bench: Bench) -> None:
-    sweep = fig3_makespans.measure(bench)
+    sweep = ras_figures.fig3(bench)
     assert set(sweep.values) == set(ABOUT["fig3"].values)
     fair_s, (ras_s,) = sweep.series["fair"], sweep.series["ras"]
     assert sweep.series["slots"] == (1, 4)
@@ -149,18 +134,18 @@ def test_experiments_1_and_2_report_what_the_yaml_knows(bench: Bench) -> None:
     assert sweep.samples("best_slots") == [4.0 if fair_s[1] < fair_s[0] else 1.0]
     assert max(sweep.samples(name)[0] for name in nine_jobs.JOBS) == pytest.approx(ras_s, rel=0.01)
 
-    over_time = fig4_running_tasks.measure(bench)
+    over_time = ras_figures.fig4(bench)
     assert set(over_time.values) == set(ABOUT["fig4"].values)
     assert 0 <= over_time.samples("fewer")[0] <= 100
-    ras = over_time.series["runs"]["RAS"]
+    ras = over_time.series["RAS"]
     assert ras["sort maps"].max() > 0 and ras["cpu"].max() > 0
 
-    utilities = fig5_utilities.measure(bench)
+    utilities = ras_figures.fig5(bench)
     assert set(utilities.values) == set(ABOUT["fig5"].values)
     assert set(utilities.series["utilities"]["name"]) <= set(nine_jobs.JOBS)
     assert utilities.samples("satisfied")[0] > 50
 
-    tight = fig6_goals.measure(bench)
+    tight = ras_figures.fig6(bench)
     assert set(tight.values) == set(ABOUT["fig6"].values)
     met = sum(
         tight.samples(name)[0] <= goal
@@ -171,11 +156,11 @@ def test_experiments_1_and_2_report_what_the_yaml_knows(bench: Bench) -> None:
 
 @pytest.mark.slow  # simulates twelve kinds of nodes
 def test_the_map_has_a_gain_for_each_node_and_the_causes_what_they_change(bench: Bench) -> None:
-    mapped = hardware_map.measure(bench)
+    mapped = ras_causes.hardware_map(bench)
     assert set(mapped.values) == set(ABOUT["map"].values)
     assert mapped.samples("nvme_c8_ras")[0] < mapped.samples("old_c3_ras")[0]
 
-    changed, tight = causes.measure(bench), fig6_goals.measure(bench)
+    changed, tight = ras_causes.causes(bench), ras_figures.fig6(bench)
     assert set(changed.values) == set(ABOUT["causes"].values)
     assert changed.samples("J1_short")[0] < tight.samples("J1")[0]
     assert changed.samples("J4_printed")[0] > changed.samples("J3_printed")[0]
@@ -183,7 +168,7 @@ def test_the_map_has_a_gain_for_each_node_and_the_causes_what_they_change(bench:
 
 @pytest.mark.slow  # seconds
 def test_jobs_alone_take_their_time_and_maps_use_what_they_are_built_to(bench: Bench) -> None:
-    measured = table1_alone.measure(bench)
+    measured = ras_figures.table1(bench)
     assert set(measured.values) <= set(ABOUT["table1"].values)
     assert measured.samples("J4_printed")[0] > measured.samples("J4_alone")[0]
     assert 0 < measured.samples("combine_map_io")[0] < measured.samples("combine_map_cpu")[0] <= 50

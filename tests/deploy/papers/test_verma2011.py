@@ -16,22 +16,8 @@ from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.figures import draw
 from schedbed.deploy.papers.verdict import Exact
-from schedbed.deploy.papers.verma2011 import (
-    arrivals,
-    fig3_prediction,
-    fig5_bounds,
-    fig7_spawned,
-    overhead,
-    phase_causes,
-    table1_months,
-    table3_late_jobs,
-    table3_readings,
-    table4_testbed,
-    w1_and_w2,
-    waves,
-    wikitrends_profiles,
-)
-from schedbed.deploy.papers.verma2011.wikitrends_profiles import profile_of, wikitrends
+from schedbed.deploy.papers.verma2011 import arrivals, job_phases, slo_slots, spawned_jobs
+from schedbed.deploy.papers.verma2011.slo_slots import profile_of, wikitrends
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.scheduler.models.job_profile import JobProfile, Times
@@ -51,26 +37,26 @@ def test_the_model_gives_the_printed_table() -> None:
     )
     assert top == pytest.approx(ABOUT["fig5"].values["maxima"].number)
     for bound in ("low", "avg", "up"):
-        for slo_s in fig5_bounds.SLOS_S:
-            asked = fig5_bounds._asked(profile, 71, 64, bound, slo_s, 64)
+        for slo_s in slo_slots.SLOS_S:
+            asked = slo_slots._asked(profile, 71, 64, bound, slo_s, 64)
             assert list(asked) == ABOUT["fig5"].values[f"{bound}_{slo_s}"].value
 
 
 def test_the_cheapest_point_of_the_curve_is_between_its_ends(tmp_path: Path) -> None:
-    measured = wikitrends_profiles.measure(bench(tmp_path))
+    measured = slo_slots.fig4(bench(tmp_path))
     points = measured.series["points"]
     assert sum(points["C"]) < min(sum(points["A"]), sum(points["B"]))
     assert points["B"][0] < points["C"][0] < points["A"][0]
-    draw(tmp_path / "a.svg", wikitrends_profiles.EXPERIMENT, ABOUT["fig4"].values, measured)
+    draw(tmp_path / "a.svg", slo_slots.EXPERIMENTS[0], ABOUT["fig4"].values, measured)
     assert "<svg" in (tmp_path / "a.svg").read_text()
 
 
 @pytest.mark.slow  # seconds
 def test_jobs_run_with_the_slots_that_their_names_say(tmp_path: Path) -> None:
     """The job of Figure 5 runs with at most 5 map and 2 reduce slots, then with at most 30 map slots."""
-    plain = fig5_bounds.job(live=True)  # 36 maps, 32 reduces
+    plain = slo_slots.job(live=True)  # 36 maps, 32 reduces
     jobs = [plain | {"name": "w@5x2"}, plain | {"name": "w@30x30", "submit": "3000s"}]
-    few = fig5_bounds.scenario(jobs, [fig5_bounds.SPEC], live=True)
+    few = slo_slots.scenario(jobs, [slo_slots.SPEC], live=True)
     finished = bench(tmp_path).run("fixed", few)
     attempts = finished.of(finished.policies[0]).attempts
     for job, kind, most in (("job_0001", "map", 5), ("job_0001", "reduce", 2), ("job_0002", "map", 30)):
@@ -78,14 +64,14 @@ def test_jobs_run_with_the_slots_that_their_names_say(tmp_path: Path) -> None:
         at_once = [int(((mine["start"] <= t) & (mine["end"] > t)).sum()) for t in mine["start"]]
         assert max(at_once) == most
     with pytest.raises(ValueError, match="does not end in @"):
-        fig5_bounds.slots_of("w")
+        slo_slots.slots_of("w")
 
 
 def test_the_jobs_of_figure_5_ask_by_their_own_profile() -> None:
     slow = JobProfile(map=Times(90.0, 110.0), first_shuffle=Times(10.0, 12.0), reduce=Times(16.0, 17.0))
-    jobs = fig5_bounds.jobs_by_bound(slow, fig5_bounds.job(live=False), fig5_bounds.SLOTS)
+    jobs = slo_slots.jobs_by_bound(slow, slo_slots.job(live=False), slo_slots.SLOTS)
     assert len({job["submit"] for job in jobs}) == len(jobs) == 16
-    slots = [fig5_bounds.slots_of(job["name"]) for job in jobs]
+    slots = [slo_slots.slots_of(job["name"]) for job in jobs]
     for bound in range(4):  # a later deadline never asks for more
         asked = [sum(each) for each in slots[4 * bound : 4 * bound + 4]]
         assert asked == sorted(asked, reverse=True)
@@ -97,10 +83,10 @@ def test_no_time_is_near_to_two_deadlines() -> None:
     Jobs with different numbers of waves can each end on time.
     """
     profile = wikitrends(ABOUT["fig5"].values)
-    assert fig5_bounds._waves(profile)[:2] == [(2, 3), (2, 3)]
-    assert fig5_bounds.least_off(fig5_bounds._waves(profile)) == pytest.approx(1 / 9)
-    assert fig5_bounds.least_off([(1, 1), (1, 2), (2, 2), (2, 3)]) == 0
-    assert fig5_bounds.least_off([(1, 1), (1, 1), (1, 1), (2, 3)]) == pytest.approx(0.2)
+    assert slo_slots._waves(profile)[:2] == [(2, 3), (2, 3)]
+    assert slo_slots.least_off(slo_slots._waves(profile)) == pytest.approx(1 / 9)
+    assert slo_slots.least_off([(1, 1), (1, 2), (2, 2), (2, 3)]) == 0
+    assert slo_slots.least_off([(1, 1), (1, 1), (1, 1), (2, 3)]) == pytest.approx(0.2)
 
 
 def attempts_of(rows: list[dict[str, Any]]) -> RunTables:
@@ -145,8 +131,8 @@ def test_a_profile_is_made_of_the_attempts_table() -> None:
 
 
 def test_waves_are_counted_by_machine() -> None:
-    assert (waves.waves(RUN, "map"), waves.waves(RUN, "reduce")) == (2, 2)
-    assert waves._overlapping(RUN) == 50
+    assert (job_phases.waves_of(RUN, "map"), job_phases.waves_of(RUN, "reduce")) == (2, 2)
+    assert job_phases._overlapping(RUN) == 50
 
 
 def test_machines_that_ran_one_reduce_more_had_short_ones() -> None:
@@ -163,21 +149,21 @@ def test_machines_that_ran_one_reduce_more_had_short_ones() -> None:
             task("r3", "reduce", "n2", 5, 30, sort_end=12),
         ]
     )
-    busier = waves._busier(run)
-    assert busier == ["n1"] and waves._busier(RUN) == []
-    assert waves._lengths([RUN], [[]]) == []
-    (note,) = waves._lengths([run], [busier])
+    busier = job_phases._busier(run)
+    assert busier == ["n1"] and job_phases._busier(RUN) == []
+    assert job_phases._lengths([RUN], [[]]) == []
+    (note,) = job_phases._lengths([run], [busier])
     assert "took 4.0 s after the map stage on average, and 20.0 s on the other" in note
 
 
 def test_machines_have_a_slot_of_a_kind_or_none() -> None:
-    groups = waves.scenario(16, 22, live=False)["cluster"]["nodes"]
+    groups = job_phases.sort_job(16, 22, live=False)["cluster"]["nodes"]
     assert (sum(g["map_slots"] for g in groups), sum(g["reduce_slots"] for g in groups)) == (16, 22)
-    live = waves.scenario(16, 22, live=True)["cluster"]["nodes"]
+    live = job_phases.sort_job(16, 22, live=True)["cluster"]["nodes"]
     assert (len(live), sum(g["map_slots"] for g in live), sum(g["reduce_slots"] for g in live)) == (8, 2, 3)
 
 
-def month(map_s: float, took_s: float, slots: int = 4) -> table1_months.Month:
+def month(map_s: float, took_s: float, slots: int = 4) -> job_phases.Month:
     profile = JobProfile(
         map=Times(map_s, map_s),
         first_shuffle=Times(1, 1),
@@ -185,7 +171,7 @@ def month(map_s: float, took_s: float, slots: int = 4) -> table1_months.Month:
         reduce=Times(10, 10),
         map_input_bytes=100.0,
     )
-    return table1_months.Month(profile=profile, took_s=took_s, maps=8, reduces=4, slots=(slots, slots))
+    return job_phases.Month(profile=profile, took_s=took_s, maps=8, reduces=4, slots=(slots, slots))
 
 
 def test_figure_3_predicts_from_september(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,20 +180,20 @@ def test_figure_3_predicts_from_september(tmp_path: Path, monkeypatch: pytest.Mo
     With 4 slots, 8 maps of 50 s and 4 reduces of 1 + 10 s, the lower bound is 100 + 1 + 10 s, and the upper
     bound is 137.5 + 1 + 2 + 17.5 s.
     """
-    jobs = {name: [month(50, 120)] for name in table1_months.JOBS}
-    monkeypatch.setattr(fig3_prediction, "run_months", lambda _: jobs)
-    measured = fig3_prediction.measure(bench(tmp_path))
+    jobs = {name: [month(50, 120)] for name in job_phases.JOBS}
+    monkeypatch.setattr(job_phases, "run_months", lambda _: jobs)
+    measured = job_phases.fig3(bench(tmp_path))
     assert measured.samples("oct_64") == pytest.approx([100 * abs(134.5 / 120 - 1)])
     assert measured.samples("oct_64_within") == [1.0]
 
 
 def test_table_1_compares_jobs_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = {name: [month(100, 1), month(102, 1)] for name in table1_months.JOBS}
+    jobs = {name: [month(100, 1), month(102, 1)] for name in job_phases.JOBS}
     jobs["oct_64"] = [month(110, 1), month(112.2, 1)]
-    free = {name: [month(100, 1)] for name in table1_months.JOBS}
-    monkeypatch.setattr(table1_months, "run_months", lambda _: jobs)
-    monkeypatch.setattr(table1_months, "run_unlimited", lambda _: free)
-    measured = table1_months.measure(bench(tmp_path))
+    free = {name: [month(100, 1)] for name in job_phases.JOBS}
+    monkeypatch.setattr(job_phases, "run_months", lambda _: jobs)
+    monkeypatch.setattr(job_phases, "run_unlimited", lambda _: free)
+    measured = job_phases.table1(bench(tmp_path))
     assert set(measured.values) == set(ABOUT["table1"].values)
     assert measured.samples("spread_unlimited") == [0] and measured.samples("unlimited_sept_64") == [2]
     assert measured.samples("spread_map") == pytest.approx([100 * 10 / 102.5] * 2)
@@ -221,18 +207,18 @@ def test_causes_change_one_thing_of_table_1_and_figure_2(
 
     Nothing is simulated: given profiles replace the runs.
     """
-    usual, changed = table1_months.scenario("64", live=False), {}
+    usual, changed = job_phases.scenario("64", live=False), {}
 
     def run_changed(_: Bench, name: str, change: Any) -> Any:
-        changed[name] = table1_months.scenario("64", live=False)
+        changed[name] = job_phases.scenario("64", live=False)
         change(changed[name])
-        return {job: [month(100, 1)] for job in table1_months.JOBS}
+        return {job: [month(100, 1)] for job in job_phases.JOBS}
 
-    monkeypatch.setattr(phase_causes, "run_changed", run_changed)
+    monkeypatch.setattr(job_phases, "run_changed", run_changed)
     attempts = attempts_of([task(f"r{n}", "reduce", "n1", n, n + 1) for n in range(3)])
     run = SimpleNamespace(each=lambda _: [attempts])
     monkeypatch.setattr(Bench, "run", lambda *_: run)
-    measured = phase_causes.measure(bench(tmp_path))
+    measured = job_phases.causes(bench(tmp_path))
     assert set(measured.values) == set(ABOUT["causes"].values)
     assert measured.samples("reduce_few_single") == [3] and measured.samples("spread_reduce_write") == [0]
     [(_, plan)] = changed.items()
@@ -245,36 +231,34 @@ def test_each_repeat_draws_new_months(tmp_path: Path, monkeypatch: pytest.Monkey
 
     def ran(_: Bench, name: str, plan: Any, *, repeats: int) -> Any:
         drawn.append((name, plan["seed"]))
-        return SimpleNamespace(run=SimpleNamespace(scenario={"scale": 1.0}), each=lambda _: [])
+        return SimpleNamespace(scale=1.0, each=lambda _: [])
 
     monkeypatch.setattr(Bench, "run", ran)
-    table1_months.run_months(bench(tmp_path, repeats=2))
+    job_phases.run_months(bench(tmp_path, repeats=2))
     assert drawn == [("months-256-4", 4), ("months-64-4", 4), ("months-256-5", 5), ("months-64-5", 5)]
 
 
 def test_the_months_are_smaller_alike() -> None:
-    for live, size in ((False, table1_months.SMALLER), (True, table1_months.LIVE)):
-        jobs = table1_months.scenario("256", live=live)["workload"]["jobs"]
+    for live, size in ((False, job_phases.SMALLER), (True, job_phases.LIVE_MONTHS)):
+        jobs = job_phases.scenario("256", live=live)["workload"]["jobs"]
         assert [job["maps"] for job in jobs] == [720 // size, 740 // size]
-    assert resolve(table1_months.scenario("64", live=False)).framework.fetch_rate == 11e6
-    assert resolve(table1_months.scenario("64", live=False, fetch_rate=None)).framework.fetch_rate == 0
-    assert resolve(table1_months.scenario("64", live=False)).framework.fetch_poll_s == 4.5
-    assert resolve(table1_months.scenario("64", live=True)).framework.is_none
+    assert resolve(job_phases.scenario("64", live=False)).framework.fetch_rate == 11e6
+    assert resolve(job_phases.scenario("64", live=False, fetch_rate=None)).framework.fetch_rate == 0
+    assert resolve(job_phases.scenario("64", live=False)).framework.fetch_poll_s == 4.5
+    assert resolve(job_phases.scenario("64", live=True)).framework.is_none
 
 
 def test_w1_and_w2_are_table_2(tmp_path: Path) -> None:
-    measured = w1_and_w2.measure(bench(tmp_path))
-    for app in w1_and_w2.APPS:
+    measured = spawned_jobs.drawn_jobs(bench(tmp_path))
+    for app in arrivals.APPS:
         assert measured.values[f"{app}_maps"] == Exact(value=tuple(TABLE2[f"{app}_maps"].numbers))
         assert measured.samples(f"{app}_map_s")[0] == pytest.approx(TABLE2[f"{app}_map_s"].number, rel=0.03)
 
 
 @pytest.mark.parametrize("name", ["W1", "W2"])
 def test_deadlines_are_up_to_three_times_the_time_alone_and_can_be_spawned(name: str) -> None:
-    jobs = w1_and_w2.workload(name, TABLE2, 20, 0.9, 5)
-    assert (
-        jobs == w1_and_w2.workload(name, TABLE2, 20, 0.9, 5) != w1_and_w2.workload(name, TABLE2, 20, 0.9, 6)
-    )
+    jobs = arrivals.workload(name, 20, 0.9, 5)
+    assert jobs == arrivals.workload(name, 20, 0.9, 5) != arrivals.workload(name, 20, 0.9, 6)
     for job in jobs:
         alone_s = job.profile.map.avg_s + job.profile.reduce.avg_s
         assert job.deadline_s > alone_s and job.load <= 0.9
@@ -283,8 +267,8 @@ def test_deadlines_are_up_to_three_times_the_time_alone_and_can_be_spawned(name:
 
 @pytest.mark.slow  # seconds
 def test_jobs_are_spawned_by_load_and_end_by_their_deadlines() -> None:
-    few = table3_readings.READINGS["W1_64"].draw
-    drawn = w1_and_w2.workload("W1", TABLE2, 6, 0.9, 5, "avg", few)
+    few = spawned_jobs.FEW_REDUCES
+    drawn = arrivals.workload("W1", 6, 0.9, 5, "avg", few)
     jobs = [replace(job, maps_s=job.maps_s[:40]) for job in drawn]
     calm, busy = (arrivals.simulate_jobs(jobs, threshold, 5, "first_map", "avg") for threshold in (0.9, 1.8))
     assert len(calm.jobs) == 6 and calm.late == 0 and calm.exceeded == 0
@@ -299,31 +283,28 @@ def test_table_3_and_figure_7_count_the_simulated_jobs(
 ) -> None:
     spans = {"map": [(0.0, 10.0)] * 128, "reduce": [(10.0, 20.0)] * 64}
     outcome = arrivals.Outcome(jobs=((0.0, 20.0, 15.0), (0.0, 10.0, 30.0)), load=0.25, attempts=spans)
-    for module in (table3_late_jobs, arrivals, fig7_spawned):
-        monkeypatch.setattr(module, "simulate_jobs", lambda *_: outcome)
-    measured = table3_late_jobs.measure(bench(tmp_path), jobs=2)
+    monkeypatch.setattr(spawned_jobs, "simulate_jobs", lambda *_: outcome)
+    measured = spawned_jobs.table3(bench(tmp_path), jobs=2)
     assert set(measured.values) == set(ABOUT["table3"].values)
     assert measured.samples("W2_95_late") == [50] and measured.samples("W1_85_load") == [25]
     assert measured.samples("W1_95_late_first") == [50]
     assert measured.samples("W1_105_exceeded") == pytest.approx([100 * (5 / 15) * 50])
     asked: list[int] = []
-    monkeypatch.setattr(
-        table3_late_jobs, "workload", lambda _name, _said, jobs, *_: asked.append(jobs) or [None]
-    )
-    table3_late_jobs.measure(bench(tmp_path))
-    table3_late_jobs.measure(Bench(tmp_path, machines="sim", repeats=1, seed=4, full=True))
-    assert set(asked) == {table3_late_jobs.JOBS, 100}
-    other = table3_readings.measure(bench(tmp_path), jobs=2)
+    with monkeypatch.context() as patched:
+        patched.setattr(spawned_jobs, "workload", lambda _name, jobs, *_: asked.append(jobs) or [None])
+        spawned_jobs.table3(bench(tmp_path))
+        spawned_jobs.table3(Bench(tmp_path, machines="sim", repeats=1, seed=4, full=True))
+    assert set(asked) == {spawned_jobs.JOBS, 100}
+    other = spawned_jobs.readings(bench(tmp_path), jobs=2)
     assert set(other.values) == set(ABOUT["readings"].values)
     assert other.samples("W2_avg_90_late") == [50] and other.samples("W1_64_95_load") == [25]
-    shown = fig7_spawned.measure(bench(tmp_path), jobs=2)
+    shown = spawned_jobs.fig7(bench(tmp_path), jobs=2)
     assert set(shown.values) == set(ABOUT["fig7"].values)
     assert shown.samples("peak_95") == [50] and shown.samples("below_105") == [0.5]
 
 
 def test_the_upper_bound_asks_for_more_slots_of_the_same_jobs() -> None:
-    said = ABOUT["table2"].values
-    average, upper = (w1_and_w2.workload("W1", said, 5, 2.0, 3, bound) for bound in ("avg", "up"))
+    average, upper = (arrivals.workload("W1", 5, 2.0, 3, bound) for bound in ("avg", "up"))
     assert [each.maps_s for each in average] == [each.maps_s for each in upper]
     assert [each.deadline_s for each in average] == [each.deadline_s for each in upper]
     assert all(few.load < many.load for few, many in zip(average, upper, strict=True))
@@ -341,15 +322,15 @@ def test_jobs_alone_are_late_where_reduces_wait_for_all_maps() -> None:
 
     With slots from the average bound, Table 3 cannot be without late jobs, whatever the threshold for arrivals.
     """
-    jobs = w1_and_w2.workload("W2", TABLE2, 12, 0.95, 5)
-    late = [arrivals.late_alone(jobs, 5, start, "avg") for start in (arrivals.ALL_MAPS, "first_map")]
+    jobs = arrivals.workload("W2", 12, 0.95, 5)
+    late = [spawned_jobs.late_alone(jobs, 5, start, "avg") for start in (arrivals.ALL_MAPS, "first_map")]
     assert late[0] > 10 and late[1] == 0
-    assert arrivals.late_alone(jobs, 5, arrivals.ALL_MAPS, "up") == 0
+    assert spawned_jobs.late_alone(jobs, 5, arrivals.ALL_MAPS, "up") == 0
 
 
 def test_a_round_of_scheduling_fills_all_slots_for_maps() -> None:
-    jobs = w1_and_w2.workload("W1", TABLE2, 5, 0.9, 5)
-    spent_s, launched = overhead.round_s(overhead.setup_for(jobs, 2, 5))
+    jobs = arrivals.workload("W1", 5, 0.9, 5)
+    spent_s, launched = spawned_jobs.round_s(spawned_jobs.setup_for(jobs, 2, 5))
     assert launched == 8
     assert 0 < spent_s < 5
 
@@ -357,9 +338,9 @@ def test_a_round_of_scheduling_fills_all_slots_for_maps() -> None:
 @pytest.mark.slow  # seconds
 def test_table_4_reduces_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Table 4 is computed from a run of its live scenario, simulated here."""
-    monkeypatch.setattr(table4_testbed, "LIVE_JOBS", 2)
+    monkeypatch.setattr(spawned_jobs, "LIVE_JOBS", 2)
     virtual = bench(tmp_path)
     stage = SimpleNamespace(live=True, repeats=1, seed=4, run=virtual.run)
-    measured = table4_testbed.measure(stage)  # pyright: ignore[reportArgumentType]
+    measured = spawned_jobs.table4(stage)  # pyright: ignore[reportArgumentType]
     assert set(measured.values) <= set(ABOUT["table4"].values)
     assert 0 < measured.samples("load_95")[0] < 100 and len(measured.samples("accuracy")) == 2

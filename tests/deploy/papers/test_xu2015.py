@@ -10,7 +10,7 @@ import pytest
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.xu2015 import analysis, beyond, fig12, fig13, fig14, fig15, twenty_jobs
+from schedbed.deploy.papers.xu2015 import dtss_figures, twenty_jobs
 from schedbed.deploy.results.metrics import RunTables
 
 ABOUT = paper_file.load("xu2015").experiments
@@ -36,7 +36,7 @@ def test_each_repeat_draws_its_own_jobs() -> None:
 
 def test_n_and_m_are_of_local_and_other_maps_and_d_from_the_split_to_the_rest() -> None:
     maps = [attempt("a", 0, 4, "node"), attempt("b", 0, 6, "node"), attempt("c", 0, 20, "off")]
-    assert analysis.whole_maps(run(maps, [])) == (5, 20)
+    assert dtss_figures.whole_maps(run(maps, [])) == (5, 20)
     parts = [
         attempt("a1", 10, 15, "off", split_of="a", offset=0),
         attempt("a2", 17, 20, "node", split_of="a", offset=16),
@@ -44,7 +44,7 @@ def test_n_and_m_are_of_local_and_other_maps_and_d_from_the_split_to_the_rest() 
         attempt("b2", 90, 95, "off", split_of="b", offset=16),  # never found its input
         attempt("c", 0, 5, "node"),
     ]
-    assert analysis.waited(run(parts, [])) == 7
+    assert dtss_figures.waited(run(parts, [])) == 7
 
 
 def test_the_fair_share_ratio_counts_users_from_their_first_job() -> None:
@@ -81,13 +81,13 @@ def test_whole_maps_and_rests_that_were_local_are_told_apart() -> None:
         attempt("b2", 7, 9, "off", split_of="b", offset=80),
         attempt("c", 0, 5, "node", offset=128),
     ]
-    assert fig14.whole_and_rests(run(maps, [])) == (20, 50)
-    assert fig14.whole_and_rests(run(maps[-1:], [])) == (100, 100)
-    assert fig12.tasks_a_map(run(maps, [])) == pytest.approx(5 / 3)
+    assert dtss_figures.whole_and_rests(run(maps, [])) == (20, 50)
+    assert dtss_figures.whole_and_rests(run(maps[-1:], [])) == (100, 100)
+    assert dtss_figures.tasks_a_map(run(maps, [])) == pytest.approx(5 / 3)
 
 
 def test_a_printed_gain_is_reached_on_a_share_of_workloads() -> None:
-    assert fig12.reached([12.0, 11.0, 10.9, -3.0], "quarter_most") == [100, 100, 0, 0]
+    assert dtss_figures.reached([12.0, 11.0, 10.9, -3.0], "quarter_most") == [100, 100, 0, 0]
 
 
 def test_another_setting_spends_the_time_of_a_start_on_bytes_and_changes_nothing_else() -> None:
@@ -104,31 +104,28 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 @pytest.mark.slow  # simulates whole experiments
 def test_all_experiments_under_skew_report_what_the_yaml_knows(bench: Bench) -> None:
-    makespans = fig12.measure(bench)
+    makespans = dtss_figures.fig12(bench)
     assert set(makespans.values) == set(ABOUT["fig12"].values)
     least, mean, most = (makespans.samples(f"quarter_{each}")[0] for each in ("least", "mean", "most"))
     assert least <= mean <= most
-    took = {policy: found[0] for policy, found in makespans.series["makespans"].items()}
-    gains = [
-        100 * (1 - took[twenty_jobs.QUARTER][user] / took[twenty_jobs.DELAY][user])
-        for user in twenty_jobs.USERS
-    ]
+    took = (makespans.series[policy] for policy in (twenty_jobs.QUARTER, twenty_jobs.DELAY))
+    gains = [100 * (1 - mine[0] / than[0]) for mine, than in zip(*took, strict=True)]
     assert mean == pytest.approx(sum(gains) / 3)
 
-    local = fig13.measure(bench)
+    local = dtss_figures.fig13(bench)
     assert set(local.values) == set(ABOUT["fig13"].values)
     bytes_ = 64e6 * sum(job["maps"] for job in twenty_jobs.jobs(3, 0)) / 1e9
     assert 0 < local.samples("most")[0] < local.samples("delay")[0] <= bytes_
 
-    model = analysis.measure(bench)
+    model = dtss_figures.analysis(bench)
     assert set(model.values) == set(ABOUT["analysis"].values)
     assert 0 < model.samples("local")[0] < model.samples("remote")[0]
 
-    shares = fig15.measure(bench)
+    shares = dtss_figures.fig15(bench)
     assert set(shares.values) <= set(ABOUT["fig15"].values)
     assert shares.samples("delay_printed_off") == [pytest.approx(0.782, abs=0.001)]  # by hand from Table 8
 
-    assert set(beyond.measure(bench).values) == set(ABOUT["beyond"].values)
+    assert set(dtss_figures.beyond(bench).values) == set(ABOUT["beyond"].values)
 
 
 def test_a_part_takes_a_start_as_long_as_a_whole_map_and_holds_its_slot_meanwhile(bench: Bench) -> None:
@@ -150,6 +147,6 @@ def test_each_jobs_input_can_be_on_one_node_the_next_jobs_on_the_next(bench: Ben
 
 
 def test_delay_scheduling_is_all_local_where_data_lie_everywhere(bench: Bench) -> None:
-    measured = fig14.measure(bench)
+    measured = dtss_figures.fig14(bench)
     assert set(measured.values) == set(ABOUT["fig14"].values)
     assert measured.samples("delay_local") == [pytest.approx(100)]

@@ -1,0 +1,200 @@
+"""The locality of input: the policy LSAP, and the replication schemes Scarlett and DARE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from schedbed.deploy.papers.bench import Bench, FinishedRun
+from schedbed.deploy.papers.chapter3.runs import (
+    DELAY,
+    FAIR,
+    FIFO,
+    LOCAL,
+    MEAN,
+    Found,
+    fewer,
+    figures_of,
+    gains,
+    nodes,
+    reviewed,
+    run_each,
+)
+from schedbed.deploy.papers.experiment import Measured, minus
+
+# The schemes run a workload in which jobs share files, some of which are popular. Scarlett adds replicas of
+# popular files, and is compared with three replicas of every file. With DARE, a node that reads a block from
+# another node for a map keeps the block as an additional replica.
+
+ALL_LOCAL = "order=fifo,locality=delay"
+NODES, POPULAR_JOBS = 20, 180
+REPLICAS = 3
+SCARLETT = {"scarlett": {"epoch": "60s", "delta": 1, "budget": 0.2}}
+DARE = {"dare": {"p": 0.3, "budget": 0.2}}
+
+
+def popular_files(seed: int, *, dynamic: Any = "none", machines: int = NODES) -> Mapping[str, Any]:
+    """Return a scenario in which each job reads one of twelve files, whose popularity follows Zipf's law.
+
+    `dynamic` is the replication scheme (`none`, DARE or Scarlett), and `machines` is the number of nodes.
+    """
+    generated = {
+        "jobs": POPULAR_JOBS,
+        "load": 0.7,
+        "input": {"least": "64MiB", "most": "1GiB", "shape": 1},
+        "shuffle": 0.1,
+        "output": 1,
+        "files": {"count": 12, "exponent": 1},
+    }
+    return {
+        "cluster": nodes(machines, 2, 1),
+        "blocks": {"size": "64MiB", "replication": REPLICAS, "dynamic": dynamic},
+        "workload": {"generate": generated},
+        "policies": [FIFO, ALL_LOCAL, DELAY],
+    }
+
+
+def run_popular(bench: Bench, name: str, **asked: Any) -> list[FinishedRun]:
+    """Run the scenario of popular files with another seed in each repeat, and measure the slowdowns of jobs.
+
+    `asked` are keyword arguments of `popular_files`. Experiments that pass the same `name` share the runs.
+    """
+    return run_each(bench, f"popular-{name}", partial(popular_files, **asked), slowdowns=True)
+
+
+def local(runs: list[FinishedRun], policy: str) -> list[float]:
+    """Return the percentage of maps under `policy` that ran on a node with their input, for each run."""
+    return [100 * share for share in figures_of(runs, policy, *LOCAL)]
+
+
+def scarlett(bench: Bench) -> Measured:
+    """Measure by how many percent the scheme Scarlett reduces the mean job completion time, in each repeat.
+
+    The value `most` is a reduction without Scarlett: FIFO waits for nodes with a map's input, so that more
+    input is local, and is compared with FIFO that does not wait.
+    """
+    plain, mine = run_popular(bench, "plain"), run_popular(bench, "scarlett", dynamic=SCARLETT)
+    return Measured(
+        values={
+            "fifo": gains(mine, FIFO, FIFO, *MEAN, than_runs=plain),
+            "delay": gains(mine, DELAY, DELAY, *MEAN, than_runs=plain),
+            "most": gains(plain, ALL_LOCAL, FIFO, *MEAN),
+            "local": local(mine, FIFO),
+            "local_most": local(plain, ALL_LOCAL),
+            "local_plain": local(plain, FIFO),
+        }
+    )
+
+
+def dare(bench: Bench) -> Measured:
+    """Measure the share of maps with local input, completion times and slowdowns with and without DARE."""
+    plain, mine = run_popular(bench, "plain"), run_popular(bench, "dare", dynamic=DARE)
+    before, after = (figures_of(runs, FIFO, *LOCAL) for runs in (plain, mine))
+    return Measured(
+        values={
+            "times": [more / less for more, less in zip(after, before, strict=True)],
+            "most_times": [1 / share for share in before],
+            "local_plain": local(plain, FIFO),
+            "local": local(mine, FIFO),
+            "local_delay_plain": local(plain, DELAY),
+            "local_delay": local(mine, DELAY),
+            **{
+                f"{name}{ending}": gains(mine, policy, policy, figure, "mean", than_runs=plain)
+                for name, figure in (("turnaround", "completion_s"), ("slowdown", "slowdown"))
+                for ending, policy in (("", FIFO), ("_delay", DELAY))
+            },
+        }
+    )
+
+
+# The policy LSAP, compared with FIFO and delay scheduling on a cluster with idle slots and on a busy one. LSAP
+# assigns maps to all idle slots at the same time such that the total time to transfer input is minimal.
+
+LSAP, LSAP_FAIR = "lsap", "lsap-fair"
+LOADS = {"idle": 0.3, "full": 1.2}  # the share of the slots that the jobs keep busy
+
+
+def idle_slots(seed: int, *, load: float, replicas: int = 3) -> Mapping[str, Any]:
+    """Return a scenario with twenty nodes of one map slot each, and random jobs that cause the given load.
+
+    `load` is the share of the slots that the jobs keep busy, and `replicas` the number of replicas of each
+    block. Heartbeats have Hadoop's interval of 3 s, so that several slots are idle at the same time.
+    """
+    generated = {
+        "jobs": 40,
+        "load": load,
+        "input": {"least": "64MiB", "most": "2GiB", "shape": 1},
+        "shuffle": 0,
+        "output": 0,
+    }
+    return {
+        "cluster": {**nodes(20, 1, 1), "heartbeat": "3s"},
+        "blocks": {"size": "64MiB", "replication": replicas},
+        "workload": {"generate": generated},
+        "policies": [FIFO, DELAY, FAIR, LSAP, LSAP_FAIR],
+    }
+
+
+def moved(runs: list[FinishedRun], policy: str) -> list[float]:
+    """Return the percentage of input bytes that maps under `policy` read from other nodes, for each run."""
+    return [100 * (1 - share) for share in figures_of(runs, policy, "locality", "bytes", "node")]
+
+
+def lsap(bench: Bench) -> Measured:
+    """Measure how the policy LSAP differs from FIFO and delay scheduling.
+
+    The measures are the locality of maps and the completion times of jobs. The policy Fair is delay
+    scheduling without waits for local slots.
+    """
+    found: Found = {}
+    for name, load in LOADS.items():
+        runs = run_each(bench, f"lsap-{name}", partial(idle_slots, load=load))
+        found[f"{name}_local"], found[f"{name}_moved"] = over_fifo(runs)
+        found[f"{name}_delay"] = gains(runs, LSAP, DELAY, *MEAN)
+        found[f"{name}_no_wait"] = gains(runs, LSAP, FAIR, *MEAN)
+        found[f"{name}_fair_delay"] = gains(runs, LSAP_FAIR, DELAY, *MEAN)
+        found[f"{name}_delay_local"] = local(runs, DELAY)
+        found[f"{name}_local_delay"] = minus(local(runs, LSAP), local(runs, DELAY))
+    for key in ("local", "moved"):
+        both = zip(*(found[f"{name}_{key}"] for name in LOADS), strict=True)
+        found[f"most_{key}"] = [max(each) for each in both]
+    for key, other in (("attenuated", "delay"), ("attenuated_no_wait", "no_wait")):
+        found[key] = minus(found[f"idle_{other}"], found[f"full_{other}"])
+    return Measured(values=found)
+
+
+def over_fifo(runs: list[FinishedRun]) -> tuple[list[float], list[float]]:
+    """Return how many more maps are local under LSAP than under FIFO, and by how many percent fewer bytes move.
+
+    The first is a difference of two percentages. Both have one number per run.
+    """
+    more = minus(local(runs, LSAP), local(runs, FIFO))
+    return more, list(map(fewer, moved(runs, LSAP), moved(runs, FIFO)))
+
+
+MORE_REPLICAS = 12  # replicas of LSAP's blocks, on twenty nodes
+
+
+def lsap_causes(bench: Bench) -> Found:
+    """Return how much more often maps have local input under the policy LSAP than under FIFO, and the bytes saved.
+
+    Each block has more replicas. `lsap_replicas_local` is the difference of two percentages of maps with local
+    input, and `lsap_replicas_moved` by how many percent fewer bytes are read from other nodes. Two loads are
+    simulated, and each value is the larger of both loads' values in a repeat.
+    """
+    both = [
+        over_fifo(
+            run_each(bench, f"lsap-{name}-replicas", partial(idle_slots, load=load, replicas=MORE_REPLICAS))
+        )
+        for name, load in LOADS.items()
+    ]
+    gained, saved = ([max(loads) for loads in zip(*each, strict=True)] for each in zip(*both, strict=True))
+    return {"lsap_replicas_local": gained, "lsap_replicas_moved": saved}
+
+
+EXPERIMENTS = (
+    reviewed("scarlett", scarlett, 70),
+    reviewed("dare", dare, 30),
+    reviewed("lsap", lsap, 50),
+)

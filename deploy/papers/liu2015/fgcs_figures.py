@@ -1,0 +1,410 @@
+"""Table 1 and Figures 2 and 4 to 6 with FGCS and YARN, the causes of the gains, and the main result live.
+
+YARN assigns virtual cores (vcores) to tasks, and the policy FGCS the CPU demands that it measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.bench import Bench, FinishedRun, job_times
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values, by_repeat, percent_less
+from schedbed.deploy.papers.figures import OURS, PAPER, Panel, legend, mean_bars, panels
+from schedbed.deploy.papers.liu2015.eight_tests import (
+    CONTAINERS,
+    CORES,
+    CPU_JOBS,
+    DISK_BPS,
+    IO_JOBS,
+    MIXES,
+    RESERVED_CORES,
+    YARN,
+    Mix,
+    demands,
+    job,
+    jobs_of,
+    run_mix,
+    samples,
+    scenario,
+)
+from schedbed.deploy.papers.live_and_simulated import live_experiment, simulating
+from schedbed.deploy.papers.verdict import Exact
+from schedbed.deploy.results.metrics import RunTables, useful, utilisation
+from schedbed.deploy.results.plots import OKABE
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.tasks.chance import chance
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Job = tuple[str, str]  # names of a test and of a job in it
+Gains = Mapping[Job, list[float]]
+"""By how many percent FGCS shortens a job, one number per repeat."""
+
+
+# Figure 2: the CPU load of a node that runs one TeraGen task on each of its cores.
+
+FASTER = (2, 5)
+"""Factors on the disk's rate, since a page cache of 24 GB may take part of the 16 GB at once."""
+
+
+def fig2(bench: Bench) -> Measured:
+    """Measure the CPU load of a node with a TeraGen task on each core. Simulations also try faster disks."""
+    finished = _run(bench, 1)
+    loads, beside = _loads(finished), _cpu_beside(finished)
+    values = {"load": loads, "idle": [100 - load for load in loads], "beside": beside}
+    for factor in () if bench.live else FASTER:
+        values[f"load_{factor}"] = _loads(_run(bench, factor))
+    scale = finished.scale
+    heartbeats = _during(finished.of(finished.policies[0], finished.run.repeats - 1)).heartbeats
+    shown = {"t": heartbeats["t"].to_numpy() / scale, "load": 100 * heartbeats["cpu_util"].to_numpy()}
+    return Measured(values=values, series=shown)
+
+
+def _run(bench: Bench, factor: int) -> FinishedRun:
+    asked = scenario([job("teragen", CORES)], ["fair"], live=bench.live)
+    node = {**asked["cluster"]["node"], "disk": f"{round(factor * DISK_BPS)}B/s"}
+    cluster = {**asked["cluster"], "nodes": 1, "node": node}
+    name = "fig2" if factor == 1 else f"fig2-{factor}"
+    return bench.run(name, {**asked, "cluster": cluster, "blocks": {**asked["blocks"], "replication": 1}})
+
+
+def _loads(finished: FinishedRun) -> list[float]:
+    """Return the mean CPU load of the single node while the job ran, in percent, one number per repeat."""
+    runs = finished.each(finished.policies[0])
+    return [100 * utilisation(_during(run).heartbeats)["cpu"] for run in runs]
+
+
+def _cpu_beside(finished: FinishedRun) -> list[float]:
+    """Return the CPU time that is missing here to reach the node's load in the paper.
+
+    The result is in core-seconds per GB that TeraGen wrote, one number per repeat.
+    """
+    wanted = paper_file.load("liu2015").experiments["fig2"].values["load"].number / 100
+    found: list[float] = []
+    for run in finished.each(finished.policies[0]):
+        lasted_s = float((run.jobs["finish"] - run.jobs["submit"]).max()) / finished.scale
+        (node,) = run.nodes
+        used = utilisation(_during(run).heartbeats)["cpu"]
+        written_gb = float(run.attempts["output_bytes"].sum()) / finished.scale / 1e9
+        found.append((wanted - used) * node["cores"] * lasted_s / written_gb)
+    return found
+
+
+def _during(run: RunTables) -> RunTables:
+    """Return the run's tables without the heartbeats that came after the end of the job."""
+    heartbeats = run.heartbeats[run.heartbeats["t"] <= run.jobs["finish"].max()]
+    return RunTables(run.policy, run.repeat, {**run.tables, "heartbeats": heartbeats}, run.nodes)
+
+
+def draw_fig2(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw the node's CPU load over time, and the paper's mean."""
+    ax = figure.subplots()
+    ax.step(measured.series["t"], measured.series["load"], where="pre", color=OURS, label="ours")
+    ax.axhline(said["load"].number, color=PAPER, linestyle="--", label="paper, mean")
+    ax.set(xlabel="time [s], before scale", ylabel="CPU load [%]", ylim=(0, 100), xlim=(0, None))
+    ax.set_xlim(0, float(np.max(measured.series["t"])))
+    legend(ax)
+
+
+# Table 1: the CPU demand of each benchmark's tasks, as the policy FGCS measures it in sample jobs.
+
+
+def table1(bench: Bench) -> Measured:
+    """Measure the CPU demands of tasks as the policy FGCS logs them, in whole percents of a core.
+
+    Rounding removes the random differences between repeats.
+    """
+    found = demands(samples(bench, live=bench.live))
+    maps = {f"{name}_map": Exact(value=found[name]["map"]) for name in CPU_JOBS + IO_JOBS}
+    reduces = {f"{name}_reduce": Exact(value=found[name]["reduce"]) for name in CPU_JOBS}
+    return Measured(values=maps | reduces)
+
+
+MAPS = {name: f"{name}_map" for name in CPU_JOBS + IO_JOBS}
+DRAW_TABLE1 = panels(Panel(MAPS, "CPU demand of a map [% of a core]"))
+
+
+# Tables 4 to 6 and Figures 4 to 6: the paper's eight tests under the policy FGCS and under YARN's policy. A test
+# is a mix of jobs that run together.
+
+TITLES = {"balanced": "balanced (Figure 4)", "io": "I/O-heavy (Figure 5)", "cpu": "CPU-heavy (Figure 6)"}
+LIVE_MIXES = ("pi-teragen", "pi-bbp-etl")
+
+
+def tests(bench: Bench) -> Measured:
+    """Run the tests and measure job times and map times under the policy FGCS and under YARN's policy.
+
+    Live runs use two tests only.
+    """
+    found: dict[str, list[float]] = {}
+    took: dict[Job, list[list[float]]] = {}  # under YARN and under FGCS
+    changes: dict[str, list[float]] = {}  # changes of map times, by test and job
+    for mix in MIXES:
+        if bench.live and mix.name not in LIVE_MIXES:
+            continue
+        finished = run_mix(bench, mix)
+        for name in mix.jobs:
+            took[mix.name, name] = job_lengths(finished, name)
+        for name in mix.cpu:
+            key = f"{mix.name}_{name}"
+            found[f"{key}_yarn_map"], found[f"{key}_map"] = map_times(finished, name)
+            changes[key] = map_changes(finished, name)
+    gains = {each: shorter(*both) for each, both in took.items()}
+    found |= {f"{mix}_{name}": gain for (mix, name), gain in gains.items()}
+    return Measured(
+        values=summed(gains) | {"map_worst": most_changed(changes)} | found, series={"took": took}
+    )
+
+
+def by_policy(finished: FinishedRun, time_s: Callable[[RunTables], float]) -> list[list[float]]:
+    """Return the time that the function `time_s` computes from a run, as one list per policy.
+
+    Each list has one number per repeat. Durations are divided by the scenario's scale, which shortens live
+    runs.
+    """
+    scale = finished.scale
+    return [[time_s(run) / scale for run in finished.each(policy)] for policy in finished.policies]
+
+
+def job_lengths(finished: FinishedRun, name: str) -> list[list[float]]:
+    """Return the time in s from submission to end of the job `name`, as one list per policy."""
+
+    def length_s(run: RunTables) -> float:
+        (mine,) = run.jobs[run.jobs["name"] == name].to_dict("records")
+        return mine["finish"] - mine["submit"]
+
+    return by_policy(finished, length_s)
+
+
+def map_times(finished: FinishedRun, name: str) -> list[list[float]]:
+    """Return the mean duration in s of the maps of the job `name`, as one list per policy."""
+    return by_policy(finished, lambda run: map_time(run, name))
+
+
+def shorter(yarn_s: Sequence[float], fgcs_s: Sequence[float]) -> list[float]:
+    """Return by how many percent times are shorter under FGCS than under YARN's policy, for each repeat."""
+    return [percent_less(mine, than) for than, mine in zip(yarn_s, fgcs_s, strict=True)]
+
+
+def map_changes(finished: FinishedRun, name: str) -> list[float]:
+    """Return by how many percent maps of the job `name` take longer under the policy FGCS than under YARN's.
+
+    The result has one number per repeat.
+    """
+    first_s, second_s = map_times(finished, name)
+    return [100 * (second / first - 1) for first, second in zip(first_s, second_s, strict=True)]
+
+
+def most_changed(changes: Mapping[str, list[float]]) -> list[float]:
+    """Return the item of `changes` whose mean is furthest from 0: one number per repeat.
+
+    `changes` is a dictionary from test or job to changes in percent. Means are compared, since the largest
+    change of each single repeat would be noise.
+    """
+    return max(changes.values(), key=lambda each: abs(fmean(each)))
+
+
+def map_time(run: RunTables, name: str) -> float:
+    """Return the mean duration in s of the maps of the job `name`."""
+    ids = dict(zip(run.jobs["name"], run.jobs["job"], strict=True))
+    done = useful(run.attempts)
+    maps = done[(done["job"] == ids[name]) & (done["kind"] == "map")]
+    return float((maps["end"] - maps["start"]).mean())
+
+
+def extremes(gains: Mapping[Any, list[float]]) -> tuple[list[float], list[float]]:
+    """Return the gains of the job with the smallest mean gain, and of the job with the largest.
+
+    `gains` is a dictionary from job to one number per repeat. Means are compared, since the least or largest
+    gain of each single repeat would be noise.
+    """
+    return min(gains.values(), key=fmean), max(gains.values(), key=fmean)
+
+
+def summed(gains: Gains) -> dict[str, list[float]]:
+    """Compute the values that the paper prints: least, largest or mean gain of the jobs of each kind of test.
+
+    Only CPU-bound jobs count. `io_jobs_mean` is the mean gain of the I/O-bound jobs, if `gains` has any.
+    """
+    found: dict[str, list[float]] = {}
+    of_cpu = {
+        pattern: {
+            (mix.name, name): gains[mix.name, name]
+            for mix in MIXES
+            for name in mix.cpu
+            if mix.pattern == pattern and (mix.name, name) in gains
+        }
+        for pattern in TITLES
+    }
+    for pattern in ("balanced", "io"):
+        if of_cpu[pattern]:
+            found[f"{pattern}_least"], found[f"{pattern}_most"] = extremes(of_cpu[pattern])
+    of_io = [each for (_, name), each in gains.items() if name in IO_JOBS]
+    for key, jobs in (("cpu_mean", [*of_cpu["cpu"].values()]), ("io_jobs_mean", of_io)):
+        if jobs:
+            found[key] = [fmean(repeat) for repeat in zip(*jobs, strict=True)]
+    return found
+
+
+def draw_tests(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw the times of all jobs under the policy FGCS and under YARN's policy.
+
+    There is one panel for each kind of test.
+    """
+    took: Mapping[Job, list[list[float]]] = measured.series["took"]
+    by_pattern = {
+        pattern: [each for each in took for mix in MIXES if (mix.name, mix.pattern) == (each[0], pattern)]
+        for pattern in TITLES
+    }
+    shown = {pattern: jobs for pattern, jobs in by_pattern.items() if jobs}
+    axes = figure.subplots(len(shown), 1, squeeze=False)[:, 0]
+    for ax, (pattern, jobs) in zip(axes, shown.items(), strict=True):
+        groups = [f"{name}\n{mix.replace('-', ' + ')}" for mix, name in jobs]
+        yarn_s, fgcs_s = ([took[each][side] for each in jobs] for side in (0, 1))
+        mean_bars(ax, groups, [("YARN", OKABE[1], yarn_s), ("FGCS", OKABE[0], fgcs_s)])
+        ax.set_ylabel("job [s], before scale")
+        ax.set_title(TITLES[pattern], loc="right", fontsize=8, color=PAPER)
+        ax.tick_params(axis="x", labelsize=6)
+
+
+# Beyond Figures 4 to 6: why the policy FGCS gains more, and maps are slower, than in the paper. The experiment
+# varies task lengths, and the numbers of virtual cores (vcores) and cores. Gains are reductions of job times.
+
+SPREADS = (5, 10)  # spreads of the tasks' CPU time in %; `tests` has 5
+BASES = {"": YARN, "_8": CONTAINERS}
+"""YARN with a core reserved as FGCS has it, and with all eight: section 3 has 8 tasks a node for YARN, and reserves a
+core in FGCS's units."""
+MORE_CORES = 2
+"""That no task is given, beside the reserved one: for tasks that compute more at times than they ask for."""
+
+
+def causes(bench: Bench) -> Measured:
+    """Measure FGCS's gains with other spreads of task lengths and other numbers of vcores and cores.
+
+    A spread is the relative variation of task lengths. Random task lengths differ between repeats, but are
+    the same for all policies.
+    """
+    profiles = demands(samples(bench, live=bench.live))
+    values: dict[str, list[float]] = {}
+    for spread in SPREADS:
+        gains = by_repeat(
+            {key: gain for mix in MIXES for key, gain in _gains(bench, mix, spread, profiles, repeat).items()}
+            for repeat in range(bench.repeats)
+        )
+        for base in BASES:
+            mine = {(mix, name): each for (than, mix, name), each in gains.items() if than == base}
+            values |= {f"{key}_{spread}{base}": each for key, each in summed(mine).items()}
+    values["map_worst_cores"] = _with_more_cores(bench, profiles)
+    return Measured(values=values)
+
+
+def _gains(
+    bench: Bench, mix: Mix, spread: int, profiles: Mapping[str, Any], repeat: int
+) -> Mapping[tuple[str, str, str], float]:
+    """Return by how many percent FGCS reduces the times of the CPU-bound jobs of a test in one repeat.
+
+    Keys are the policy that FGCS is compared with, the test and the job. `mix` is the test, `spread` is the
+    variation of task lengths in percent, and `profiles` are the CPU demands that FGCS uses.
+    """
+    jobs = [{**job, "map": {**job["map"], "variance": spread / 100}} for job in jobs_of(mix, live=False)]
+    asked = scenario(jobs, [{"fgcs": {"profiles": profiles}}, *BASES.values()], live=False)
+    seed = chance(bench.seed, "causes", mix.name, repeat).getrandbits(62)
+    resolved = resolve({"name": mix.name, "seed": seed, "profiles": {"store": "none"}, **asked})
+    fgcs_s, *others_s = (
+        {job.name: job.took_s for job in job_times(resolved, policy)} for policy in resolved.policies
+    )
+    bench.simulations += len(resolved.policies)
+    return {
+        (base, mix.name, name): percent_less(fgcs_s[name], base_s[name])
+        for base, base_s in zip(BASES, others_s, strict=True)
+        for name in mix.cpu
+    }
+
+
+def _with_more_cores(bench: Bench, profiles: Mapping[str, Any]) -> list[float]:
+    """Return by how many percent maps take longer under FGCS than under YARN on nodes with two more cores.
+
+    Neither policy uses the additional cores for tasks. Only the I/O-heavy test with the largest change of
+    the mean map time is returned, as one number per repeat. `profiles` are the CPU demands that FGCS uses.
+    """
+    reserved = RESERVED_CORES + MORE_CORES
+    policies = [
+        f"{CONTAINERS}:reserved_cores={reserved}",
+        {"fgcs": {"profiles": profiles, "reserved_cores": reserved}},
+    ]
+    changes: dict[str, list[float]] = {}
+    for mix in MIXES:
+        if mix.pattern == "io":
+            asked = scenario(jobs_of(mix, live=False), policies, live=False)
+            node = {**asked["cluster"]["node"], "cores": CORES + MORE_CORES}
+            finished = bench.run(
+                f"{mix.name}-cores", {**asked, "cluster": {**asked["cluster"], "node": node}}
+            )
+            changes[mix.name] = map_changes(finished, mix.cpu[0])
+    return most_changed(changes)
+
+
+def draw_causes(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw the least and the largest gain of FGCS for each variation of task lengths.
+
+    There is one panel for each kind of test and each policy that FGCS is compared with.
+    """
+    panels = [(pattern, base) for base in BASES for pattern in ("balanced", "io")]
+    axes: Sequence[Any] = figure.subplots(len(BASES), 2, sharey=True, sharex=True).flat
+    titles = {"balanced": "balanced", "io": "I/O-heavy", "": "7 vcores", "_8": "8 vcores"}
+    for ax, (pattern, base) in zip(axes, panels, strict=True):
+        for shade, which in zip(OKABE, ("least", "most"), strict=False):
+            keys = [f"{pattern}_{which}_{spread}{base}" for spread in SPREADS]
+            ours = [fmean(measured.samples(key)) for key in keys]
+            ax.plot(SPREADS, ours, marker="o", color=shade, label=f"{which} gain")
+            ax.axhline(said[keys[0]].number, color=PAPER, linestyle="--")
+        ax.set_title(f"{titles[pattern]}, YARN with {titles[base]}", loc="right", fontsize=8)
+        ax.set(ylabel="job time saved [%]", ylim=(0, None))
+        if base == "_8":
+            ax.set_xlabel("spread of task lengths [%]")
+    legend(axes[0])
+
+
+# Figure 4's main result in live runs: the jobs Pi and TeraGen together, under YARN's policy and under FGCS.
+
+TEST, JOB = "pi-teragen", "pi"
+SCALE = 0.1
+STRETCH = 2  # starts of tasks alone keep two cores busy for half of the time
+
+
+def headline(bench: Bench) -> Mapping[str, Any]:
+    """Return the live scenario, in which FGCS uses demands that were measured in samples on the same nodes."""
+    return plan(demands(samples(simulating(bench), live=True)))
+
+
+def plan(profiles: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the live scenario with the jobs Pi and TeraGen.
+
+    `profiles` are the CPU demands that the policy FGCS uses, by job name.
+    """
+    (mix,) = (each for each in MIXES if each.name == TEST)
+    policies = [YARN, {"fgcs": {"profiles": profiles}}]
+    return {**scenario(jobs_of(mix, live=True), policies, live=True), "scale": SCALE, "stretch": STRETCH}
+
+
+def gain(finished: FinishedRun) -> Sequence[float]:
+    """Return by how many percent the time of the job Pi is shorter under FGCS than under YARN's policy.
+
+    The result has one number per repeat.
+    """
+    return shorter(*job_lengths(finished, JOB))
+
+
+EXPERIMENTS = (
+    Experiment("fig2", fig2, draw_fig2, {"sim": 15, "process": 40}),
+    Experiment("table1", table1, DRAW_TABLE1, {"sim": 10, "process": 180}, repeats=1),
+    Experiment("tests", tests, draw_tests, {"sim": 70, "process": 700}, size=(7.2, 6.6)),
+    Experiment("causes", causes, draw_causes, {"sim": 80}, size=(6.4, 4.8)),
+    live_experiment(headline, gain, 420),
+)

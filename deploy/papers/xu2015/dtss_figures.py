@@ -1,0 +1,500 @@
+"""Figures 12 to 15 with the policy DTSS, which splits maps without local input into two parts.
+
+Before them stands the thesis's model of one split map, and after them its future work and the main result in
+live runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.bench import Bench, FinishedRun
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values, by_repeat, minus, percent_less
+from schedbed.deploy.papers.figures import PAPER, legend, mean_bars, single_bars
+from schedbed.deploy.papers.live_and_simulated import live_experiment
+from schedbed.deploy.papers.verdict import Exact
+from schedbed.deploy.papers.xu2015.twenty_jobs import (
+    COPIES,
+    DELAY,
+    EPOCH_S,
+    FITTED,
+    LEARNT,
+    LONG_START,
+    MIXED,
+    MOST,
+    NAMES,
+    OTHERS,
+    PER_BYTE,
+    QUARTER,
+    USERS,
+    Setting,
+    epochs,
+    gains,
+    held_slots,
+    jobs,
+    makespans,
+    off_fair,
+    off_table,
+    ratios,
+    run_twenty_jobs,
+    scenario,
+    slots,
+)
+from schedbed.deploy.results.metrics import RunTables, fairness, locality, makespan, slots_busy, useful
+from schedbed.deploy.results.plots import DASHES, OKABE
+from schedbed.scheduler.models.dtss import best_share, gain_s
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+# Section 4.1.1.3: how the completion time of a split map depends on its split point P, the share of the first
+# part. The completion time is computed by the thesis's model from measured durations.
+
+SHARES = {"quarter": 0.25, "most": 0.75}
+
+
+def analysis(bench: Bench) -> Measured:
+    """Measure the three durations in the thesis's model, and compute how much time splitting maps saves.
+
+    The durations are those of unsplit maps with local input (N) and with remote input (M) under delay
+    scheduling, and the wait of a split map's second part under the policy DTSS with P=0.25 (D). All values
+    have one number per repeat, which is a mean over maps.
+    """
+    return Measured(values=by_repeat(map(_modeled, run_twenty_jobs(bench))))
+
+
+def _modeled(finished: FinishedRun) -> Mapping[str, float]:
+    scale = finished.scale
+    local_s, remote_s = (each / scale for each in whole_maps(held_slots(finished, DELAY)))
+    wait_s = waited(finished.of(QUARTER)) / scale
+    return {
+        "local": local_s,
+        "remote": remote_s,
+        "wait": wait_s,
+        "best": best_share(local_s, remote_s, wait_s),
+        "limit": (wait_s + local_s) / remote_s,
+        **{f"{name}_saves": gain_s(share, local_s, remote_s, wait_s) for name, share in SHARES.items()},
+    }
+
+
+def _maps(run: RunTables) -> Any:
+    """Return the attempts of maps whose work counts."""
+    done = useful(run.attempts)
+    return done[done["kind"] == "map"]
+
+
+def _split(maps: Any) -> Any:
+    """Return for each attempt in `maps` whether it is a part of a split map."""
+    return maps["split_of"].notna() & (maps["split_of"] != "")
+
+
+def whole_maps(run: RunTables) -> tuple[float, float]:
+    """Return the mean duration in s of maps with local input, and that of all other maps.
+
+    A value is NaN if there are no such maps.
+    """
+    maps = _maps(run)
+    took_s, local = maps["end"] - maps["start"], maps["locality"] == "node"
+    return float(took_s[local].mean()), float(took_s[~local].mean())
+
+
+def waited(run: RunTables) -> float:
+    """Return the mean time in s from the assignment of a split map's first part to that of the second part.
+
+    Only maps whose second part had local input are included.
+    """
+    maps = _maps(run)
+    parts = maps[_split(maps)].sort_values("offset")
+    began = parts.groupby("split_of")["assigned"].first()
+    rests = parts[parts.duplicated("split_of") & (parts["locality"] == "node")]
+    return float((rests["assigned"] - rests["split_of"].map(began)).mean())
+
+
+def draw_analysis(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw how the completion times of both parts and of the split map depend on the split point P.
+
+    A line shows the completion time under delay scheduling.
+    """
+    ax = figure.subplots()
+    local_s, remote_s, wait_s = (fmean(measured.samples(key)) for key in ("local", "remote", "wait"))
+    share = np.linspace(0, 1, 101)
+    part_s, rest_s = share * remote_s, (1 - share) * local_s + wait_s
+    ax.plot(share, part_s, color=OKABE[0], linestyle="--", linewidth=1, label="part, P M")
+    ax.plot(share, rest_s, color=OKABE[1], linestyle=":", linewidth=1, label="rest, (1-P) N + D")
+    ax.plot(share, np.maximum(part_s, rest_s), color=OKABE[2], label="split map (eq. 20)")
+    ax.axhline(local_s + wait_s, color="black", linewidth=1, label="delay, N + D")
+    for each in SHARES.values():
+        ax.axvline(each, color=PAPER, linewidth=0.8, linestyle="--")
+    ax.set(xlabel="P (gray: the thesis's settings)", ylabel="map ends after [s], before scale", xlim=(0, 1))
+    legend(ax)
+
+
+# Figure 12: each user's makespan if all input is on one of five nodes, under delay scheduling and DTSS.
+
+SETTINGS_NOTE = (
+    "P=0.25 makes two tasks of nearly every map, and each task takes a start. Without starts it neither gains "
+    "nor loses (no_start), and the longer a start takes the more it loses (long_start). If the time of a start "
+    "is spent on the bytes instead, of which a part has its share (shared), P=0.25 gains about what the thesis "
+    "prints, but the run is shorter than the 141 epochs. What fits these and Table 6 is not unique: more CPU "
+    "for each byte does so without any start (per_byte), and half of each (mixed). P=0.25 then loses less or "
+    "gains little, and P=0.75 far more, since four nodes stand idle while a job waits T1. None of them gives "
+    "what the thesis prints for both."
+)
+
+
+def fig12(bench: Bench) -> Measured:
+    """Measure by how many percent the policy DTSS reduces the users' makespans against delay scheduling.
+
+    The mean, the least and the largest reduction are measured in each repeat. Simulations also try other
+    values of the parameters that were fitted, since the thesis does not print them.
+    """
+    runs = run_twenty_jobs(bench)
+    found = by_repeat(_gained(finished, FITTED) for finished in runs)
+    found["tasks"] = [tasks_a_map(finished.of(QUARTER)) for finished in runs]
+    took = _by_user(runs, (DELAY, QUARTER, MOST))
+    if bench.live:
+        return Measured(values=found, series=took)
+    for key in ("quarter_least", "quarter_most", "most_most"):
+        found[f"{key}_reached"] = reached(found[key], key)
+    for setting in OTHERS:
+        found |= other(bench, setting)
+    for key in ("quarter_least", "quarter_most"):
+        found[f"shared_{key}_reached"] = reached(found[f"shared_{key}"], key)
+    return Measured(values=found, series=took, notes=[SETTINGS_NOTE])
+
+
+def _gained(finished: FinishedRun, setting: Setting) -> dict[str, float]:
+    """Return the gains of DTSS with both split points in a run with the parameters `setting`.
+
+    A gain is the reduction of a user's makespan against delay scheduling in percent.
+    """
+    delay, *splitting = setting.policies
+    quarter, most = (gains(finished, policy, delay) for policy in splitting)
+    return {
+        "quarter_mean": fmean(quarter),
+        "quarter_least": min(quarter),
+        "quarter_most": max(quarter),
+        "most_mean": fmean(most),
+        "most_most": max(most),
+        "less_is_better": fmean(quarter) - fmean(most),
+    }
+
+
+def reached(gains: Sequence[float], key: str) -> list[float]:
+    """Return for each repeat 100 if the gain is at least the thesis's value `key`, and 0 otherwise.
+
+    The mean is the percentage of workloads on which the value is reached, as each repeat draws a workload.
+    """
+    printed = paper_file.load("xu2015").experiments["fig12"].values[key].number
+    return [100.0 * (gain >= printed) for gain in gains]
+
+
+def tasks_a_map(run: RunTables) -> float:
+    """Return the number of map tasks divided by the number of maps before splitting."""
+    maps = _maps(run)
+    split = _split(maps)
+    return len(maps) / float((~split).sum() + maps.loc[split, "split_of"].nunique())
+
+
+def other(bench: Bench, setting: Setting) -> dict[str, list[float]]:
+    """Return the policy DTSS's gains and numbers of epochs with other values of the fitted parameters.
+
+    `setting` has these values. A gain is the reduction of a user's makespan against delay scheduling in
+    percent. An epoch is an interval of fixed length. Each value has one number per repeat.
+    """
+    runs, key = run_twenty_jobs(bench, setting=setting), setting.name.removeprefix("-").replace("-", "_")
+    short = {"quarter_mean": "quarter", "most_mean": "most", "less_is_better": "less"}
+    found = by_repeat(_gained(finished, setting) for finished in runs)
+    quarter = setting.policies[1]
+    ended = [epochs(finished.of(quarter), finished.scale) for finished in runs]
+    return {f"{key}_{short.get(name, name)}": each for name, each in found.items()} | {f"{key}_epochs": ended}
+
+
+def _by_user(runs: Sequence[FinishedRun], policies: Sequence[str]) -> Mapping[str, Any]:
+    """Return the makespans that `draw_users` draws."""
+    return {
+        policy: [[makespans(finished, policy)[user] for finished in runs] for user in USERS]
+        for policy in policies
+    }
+
+
+def draw_users(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw the makespan of each user, with one bar per policy."""
+    ax = figure.subplots()
+    by_policy = zip(measured.series.items(), OKABE, strict=False)
+    mean_bars(ax, USERS, [(NAMES[policy], shade, users) for (policy, users), shade in by_policy])
+    ax.set_ylabel("makespan [s], before scale")
+
+
+# Figure 13: the amount of input that maps read on the node on which they ran.
+
+FIG13 = {"delay": DELAY, "quarter": QUARTER, "most": MOST}
+
+
+def fig13(bench: Bench) -> Measured:
+    """Measure how many GB of local input maps read under each policy, on the jobs of Figure 12.
+
+    The amounts are divided by the scenario's scale, since the scale also reduces the amount of data.
+    """
+    found = by_repeat(
+        {key: local_bytes(finished.of(policy)) / finished.scale / 1e9 for key, policy in FIG13.items()}
+        for finished in run_twenty_jobs(bench)
+    )
+    for more, less in (("delay", "quarter"), ("quarter", "most")):
+        found[f"{more}_more"] = minus(found[more], found[less])
+    return Measured(values=found)
+
+
+def local_bytes(run: RunTables) -> int:
+    """Return the number of input bytes of the maps that ran on a node with their input.
+
+    The parts of split maps are included.
+    """
+    maps = _maps(run)
+    return int(maps.loc[maps["locality"] == "node", "length"].sum())
+
+
+def draw_fig13(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw the amount of local input, with one bar per policy."""
+    ax = figure.subplots()
+    single_bars(ax, {NAMES[policy]: measured.samples(key) for key, policy in FIG13.items()})
+    ax.set_ylabel("input processed locally [GB]")
+
+
+# Figure 14: each user's makespan under delay scheduling and DTSS if the input is spread over all nodes.
+
+LAYOUTS = ("even", "random", "whole")
+LOCAL_NOTE = (
+    "The second part of every split map finds its input within T1, so that P=0.25 reads at least 75% of the bytes (50% "
+    "of the tasks) node-locally, wherever the blocks lie: the printed 39% needs another count. With blocks on random "
+    "nodes, and only whole maps counted as local, the share is that of the thesis."
+)
+
+
+def fig14(bench: Bench) -> Measured:
+    """Measure the gains of the policy DTSS and the local input for Figure 12's jobs, with input on all nodes.
+
+    Simulations also measure local input if blocks are placed at random, or if each job has a node with all of
+    its input, and a gain with long starts of attempts.
+    """
+    runs = run_twenty_jobs(bench, layout="even")
+    found = {
+        "quarter_mean": [fmean(gains(finished, QUARTER)) for finished in runs],
+        "quarter_most": [max(gains(finished, QUARTER)) for finished in runs],
+    }
+    if not bench.live:
+        delay, quarter, _ = LONG_START.policies
+        slow = run_twenty_jobs(bench, layout="even", setting=LONG_START)
+        found["long_start_quarter_most"] = [max(gains(finished, quarter, delay)) for finished in slow]
+        found["busy"] = [100 * slots_busy(finished.of(DELAY)) for finished in runs]
+    for layout in LAYOUTS[:1] if bench.live else LAYOUTS:
+        key = "" if layout == "even" else f"{layout}_"
+        local = by_repeat(map(_local, run_twenty_jobs(bench, layout=layout)))
+        found |= {f"{key}{name}": each for name, each in local.items()}
+    return Measured(values=found, series=_by_user(runs, (DELAY, QUARTER)), notes=[LOCAL_NOTE])
+
+
+def _local(finished: FinishedRun) -> Mapping[str, float]:
+    """Return the percentages of local input bytes and of local map tasks.
+
+    Keys begin with `delay` (delay scheduling) or `quarter` (the policy DTSS with P=0.25). The key
+    `quarter_local_whole` has the percentage of DTSS's map tasks that are local and unsplit, and `rests_local`
+    the percentage of split maps' second parts that are local.
+    """
+    shares = locality(finished.of(QUARTER).attempts)
+    whole, rests = whole_and_rests(finished.of(QUARTER))
+    return {
+        "delay_local": 100 * locality(finished.of(DELAY).attempts)["bytes"]["node"],
+        "quarter_local": 100 * shares["bytes"]["node"],
+        "quarter_local_tasks": 100 * shares["tasks"]["node"],
+        "quarter_local_whole": whole,
+        "rests_local": rests,
+    }
+
+
+def whole_and_rests(run: RunTables) -> tuple[float, float]:
+    """Return two percentages: of map tasks that are local and unsplit, and of second parts that are local.
+
+    The first is a share of all map tasks, and the second a share of the second parts of split maps, or 100 if
+    no map was split.
+    """
+    maps = _maps(run).sort_values("offset")
+    local, split = maps["locality"] == "node", _split(maps)
+    rests = split & maps.duplicated("split_of")
+    return 100 * float((local & ~split).mean()), 100 * float(local[rests].mean()) if rests.any() else 100.0
+
+
+# Figure 15 and Tables 6 to 9: each user's map slots in each epoch, an interval of fixed length, and their
+# distance from a fair share.
+
+TABLES = {"delay": (6, 8), "quarter": (7, 9)}  # numbers of the tables of map slots and of fair share ratios
+BEFORE_RAMP = 15  # epochs of Table 6 with one slot in use
+PACE_NOTE = (
+    "Under P=0.25 all maps of a job are soon started in part, and slots stand idle while their rests wait for the "
+    "one node; in Table 7 all five slots are in use, and one changes hands in an epoch. Starts of 25 s have that "
+    "pace (long_start), but then the run takes more than twice the 141 epochs: jobs of 5 to 10 maps, most in two "
+    "parts, are too many tasks for both."
+)
+
+
+def fig15(bench: Bench) -> Measured:
+    """Measure each user's map slots by epoch for the jobs of Figure 12, and the distance from a fair share.
+
+    The distance between our values and the thesis's tables is also measured.
+    """
+    runs = run_twenty_jobs(bench)
+    found = by_repeat(
+        {**_distances(finished, "delay"), **_distances(finished, "quarter"), **_calibration(finished)}
+        for finished in runs
+    )
+    found["fairer"] = minus(found["delay_off"], found["quarter_off"])
+    found["jain_more"] = minus(found["quarter_jain"], found["delay_jain"])
+    if not bench.live:
+        found["long_start_table7_off"] = _table_off(bench, "quarter", LONG_START)
+        found["per_byte_table6_off"] = _table_off(bench, "delay", PER_BYTE)
+        found["mixed_table6_off"] = _table_off(bench, "delay", MIXED)
+        found["per_byte_table7_off"] = _table_off(bench, "quarter", PER_BYTE)
+    fair = {f"{key}_printed_off": Exact(value=off_fair(_printed(key))) for key in TABLES}
+    shown = {key: _held(runs[-1], key)[1] for key in TABLES}
+    return Measured(values=found | fair, series=shown, notes=[PACE_NOTE])
+
+
+def _printed(key: str) -> Mapping[str, np.ndarray]:
+    """Return each user's values in a printed table, such as `delay` (Table 8) or `delay_slots` (Table 6)."""
+    said = paper_file.load("xu2015").experiments["fig15"].values
+    return {user: np.array(said[f"{key}_{user}"].numbers) for user in USERS}
+
+
+def _held(
+    finished: FinishedRun, key: str, setting: Setting = FITTED
+) -> tuple[RunTables, Mapping[str, np.ndarray]]:
+    """Return the tables of the run under the policy `key`, and each user's map slots by epoch."""
+    run = held_slots(finished, setting.policies[list(TABLES).index(key)])
+    return run, slots(run, EPOCH_S * finished.scale)
+
+
+def _distances(finished: FinishedRun, key: str) -> Mapping[str, float]:
+    """Return how far the run is from a fair share and from the printed tables, under the policy `key`."""
+    run, held = _held(finished, key)
+    shares = ratios(held, run, EPOCH_S * finished.scale)
+    in_slots, in_shares = TABLES[key]
+    return {
+        f"{key}_off": off_fair(shares),
+        f"table{in_slots}_off": off_table(held, _printed(f"{key}_slots")),
+        f"table{in_shares}_off": off_table(shares, _printed(key)),
+        f"{key}_jain": fairness(run)["jain"],
+    }
+
+
+def _table_off(bench: Bench, key: str, setting: Setting) -> list[float]:
+    """Return the mean difference between our map slots and those in a printed table, one number per repeat.
+
+    `key` selects the table: `delay` for Table 6, and `quarter` for Table 7. `setting` has the parameters that
+    the thesis does not print, and with which the jobs are run.
+    """
+    runs = run_twenty_jobs(bench, setting=setting)
+    return [off_table(_held(finished, key, setting)[1], _printed(f"{key}_slots")) for finished in runs]
+
+
+def _calibration(finished: FinishedRun) -> dict[str, float]:
+    """Return the values to which the simulation's unknown parameters were fitted.
+
+    They are the mean number of slots in use in the first epochs under delay scheduling, and the number of
+    epochs, intervals of fixed length, until the last map ends under the policy DTSS.
+    """
+    _, held = _held(finished, "delay")
+    return {
+        "busy": float(np.sum(list(held.values()), axis=0)[:BEFORE_RAMP].mean()),
+        "epochs": epochs(finished.of(QUARTER), finished.scale),
+    }
+
+
+def draw_fig15(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw each user's map slots by epoch in the last repeat, with one row per policy."""
+    axes = figure.subplots(len(TABLES), 1, sharex=True, sharey=True)
+    for ax, by_user, policy in zip(axes, measured.series.values(), (DELAY, QUARTER), strict=True):
+        for number, (user, held) in enumerate(by_user.items()):
+            numbers = np.arange(1, len(held) + 1)
+            shade, dash = OKABE[number], DASHES[number]
+            ax.step(numbers, held, dash, where="mid", color=shade, linewidth=0.9, label=user)
+        ax.set_ylabel(f"map slots, {NAMES[policy]}")
+    legend(axes[0])
+    axes[-1].set_xlabel(f"scheduling epoch ({EPOCH_S:g} s)")
+
+
+# Chapter 6 (future work) with two variants of the policy DTSS: one learns at which point to split maps, and
+# the other keeps copies of fetched blocks.
+
+VARIANTS = (QUARTER, MOST, LEARNT, COPIES)
+
+
+def beyond(bench: Bench) -> Measured:
+    """Measure the users' mean gains and the share of local input with two variants of the policy DTSS.
+
+    The jobs are those of Figure 12. A gain is the reduction of a user's makespan against delay scheduling, in
+    percent.
+    """
+    runs = run_twenty_jobs(bench)
+    mean = {policy: [fmean(gains(finished, policy)) for finished in runs] for policy in VARIANTS}
+    local = {
+        policy: [100 * locality(finished.of(policy).attempts)["bytes"]["node"] for finished in runs]
+        for policy in (QUARTER, COPIES)
+    }
+    found = {
+        "learnt": mean[LEARNT],
+        "learnt_most": minus(mean[LEARNT], mean[MOST]),
+        "learnt_quarter": minus(mean[LEARNT], mean[QUARTER]),
+        "copies": mean[COPIES],
+        "copies_quarter": minus(mean[COPIES], mean[QUARTER]),
+        "copies_local": minus(local[COPIES], local[QUARTER]),
+    }
+    note = "Each job reads an input of its own, so that a copy helps only the rest of the map that made it."
+    return Measured(values=found, series=mean, notes=[note])
+
+
+def draw_beyond(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw the users' mean gain over delay scheduling for each variant of the policy DTSS."""
+    ax = figure.subplots()
+    single_bars(ax, {NAMES[policy]: gained for policy, gained in measured.series.items()})
+    ax.axhline(0, color=PAPER, linewidth=0.8)
+    ax.set_ylabel(f"makespan shorter than under {NAMES[DELAY]} [%]")
+
+
+# The main result of Figure 12 in live runs: ten jobs under delay scheduling and under DTSS with P=0.25.
+
+LIVE_JOBS = 10
+
+
+def plan(bench: Bench) -> Mapping[str, Any]:
+    """Return the live scenario of Figure 12 with ten random jobs drawn from the seed.
+
+    Live attempts start at once, so the CPU time of each task contains the time that Hadoop takes for a start.
+    """
+    drawn = jobs(bench.seed, 0, cpu_s=FITTED.start_s)[:LIVE_JOBS]
+    return scenario(drawn, [DELAY, QUARTER], layout="skewed", live=True)
+
+
+def gain(finished: FinishedRun) -> Sequence[float]:
+    """Return the mean percentage by which the policy DTSS reduces the users' makespans, for each repeat."""
+    found: list[float] = []
+    for pair in zip(*(finished.each(policy) for policy in finished.policies), strict=True):
+        delay_s, quarter_s = (makespan(run.jobs)["per_user"] for run in pair)
+        found.append(fmean(percent_less(quarter_s[user], delay_s[user]) for user in delay_s))
+    return found
+
+
+EXPERIMENTS = (
+    Experiment("analysis", analysis, draw_analysis, {"sim": 40, "process": 1200}, repeats=6),
+    Experiment("fig12", fig12, draw_users, {"sim": 112, "process": 10}, repeats=6),
+    Experiment("fig13", fig13, draw_fig13, {"sim": 3, "process": 2}, repeats=6, size=(4.5, 3.0)),
+    Experiment("fig14", fig14, draw_users, {"sim": 36, "process": 600}, repeats=6),
+    Experiment("fig15", fig15, draw_fig15, {"sim": 10, "process": 3}, repeats=6, size=(6.4, 4.2)),
+    Experiment("beyond", beyond, draw_beyond, {"sim": 5}, repeats=6),
+    live_experiment(plan, gain, 240),
+)
