@@ -1,4 +1,1 @@
-"""The experiments that reproduce papers. Each paper has a folder with its experiments and printed values.
-
-The file `paper.yaml` in the folder contains the values.
-"""
+"""The experiments that reproduce papers, a folder each, with the printed values in `paper.yaml`."""

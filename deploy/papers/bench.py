@@ -43,34 +43,23 @@ class FinishedRun:
 
     @property
     def policies(self) -> list[str]:
-        """Return the names of the policies that were run, in the order of the scenario."""
         return self.run.policies
 
     def of(self, policy: str, repeat: int = 0) -> RunTables:
-        """Return the tables (jobs, attempts, etc.) of the run of `policy` in the repeat `repeat`."""
+        """Return the tables of a policy's run in a repeat."""
         return self.recorded.tables(policy, repeat)
 
     def each(self, policy: str) -> list[RunTables]:
-        """Return the tables of a policy's runs, one item per repeat.
-
-        All tables are in memory at the same time, so the runs must be small.
-        """
+        """Return the tables of each repeat, all in memory: runs must be small."""
         return [self.of(policy, repeat) for repeat in range(self.run.repeats)]
 
     def findings(self, policy: str, repeat: int = 0) -> Mapping[str, Any]:
-        """Return the values that the policy `policy` itself reported at the end of the repeat `repeat`.
-
-        The dictionary is empty if nothing was recorded for this policy and repeat.
-        """
+        """Return what the policy reported at the end of a repeat, or nothing."""
         record = self.run.run(policy, repeat)
         return record.findings if record else {}
 
     def figures(self, policy: str, *path: str) -> list[float]:
-        """Return one of the policy's values in summary.json, as a list of one number per repeat.
-
-        `path` are the keys that lead to the value, as in `figures("fair", "makespan_s")`. Missing values are
-        NaN.
-        """
+        """Return a policy's value in summary.json for each repeat, NaN if missing: `figures("fair", "makespan_s")`."""
         found: Any = load(self.folder)["policies"][policy]
         for key in path:
             found = found[key]
@@ -78,12 +67,10 @@ class FinishedRun:
 
 
 class Bench:
-    """Runs scenarios for an experiment. `run` records all tables of a run, and `times` only the jobs' times.
+    """Runs scenarios for an experiment. `run` records all tables, `times` only the jobs' times.
 
-    `folder` is the folder for the runs of the paper, and `seed` the seed of all random choices. `finished` is
-    a dictionary from folder to finished run, with which experiments of one command share runs. With `full`,
-    experiments use the paper's own size, which may take hours. `jobs` is the number of simulations that run
-    in parallel.
+    `finished` shares runs among experiments of one command. `full` uses the paper's own size, maybe for
+    hours. `jobs` simulations run in parallel.
     """
 
     def __init__(
@@ -107,20 +94,17 @@ class Bench:
 
     @property
     def live(self) -> bool:
-        """Return whether scenarios run live, on nodes of real processes. Otherwise they are simulated.
-
-        Workloads of live runs must be small, since they take wall-clock time.
-        """
+        """Return whether scenarios run live; workloads must then be small, since they take wall-clock time."""
         return self.machines != "sim"
 
     @property
     def seeds(self) -> range:
-        """Return the seeds of the repeats, for an experiment that has another scenario in each repeat."""
+        """Return seeds of the repeats, for an experiment with another scenario in each."""
         return range(self.seed, self.seed + self.repeats)
 
     @property
     def ran(self) -> bool:
-        """Return whether the experiment has run or simulated any scenario."""
+        """Return whether the experiment has run or simulated anything."""
         return bool(self.used) or self.simulations > 0
 
     def run(
@@ -131,12 +115,10 @@ class Bench:
         repeats: int | None = None,
         slowdowns: bool = False,
     ) -> FinishedRun:
-        """Run a scenario in the subfolder `name` of the bench's folder, and return the finished run.
+        """Run a scenario in the subfolder `name`, once for all calls with this name. Raises RunFailed.
 
-        `scenario` is a ResolvedScenario or has the form of a scenario file. The bench's seed is used unless
-        the scenario contains a seed, and `repeats` replaces the bench's number of repeats. With `slowdowns`,
-        each job is also simulated alone. A second call with the same `name` returns the first call's run.
-        Raises RunFailed if the run fails.
+        The bench's seed counts unless the scenario has one. With `slowdowns`, each job is also simulated
+        alone.
         """
         folder = self.folder / name
         self.used.append(folder)
@@ -147,10 +129,7 @@ class Bench:
         return self._finished[folder]
 
     def times(self, name: str, scenario: Mapping[str, Any]) -> list[JobTime]:
-        """Simulate a scenario that has one policy, and return the times of the jobs. No tables are written.
-
-        A second call with the same `name` returns the times of the first call.
-        """
+        """Simulate a scenario of one policy once for each `name`. Return jobs' times; no tables are written."""
         if name not in self._times:
             self.simulations += 1
             resolved = self._resolved(scenario, name, 1)
@@ -181,7 +160,7 @@ class Bench:
 
 
 def paired(mine: Sequence[float], first: Sequence[float]) -> list[float]:
-    """Return (first - mine) / first for each repeat: 0.2 means that the value in `mine` is 20% smaller."""
+    """Return (first - mine) / first: 0.2 means that `mine` is 20% smaller."""
     return [(b - a) / b for a, b in zip(mine, first, strict=True)]
 
 
@@ -199,7 +178,6 @@ class JobTime:
 
     @property
     def took_s(self) -> float:
-        """Return the seconds from the job's submission to its end."""
         return self.finish_s - self.submit_s
 
 

@@ -29,12 +29,11 @@ class CatalogueEntry:
 
     @property
     def label(self) -> str:
-        """Return the name of the experiment in the form PAPER/EXPERIMENT."""
         return f"{self.paper}/{self.experiment.name}"
 
     @property
     def about(self) -> About:
-        """Return the section of the paper's `paper.yaml` that describes the experiment."""
+        """Return the experiment's section of `paper.yaml`."""
         return self.said.experiments[self.experiment.name]
 
 
@@ -52,11 +51,9 @@ def entries(papers: tuple[str, ...] = PAPERS) -> Mapping[str, CatalogueEntry]:
 def chosen(
     known: Mapping[str, CatalogueEntry], target: str | None, machines: str, *, quick: bool
 ) -> list[CatalogueEntry]:
-    """Return the experiments that `target` selects and that can run on `machines` (such as `sim`).
+    """Return experiments that `target` (PAPER, PAPER/EXPERIMENT, or None for all) selects. Raises BadInput.
 
-    `known` is a dictionary from label to experiment. `target` is PAPER, PAPER/EXPERIMENT, or None for all.
-    With `quick`, only experiments that are marked as quick are returned. Raises BadInput for an unknown name,
-    or if no experiment is left.
+    Only those that run on `machines`, and with `quick` are marked so, are returned.
     """
     if target is None:
         mine = list(known.values())
@@ -86,11 +83,7 @@ DONE, BROKEN = "done", "broken"
 
 @dataclass(slots=True, kw_only=True)
 class ExperimentResult:
-    """The result of one experiment.
-
-    `note` is the error message if the experiment failed. `figure` is the path of the figure in the output
-    folder.
-    """
+    """An experiment's result. `note` is an error; `figure` is a path in the output folder."""
 
     entry: CatalogueEntry
     state: str = DONE
@@ -137,5 +130,5 @@ class PlannedExperiment:
 
     @property
     def takes_s(self) -> float:
-        """Return the approximate run time of the experiment in s with the default number of repeats."""
+        """Return the approximate run time with the default repeats."""
         return self.entry.experiment.takes_s.get(kind(self.machines), 0.0)

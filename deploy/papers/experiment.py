@@ -23,11 +23,9 @@ SIM_REPEATS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The values that an experiment measured.
+    """Values that an experiment measured, by key in paper.yaml: `Exact`, or one number per repeat.
 
-    `values` is a dictionary from a key in paper.yaml to an `Exact` value, which needs no repeats, or to one
-    number per repeat. `series` is additional data for the figure. `notes` are sentences that a reader of the
-    results must know.
+    `series` is for the figure. `notes` are sentences that a reader of the results must know.
     """
 
     values: Mapping[str, Exact | Sequence[float]]
@@ -35,11 +33,7 @@ class Measured:
     notes: Sequence[str] = ()
 
     def samples(self, key: str) -> list[float]:
-        """Return the value with the key `key` as a list of one number per repeat.
-
-        A value without randomness (`Exact`) is returned as a list of a single number. Raises ValueError if
-        such a value consists of several numbers.
-        """
+        """Return a value per repeat, an `Exact` one as a single number. Raises ValueError if that has several."""
         found = self.values[key]
         if not isinstance(found, Exact):
             return list(found)
@@ -50,13 +44,11 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """An experiment of a paper.
+    """An experiment of a paper. `takes_s` has seconds of all repeats by machines: `sim`, or `process` for
+    live.
 
-    `takes_s` is a dictionary from the machines on which the experiment can run (`sim`, or `process` for live
-    runs) to the approximate duration of all repeats in s. `quick` experiments are part of `reproduce
-    --quick`. `repeats` is the default number of live repeats, or 1 if nothing is random. Simulations have at
-    least `sim_repeats` repeats unless `repeats` is 1. `full_repeats`, if given, is the default number of
-    repeats for `reproduce --full`.
+    `quick` ones are part of `reproduce --quick`. `repeats` are live; simulations have at least `sim_repeats`
+    unless it is 1, as nothing is random. `full_repeats` is for `reproduce --full`.
     """
 
     name: str  # the key in paper.yaml
@@ -71,14 +63,11 @@ class Experiment:
     size: tuple[float, float] = (6.4, 3.2)  # size of the figure in inches
 
     def runs_on(self, machines: str) -> bool:
-        """Return whether the experiment can run on machines of this kind (`sim`, `process` or `docker`)."""
+        """Return whether the experiment runs on such machines."""
         return kind(machines) in self.takes_s
 
     def repeats_on(self, machines: str) -> int:
-        """Return the default number of repeats on `machines`, such as `sim` or `process`.
-
-        Simulations are cheap and have more repeats than live runs.
-        """
+        """Return the default repeats. Simulations are cheap and have more."""
         return (
             self.repeats
             if kind(machines) != "sim" or self.repeats == 1
@@ -109,5 +98,5 @@ def percent_less(mine: float, than: float) -> float:
 
 
 def kind(machines: str) -> str:
-    """Return `sim` for simulated machines, and `process` for machines of live runs, such as `docker`."""
+    """Return `sim`, or `process` for all machines of live runs."""
     return "sim" if machines == "sim" else "process"

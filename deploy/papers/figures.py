@@ -24,10 +24,7 @@ PAPER, OURS = "#999999", OKABE[0]
 
 
 def draw(path: Path, experiment: Experiment, said: Values, measured: Measured) -> None:
-    """Draw the figure of an experiment and write it to `path` as an SVG file.
-
-    `said` are the values that the paper prints, and `measured` the values that were measured here.
-    """
+    """Draw an experiment's figure as an SVG file, of the paper's values and ours."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -50,10 +47,7 @@ Errors = Sequence[tuple[float, float] | None]
 def grouped_bars(
     ax: Axes, groups: Sequence[str], bars: Sequence[tuple[str, str, Bars]], errors: Sequence[Errors] = ()
 ) -> None:
-    """Draw groups of bars. Each item of `bars` is a legend, a color, and one value (or None) per group.
-
-    `errors` has for each item of `bars` a list with the 95% interval of each value, or None.
-    """
+    """Draw bars of (legend, color, a value or None per group), with 95% intervals in `errors`."""
     width = 0.8 / len(bars)
     for place, (label, shade, heights) in enumerate(bars):
         at = np.arange(len(groups)) + (place - (len(bars) - 1) / 2) * width

@@ -24,10 +24,9 @@ Measure = Callable[[FinishedRun], Sequence[float]]
 
 
 def compare(bench: Bench, name: str, plan: Mapping[str, Any], value: Measure) -> Measured:
-    """Run the scenario `plan` live, simulate it, and check whether both results have the same sign.
+    """Run `plan` live and simulated, and check that the paper's main `value` has the same sign.
 
-    `value` is the function that computes the paper's main result from a run, one number per repeat. `name`
-    is the name of the runs' folder. Live runs and simulations have the same seed and number of repeats.
+    Both have the same seed and number of repeats.
     """
     live = list(value(bench.run(name, plan)))
     beside = simulating(bench)
@@ -44,7 +43,7 @@ def compare(bench: Bench, name: str, plan: Mapping[str, Any], value: Measure) ->
 
 
 def simulating(bench: Bench) -> Bench:
-    """Return a bench that simulates what `bench` runs live, with the same seed and number of repeats."""
+    """Return a bench that simulates what `bench` runs live."""
     return Bench(bench.folder / SIMULATED, machines="sim", repeats=bench.repeats, seed=bench.seed)
 
 

@@ -55,10 +55,7 @@ def _facts(content: Content) -> str:
 
 
 def _by_kind(experiments: Sequence[Content]) -> str:
-    """Return an HTML table with the numbers of claims of each kind, by verdict.
-
-    A claim holds, does not hold, or is open (undecided).
-    """
+    """Return an HTML table of claims by kind and verdict."""
     rows = [row for each in experiments for row in each["rows"]]
     idle = without_task(rows)
     body = "".join(
@@ -69,10 +66,7 @@ def _by_kind(experiments: Sequence[Content]) -> str:
 
 
 def _overview(experiments: Sequence[Content]) -> str:
-    """Return an HTML table with the numbers of claims of each experiment, by verdict.
-
-    A claim holds, does not hold, or is open (undecided). Claims of the kind `outcome` have their own columns.
-    """
+    """Return an HTML table of claims by experiment and verdict, with `outcome` in its own columns."""
     rows: list[str] = []
     for each in experiments:
         counts = dict(counted(each["rows"]))

@@ -18,20 +18,15 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class PaperPart(BaseModel):
-    """The base class of the pydantic models that represent a `paper.yaml` and its sections.
-
-    Unknown keys and infinite numbers are errors.
-    """
+    """The base of the models of a `paper.yaml`. Unknown keys and infinite numbers are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Criterion(PaperPart):
-    """The condition that our value must satisfy so that a claim holds.
+    """A condition on our value: `equal` to the paper's, without randomness, or all given bounds.
 
-    `equal` requires the value that the paper prints, and is meant for values without randomness. It cannot be
-    combined with bounds. Otherwise all given bounds must be satisfied: `at_least`, `at_most`, and `within`,
-    the allowed deviation as a share of the paper's value.
+    `within` is the allowed deviation as a share of the paper's value.
     """
 
     at_least: Number | None = None
@@ -47,10 +42,7 @@ class Criterion(PaperPart):
         return self
 
     def bounds(self, paper: Number | None) -> tuple[float, float]:
-        """Return the least and the largest value that satisfy the criterion. `paper` is the paper's value.
-
-        Raises ValueError if the criterion is `equal`, or if it is `within` and the paper has no number.
-        """
+        """Return least and largest value. Raises ValueError if `equal`, or `within` without a paper's number."""
         if self.equal:
             raise ValueError("equal: has no range")
         low = float("-inf") if self.at_least is None else self.at_least
@@ -127,10 +119,7 @@ class Value(PaperPart):
         return list(self.value)
 
     def bounds(self) -> tuple[float, float]:
-        """Return the least and the largest measured value with which the claim holds.
-
-        Raises ValueError if the value has no criterion, or the criterion `equal`.
-        """
+        """Return least and largest value with which the claim holds. Raises ValueError without a range."""
         asked = self.holds
         if asked is None or asked.equal:
             raise ValueError(f"{self.what}: has no range")
@@ -156,10 +145,7 @@ class Paper(PaperPart):
 
 
 def parse(text: str, file: str) -> Paper:
-    """Return the content of a paper.yaml whose text is `text`. `file` is its name in error messages.
-
-    Raises ValueError with the file, the key and the reason of each error.
-    """
+    """Parse a paper.yaml. Raises ValueError with file, key and reason of each error."""
     try:
         return Paper.model_validate(yaml.safe_load(text))
     except ValidationError as error:
@@ -169,6 +155,6 @@ def parse(text: str, file: str) -> Paper:
 
 @cache
 def load(paper: str) -> Paper:
-    """Read the `paper.yaml` of a paper and return its content. Raises ValueError if the file is malformed."""
+    """Read a paper's `paper.yaml`. Raises ValueError."""
     text = resources.files("schedbed.deploy.papers").joinpath(paper, "paper.yaml").read_text(encoding="utf-8")
     return parse(text, f"{paper}/paper.yaml")

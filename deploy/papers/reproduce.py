@@ -44,10 +44,7 @@ class Reproduction:
     results: list[ExperimentResult] = field(default_factory=list)
 
     def save(self, folder: Path) -> None:
-        """Write results.json and index.html to the folder.
-
-        This is done after each experiment, so that finished experiments remain after an interruption.
-        """
+        """Write results.json and index.html, after each experiment, so that an interruption keeps finished ones."""
         content = {
             "machines": self.machines,
             "seed": self.seed,
@@ -74,16 +71,12 @@ def reproduce(
     full: bool = False,
     jobs: int = 1,
 ) -> Path:
-    """Run the chosen experiments, and return the folder with the results.
+    """Run the chosen experiments. Return the folder, by default `runs/reproduce-<time>`.
 
-    The folder is `out`, by default `runs/reproduce-<time>`. `repeats` replaces the experiments' default
-    numbers of repeats. `jobs` is the number of simulations that run in parallel: experiments of different
-    papers or, for one paper, the runs of a scenario. With `full`, experiments have the size in the paper.
-    `say` is called with each line of output.
-
-    A claim that does not hold is no error. Raises RunFailed if an experiment failed, after all experiments
-    have been tried. Raises BadInput if the folder already has results. After Ctrl-C the finished experiments
-    remain.
+    Up to `jobs` simulations run in parallel: of different papers or, for one paper, runs of a scenario.
+    `full` has the paper's size. A claim that does not hold is no error. Raises RunFailed for a failed
+    experiment, after all were tried, and BadInput if the folder has results. Ctrl-C keeps finished
+    experiments.
     """
     started = datetime.now(UTC)
     folder = result_folder(out, "reproduce", started)
@@ -122,10 +115,7 @@ def reproduce(
 def _run_planned(
     planned: Sequence[PlannedExperiment], jobs: int, made: Reproduction, folder: Path, say: Say
 ) -> None:
-    """Run the experiments, save all results after each of them, and print the results with `say`.
-
-    `jobs` is the number of simulations that run in parallel, and `made` collects the results.
-    """
+    """Run the experiments, and save and print all results after each. `made` collects them."""
     results: dict[int, ExperimentResult] = {}
 
     def begin(job: PlannedExperiment) -> None:
@@ -158,11 +148,7 @@ def _run_papers(
     jobs: int,
     done: Callable[[PlannedExperiment, ExperimentResult], None],
 ) -> None:
-    """Run the papers in parallel, the longest first. The experiments of a paper run one after the other.
-
-    At most `jobs` papers run at a time. `done` is called with each experiment and its result. Raises
-    RunFailed if a worker process dies.
-    """
+    """Run up to `jobs` papers in parallel, the longest first. Raises RunFailed if a worker dies."""
 
     def work(mine: Sequence[PlannedExperiment]) -> SideWork:
         left = list(mine)
@@ -197,7 +183,7 @@ def _experiments(mine: Sequence[PlannedExperiment], send: Send) -> None:
 
 
 def _row(said: dict[str, Any]) -> Row:
-    """Convert the JSON value `said` to the row of a results table. Lists become tuples, as in `Row`."""
+    """Convert a JSON value to a row, with tuples for lists."""
     for key in ("mean", "ci95", "repeats"):
         if isinstance(said[key], list):
             said[key] = tuple(said[key])
@@ -214,10 +200,9 @@ def _write(path: Path, text: str) -> None:
 
 
 def run(job: PlannedExperiment, finished: dict[Path, FinishedRun]) -> ExperimentResult:
-    """Run one experiment, judge the measured values, draw the figure, and return the result.
+    """Run one experiment, judge its values and draw its figure. The result has an error if it failed.
 
-    If the experiment fails, the error is stored in the result. `finished` is a dictionary from folder to
-    finished run that the experiments of one paper share; new runs are added.
+    Experiments of a paper share `finished` runs, by folder.
     """
     began_s = time.monotonic()
     entry, folder = job.entry, job.folder
@@ -260,10 +245,7 @@ def run(job: PlannedExperiment, finished: dict[Path, FinishedRun]) -> Experiment
 
 
 def _doubts(bench: Bench) -> Iterator[str]:
-    """Yield a note for each run of the experiment in which the host could not provide the declared resources.
-
-    The note has the first reason, and the number of other reasons in the run's report.
-    """
+    """Yield a note, with the first reason, for each run without its declared resources."""
     for folder in dict.fromkeys(bench.used):
         fidelity = load(folder)["fidelity"]
         if not fidelity["trusted"]:

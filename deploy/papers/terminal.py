@@ -53,10 +53,7 @@ def list_all(known: Mapping[str, CatalogueEntry]) -> None:
 
 
 def heading(entry: CatalogueEntry, machines: str, number: int, of: int) -> str:
-    """Return the line that is printed before an experiment starts: position, title and approximate run time.
-
-    The position is `number` of `of`. The run time is that on `machines`, such as `sim` or `process`.
-    """
+    """Return the line before an experiment: position, title and approximate run time."""
     takes = _time(entry.experiment.takes_s[kind(machines)])
     return f"[{number}/{of}] {entry.label}: {entry.about.title} ({entry.about.where}), about {takes}"
 
@@ -85,10 +82,7 @@ def result(done: ExperimentResult) -> str:
 
 
 def tally(results: Iterable[ExperimentResult], machines: str) -> str:
-    """Return text with the numbers of claims that hold, do not hold and are open (undecided).
-
-    The text has one line per kind of claim. `machines` says whether the heading is `simulated` or `live`.
-    """
+    """Return the numbers of claims that hold, do not, and are open, a line per kind."""
     rows = [row.to_json() for done in results for row in done.rows]
     idle, where = without_task(rows), "simulated" if kind(machines) == "sim" else "live"
     lines = [f"Claims, {where}:"]
@@ -99,20 +93,14 @@ def tally(results: Iterable[ExperimentResult], machines: str) -> str:
 
 
 def kind_of(row: Row) -> str:
-    """Return the kind of the row's claim as text.
-
-    `runs no task` is appended if the claim is checked without running a task.
-    """
+    """Return the claim's kind, with `runs no task` if it is checked without one."""
     if not row.wanted:
         return ""
     return f"{row.kind}, runs no task" if row.no_task else str(row.kind)
 
 
 def marked(row: Row, letters: Mapping[str, str]) -> str:
-    """Return the footnote letters of the remarks on the row's claim, such as ` [a]`.
-
-    `letters` is a dictionary from remark to letter.
-    """
+    """Return the footnotes of the claim's remarks, such as ` [a]`."""
     return "".join(f" [{letters[text]}]" for text in remarks(row.to_json()))
 
 
@@ -124,13 +112,13 @@ def paper(row: Row) -> str:
 
 
 def ours(row: Row) -> str:
-    """Return our value as text: the mean over repeats, with its 95% interval."""
+    """Return our mean with its 95% interval."""
     text = "-" if row.mean is None else number(row.mean)
     return text if row.ci95 is None else f"{text} [{number(row.ci95[0])}, {number(row.ci95[1])}]"
 
 
 def claim(row: Row) -> str:
-    """Return the verdict on the row's claim with the criterion, or an empty string if there is no criterion."""
+    """Return the verdict with the criterion, or "" without one."""
     return f"{row.verdict} ({row.wanted})" if row.wanted else ""
 
 
@@ -168,11 +156,7 @@ Counts = Mapping[Kind, Sequence[int]]
 
 
 def counted(rows: Rows) -> Counts:
-    """Return the numbers of claims that hold, do not hold and are undecided (open), for each kind of claim.
-
-    The result is a dictionary from kind to a list of these three numbers, without the kinds that have no
-    claims. The kind `outcome` comes first.
-    """
+    """Return, by kind with claims, how many hold, do not, and are open; `outcome` comes first."""
     found = Counter((row["kind"], row["verdict"]) for row in rows if row["wanted"])
     counts: dict[Kind, Sequence[int]] = {
         kind: [found[kind, verdict] for verdict in VERDICTS] for kind in KINDS
@@ -181,18 +165,12 @@ def counted(rows: Rows) -> Counts:
 
 
 def without_task(rows: Rows) -> Mapping[Kind, int]:
-    """Return the number of claims that are checked without running a task, as a dictionary by kind of claim.
-
-    Such a claim is, for example, checked with a formula.
-    """
+    """Return how many claims of each kind are checked without a task, such as with a formula."""
     return Counter(row["kind"] for row in rows if row["wanted"] and row["no_task"])
 
 
 def remarks(row: Mapping[str, Any]) -> list[str]:
-    """Return the remarks on a claim as sentences.
-
-    A remark says what was chosen after the results were seen, or why all repeats gave the same value.
-    """
+    """Return remarks on a claim: what was chosen with results in view, or why all repeats agree."""
     texts = (
         ("Chosen with results in view", row["chosen"]),
         ("Why all repeats agree", row["constant"] if agree(row["ci95"]) else ""),
@@ -201,16 +179,12 @@ def remarks(row: Mapping[str, Any]) -> list[str]:
 
 
 def agree(interval: Sequence[float] | None) -> bool:
-    """Return whether a confidence interval has zero width, so that all repeats gave the same value."""
+    """Return whether an interval has zero width: all repeats gave the same value."""
     return interval is not None and isclose(*interval, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def marks(rows: Rows) -> dict[str, str]:
-    """Return a dictionary from remark to footnote letter, for all different remarks on the rows' claims.
-
-    The letters a, b, ..., z, aa, ab, ... are assigned in the order in which the remarks first appear in the
-    rows.
-    """
+    """Return a footnote letter (a, b, ..., z, aa, ab, ...) for each remark in the rows' order."""
     texts = dict.fromkeys(text for row in rows for text in remarks(row))
     letters = ("".join(each) for length in count(1) for each in product(ascii_lowercase, repeat=length))
     return dict(zip(texts, letters, strict=False))

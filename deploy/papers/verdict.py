@@ -16,10 +16,7 @@ HOLDS, FAILS, OPEN, COMPARED = "holds", "does not hold", "open", ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exact:
-    """A value without randomness, such as the result of a formula, which needs no repeats.
-
-    A tuple of numbers is compared as a whole.
-    """
+    """A value without randomness, such as of a formula. A tuple is compared as a whole."""
 
     value: float | tuple[float, ...]
 
@@ -45,20 +42,16 @@ class Row:
     verdict: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as plain JSON values, as stored in results.json."""
         return asdict(self)
 
 
 def judge(key: str, said: Value, where: str, ours: Exact | Sequence[float]) -> Row:
-    """Compare our value with the value `said` of a paper, and return the row with the verdict.
+    """Compare our value, Exact or one number per repeat, with a paper's, and return the verdict.
 
-    `key` is the value's key in paper.yaml, and `where` its place in the paper. `ours` is Exact (without
-    randomness) or has one number per repeat. A claim holds if the whole 95% interval of the mean (Student's
-    t) satisfies the criterion, and does not hold if the whole interval violates it. Otherwise it is open.
-    A claim that something never happens does not hold if it happened once: if only the least possible value
-    satisfies the criterion, and a repeat has a larger one, the true mean is larger as well.
-    Raises ValueError for an Exact value of the kind `outcome`, since an outcome without randomness could not
-    have been different.
+    A claim holds if the whole 95% interval of the mean (Student's t) satisfies the criterion, does not if the
+    whole interval violates it, and is otherwise open. If only the least possible value satisfies it, one
+    repeat with a larger one refutes it, as the true mean is then larger too. Raises ValueError for an Exact
+    `outcome`, which could not have been different.
     """
     if isinstance(ours, Exact):
         if said.kind == "outcome":
@@ -79,11 +72,7 @@ def judge_kept(
     repeats: tuple[float | None, ...] = (),
     exact: bool = False,
 ) -> Row:
-    """Return the row of a value that was measured earlier, with a verdict by the current criterion in `said`.
-
-    `where` is the value's place in the paper. `mean`, `ci95` and `repeats` are the stored mean, its 95%
-    interval and the numbers per repeat. `exact` says that the value has no randomness.
-    """
+    """Judge a value measured earlier by the current criterion. `exact` has no randomness."""
     return Row(
         key=key,
         what=said.what,

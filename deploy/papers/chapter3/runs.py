@@ -1,7 +1,7 @@
-"""Functions for chapter 3's experiments: they make jobs and nodes, run scenarios and compute gains.
+"""Functions for chapter 3's experiments: jobs and nodes, runs and gains.
 
-Each setup follows the original paper as far as an abstract or the thesis describes it. What these do not say
-was chosen for schedbed.
+Setups follow the original paper as far as an abstract or the thesis describes it; the rest was chosen for
+schedbed.
 """
 
 from __future__ import annotations
@@ -33,11 +33,7 @@ def job(
     reduces: tuple[int, float] = (0, 0.0),
     **more: Any,
 ) -> Job:
-    """Return a synthetic job, as in a scenario file, whose tasks only compute.
-
-    `maps` and `reduces` are pairs: the number of tasks, and the CPU seconds of each. `more` are further keys
-    of the job, such as `deadline`.
-    """
+    """Return a job that only computes, with (number of tasks, CPU seconds of each), and further keys."""
     made: Job = {
         "name": name,
         "app": "synthetic",
@@ -53,11 +49,7 @@ def job(
 
 
 def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[str, Any]:
-    """Return the value of a scenario's key `cluster`, with `count` equal nodes.
-
-    Each node has one core per slot and a network rate of 100 Mbit/s, and sends a heartbeat every second.
-    `more` are further keys of `cluster`, and override the default values.
-    """
+    """Return `cluster` with equal nodes of a core per slot and 100 Mbit/s; `more` overrides keys."""
     node = {
         "cores": map_slots + reduce_slots,
         "core_speed": 1.0,
@@ -73,11 +65,7 @@ def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[st
 def run_each(
     bench: Bench, name: str, drawn: Callable[[int], Scenario], *, slowdowns: bool = False
 ) -> list[FinishedRun]:
-    """Run the scenario `drawn(seed)` with another seed in each repeat, and return one run per repeat.
-
-    The name of each run is `name` with the number of the repeat. With `slowdowns`, each job is also simulated
-    alone.
-    """
+    """Run `drawn(seed)` with a seed for each repeat, named `name-1` and so on."""
     found = []
     for number, seed in enumerate(bench.seeds, 1):
         asked = {"seed": seed, **drawn(seed)}
@@ -111,11 +99,7 @@ def gains(
     *path: str,
     than_runs: Sequence[FinishedRun] | None = None,
 ) -> list[float]:
-    """Return by how many percent a value is smaller under `policy` than under the policy `than`.
-
-    `path` are the keys that lead to the value in summary.json. The values of `than` are taken from the runs
-    `than_runs`, if given. The result has one number per repeat.
-    """
+    """Return by how many percent a value of summary.json is smaller than under `than`, for each repeat."""
     mine, theirs = figures_of(runs, policy, *path), figures_of(than_runs or runs, than, *path)
     return [percent_less(a, b) for a, b in zip(mine, theirs, strict=True)]
 

@@ -1,8 +1,4 @@
-"""Pairs of jobs under the policies Capacity and CSLA: the tags of the jobs, and CSLA's gain for each pair.
-
-A tag says whether the tasks of a job are CPU-heavy, I/O-heavy, both or neither. A gain is a reduction of the
-makespan against Capacity.
-"""
+"""Pairs of jobs under Capacity and CSLA: tags (CPU-heavy, I/O-heavy, both, neither), and makespans saved."""
 
 from __future__ import annotations
 
@@ -42,11 +38,10 @@ BETWEEN_S = 60.0  # per queue, since a job may have only half of the cluster wit
 
 
 def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
-    """Return the value of a scenario's key `cluster`: four nodes with two cores and three map slots each.
+    """Return `cluster`: four nodes of two cores and three map slots. A map of WordCount takes 20 s, as in
+    Hadoop.
 
-    The cores are so slow that a map of WordCount takes 20 s, about as long as in Hadoop. With `disk_mbps`,
-    the nodes are virtual machines that share one disk of this rate in MB/s. Otherwise, each node has a disk
-    of 100 MB/s.
+    With `disk_mbps`, they are virtual machines on one disk of this rate; otherwise each has 100 MB/s.
     """
     node: dict[str, Any] = {
         "cores": 2,
@@ -63,11 +58,9 @@ def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
 
 
 def job(app: str, size_gb: float, queue: str, submit_s: float, finer: int = 1) -> dict[str, Any]:
-    """Return a job of the application `app` as in a scenario file, submitted at `submit_s` seconds.
+    """Return a job of `wc`, `pi`, `rtw`, `sort` or `grep`, with as many maps as `size_gb` GB has blocks.
 
-    `app` is one of the five applications: `wc`, `pi`, `rtw`, `sort` or `grep`. Jobs without input have as
-    many maps as `size_gb` GB of input would have blocks. `finer` multiplies the number of maps and divides
-    the work of each map.
+    `finer` multiplies the number of maps and divides the work of each map.
     """
     common: dict[str, Any] = {"name": app, "queue": queue, "submit": f"{submit_s:g}s"}
     maps = round(MAPS_PER_GB * size_gb) * finer
@@ -148,11 +141,7 @@ class GroupRun:
 
 
 def makespans(finished: FinishedRun, groups: int) -> dict[str, list[list[float]]]:
-    """Return the makespan in s of each group of jobs, as a dictionary from policy to one list per group.
-
-    Each list has one number per repeat. Raises ValueError if a group still ran when the next group was
-    submitted, since such groups compete for the cluster.
-    """
+    """Return each policy's makespans by group and repeat. Raises ValueError if groups overlap."""
     found: dict[str, list[list[float]]] = {}
     for name, policy in zip(POLICIES, finished.policies, strict=True):
         spans: list[list[float]] = [[] for _ in range(groups)]
@@ -168,10 +157,7 @@ def makespans(finished: FinishedRun, groups: int) -> dict[str, list[list[float]]
 
 
 def shares(finished: FinishedRun) -> dict[str, tuple[float, float]]:
-    """Return the mean CPU use (share of a core) and I/O rate (MB/s) of the maps of each job, by job name.
-
-    The means are those under the run's first policy.
-    """
+    """Return each job's mean CPU use (of a core) and I/O rate (MB/s) of maps, under the first policy."""
     run = finished.of(finished.policies[0])
     maps = run.attempts[run.attempts["kind"] == "map"].merge(run.jobs[["job", "name"]], on="job")
     moved = ["read_local_bytes", "read_remote_bytes", "spill_bytes", "output_bytes"]
@@ -208,10 +194,7 @@ def gains_of(groups: Sequence[Group], spans: Mapping[str, list[list[float]]]) ->
 
 
 def untagged(finished: FinishedRun) -> list[float]:
-    """Return the percentage of tasks that the policy CSLA launched before it had given their job a tag.
-
-    A tag says whether tasks are CPU-heavy, I/O-heavy, both or neither. The result has one number per repeat.
-    """
+    """Return the percentage of tasks launched before CSLA had tagged their job, for each repeat."""
     found: list[float] = []
     for run in finished.each(finished.policies[1]):
         decisions = run.tables["decisions"]
@@ -221,61 +204,40 @@ def untagged(finished: FinishedRun) -> list[float]:
 
 
 def run_alone(bench: Bench) -> FinishedRun:
-    """Run a small job of each application, with one map per node. Each job is alone on the cluster."""
+    """Run a small job of each application alone, with one map per node."""
     each = [(app,) for app in APPS]
     return GroupRun(name="alone", groups=each, size_gb=SAMPLE_GB, queues=QUEUES[:1]).run(bench)
 
 
 def tags_of(alone: FinishedRun) -> dict[str, int]:
-    """Return the tag of each job: a number for CPU-heavy, I/O-heavy, both or neither.
-
-    The tags follow from the mean CPU and disk use of each job's maps and the paper's thresholds. `alone` is a
-    run in which each job was alone on the cluster.
-    """
+    """Return each job's tag, by the maps' mean use alone and the paper's thresholds."""
     return {app: _tag(cpu, rate) for app, (cpu, rate) in shares(alone).items()}
 
 
 def unlike(tags: Mapping[str, int], pair: Group) -> bool:
-    """Return whether the two jobs of a pair have different tags.
-
-    `tags` is a dictionary from job to tag, which says whether the job is CPU-heavy, I/O-heavy, both or
-    neither.
-    """
+    """Return whether the jobs of a pair have different tags."""
     return tags[pair[0]] != tags[pair[1]]
 
 
 def cpu_heavy_first(tags: Mapping[str, int]) -> list[Group]:
-    """Return all pairs of jobs with different tags, with the CPU-heavy job of each pair first.
-
-    `tags` is a dictionary from job to tag, which says whether the job is CPU-heavy or I/O-heavy.
-    """
+    """Return the pairs of different tags, CPU-heavy job first."""
     return [pair if tags[pair[0]] & CPU else pair[::-1] for pair in PAIRS if unlike(tags, pair)]
 
 
 def mean_gain(found: Gains, pairs: Sequence[Group]) -> list[float]:
-    """Return the mean over `pairs` of the gains in `found`, one number per repeat.
-
-    `found` is a dictionary from pair of jobs to gains.
-    """
+    """Return the mean gain of some pairs, for each repeat."""
     return [fmean(repeat) for repeat in zip(*(found[pair] for pair in pairs), strict=True)]
 
 
 def split_gains(found: Gains, tags: Mapping[str, int]) -> tuple[list[float], list[float], list[float]]:
-    """Return the mean gain of pairs with different tags, of pairs with equal tags, and the difference.
-
-    `found` is a dictionary from pair of jobs to gains, and `tags` from job to tag. Each value has one number
-    per repeat.
-    """
+    """Return mean gains of pairs with different tags, with equal ones, and the difference."""
     others = mean_gain(found, [pair for pair in found if unlike(tags, pair)])
     control = mean_gain(found, [pair for pair in found if not unlike(tags, pair)])
     return others, control, minus(others, control)
 
 
 def described(measured: Mapping[str, tuple[float, float]]) -> str:
-    """Return text with the CPU share, the I/O rate in MB/s and the tag of the maps of each application.
-
-    `measured` is a dictionary from application to CPU share and I/O rate.
-    """
+    """Describe the CPU share, I/O rate and tag of each application's maps."""
     return ", ".join(
         f"{NAMES[app]} {100 * cpu:.0f}% of a core and {rate:.1f} MB/s (tag {words(_tag(cpu, rate))})"
         for app, (cpu, rate) in measured.items()

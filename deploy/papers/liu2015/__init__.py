@@ -1,7 +1,4 @@
-"""The experiments with FGCS, a policy that assigns CPU to tasks (paper liu2015).
-
-The experiments are in the order of the paper.
-"""
+"""The experiments with FGCS, a policy that assigns CPU to tasks (liu2015)."""
 
 from schedbed.deploy.papers.liu2015.fgcs_figures import EXPERIMENTS
 

@@ -1,8 +1,7 @@
 """The benchmarks and the eight tests of section 3 as synthetic jobs, and the cluster of Table 2.
 
-A test is a set of jobs that run together. The CPU times of tasks reproduce the paper's measurements: maps of
-Pi and Bbp take as long as measured, and maps of TeraGen and ETL use the measured share of a core (Table 1)
-while they read and write at the disk's rate.
+CPU times reproduce the paper's: maps of Pi and Bbp take as long as measured, those of TeraGen and ETL use the
+measured share of a core (Table 1) while they read and write at the disk's rate.
 """
 
 from __future__ import annotations
@@ -31,11 +30,7 @@ SAMPLE_TASKS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """A test of the paper: a set of benchmark jobs that run together.
-
-    `cpu` and `io` are the names of CPU-bound and I/O-bound jobs. `pattern` is the kind of test in Table 3:
-    `balanced`, `io` or `cpu`.
-    """
+    """A test: benchmark jobs that run together. `pattern` is that of Table 3: `balanced`, `io` or `cpu`."""
 
     name: str
     pattern: str
@@ -44,7 +39,6 @@ class Mix:
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """Return the names of the CPU-bound jobs, followed by those of the I/O-bound jobs."""
         return self.cpu + self.io
 
 
@@ -60,11 +54,7 @@ MIXES = (
 
 
 def job(name: str, maps: int, mix: str = "") -> dict[str, Any]:
-    """Return a job of the benchmark `name`, with `maps` maps, as in a scenario file.
-
-    `mix` is the name of one of the paper's tests. The maps of a CPU-bound job take the time that the paper
-    measured in this test.
-    """
+    """Return a benchmark's job. CPU-bound maps take what the paper measured in the test `mix`."""
     each = _map(name, mix)
     made: dict[str, Any] = {
         "name": name,
@@ -102,10 +92,7 @@ def jobs_of(mix: Mix, *, live: bool) -> list[dict[str, Any]]:
 
 
 def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live: bool) -> dict[str, Any]:
-    """Return a scenario of these jobs and policies on eight nodes, each with 8 cores, 24 GB and 10 Gbit/s.
-
-    A live scenario has two nodes with slower cores, and a scale of 1/20, which shortens all times.
-    """
+    """Return a scenario on eight nodes of 8 cores, 24 GB and 10 Gbit/s, or live on two at a scale of 1/20."""
     node = {
         "cores": LIVE_CORES if live else CORES,
         "core_speed": 0.08 if live else 1.0,
@@ -129,11 +116,10 @@ def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live
 
 
 def samples(bench: Bench, *, live: bool) -> FinishedRun:
-    """Run a sample job of each benchmark under the policy FGCS, which measures the CPU demand of its tasks.
+    """Run the sample jobs of section 2.3 under FGCS, which measures their CPU demands.
 
-    Section 2.3 describes the samples. `live` selects the live or the simulated cluster of `scenario`. Samples
-    and later jobs must run on equal hardware, since FGCS converts demands between core speeds, but the CPU
-    times of these synthetic jobs are the same on all cores.
+    Samples and later jobs need equal hardware: FGCS converts demands between core speeds, but synthetic CPU
+    times are the same on all cores.
     """
     return bench.run("samples", scenario(sample_jobs(), [{"fgcs": {"profiles": "none"}}], live=live))
 
@@ -147,14 +133,11 @@ def sample_jobs() -> list[dict[str, Any]]:
 
 
 def demands(finished: FinishedRun) -> Mapping[str, Mapping[str, Any]]:
-    """Return the CPU demands that the policy FGCS measured in a run of the sample jobs, by job name.
-
-    Only the first repeat of the run is used.
-    """
+    """Return the CPU demands that FGCS measured in the samples, of the first repeat."""
     return finished.findings(finished.policies[0])["profiles"]["demand"]
 
 
 def run_mix(bench: Bench, mix: Mix) -> FinishedRun:
-    """Run a test under YARN's policy, and under FGCS with the CPU demands measured in sample jobs."""
+    """Run a test under YARN, and under FGCS with the samples' demands."""
     policies = [YARN, {"fgcs": {"profiles": demands(samples(bench, live=bench.live))}}]
     return bench.run(mix.name, scenario(jobs_of(mix, live=bench.live), policies, live=bench.live))

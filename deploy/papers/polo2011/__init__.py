@@ -1,7 +1,4 @@
-"""The experiments with the policy RAS, the Resource-aware Adaptive Scheduler (paper polo2011).
-
-The experiments are in the order of the paper.
-"""
+"""The experiments with RAS, the Resource-aware Adaptive Scheduler (polo2011), in the order of the paper."""
 
 from schedbed.deploy.papers.polo2011 import ras_causes, ras_figures
 

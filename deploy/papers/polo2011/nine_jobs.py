@@ -176,15 +176,11 @@ APPS = {
 
 
 def said() -> Values:
-    """Return the paper's values of Tables 1 and 2, as given in paper.yaml."""
     return paper_file.load("polo2011").experiments["table1"].values
 
 
 def sizes_gb(*, printed: bool = False) -> Mapping[str, float]:
-    """Return the input size of each job in GB, by job name.
-
-    Table 1 seems to exchange the sizes of J3 and J4. They are exchanged back unless `printed`.
-    """
+    """Return input sizes in GB. Table 1 seems to exchange J3's and J4's: exchanged back unless `printed`."""
     sizes = dict(zip(JOBS, said()["sizes"].numbers, strict=True))
     return sizes if printed else {**sizes, "J3": sizes["J4"], "J4": sizes["J3"]}
 
@@ -198,10 +194,9 @@ def job(
     printed: bool = False,
     sort_reduce: float = 1.0,
 ) -> dict[str, Any]:
-    """Return one of the nine jobs as in a scenario file, submitted at `submit_s` seconds.
+    """Return one of the nine jobs. `goal_s` counts from the submission; `sort_reduce` multiplies reduces.
 
-    `goal_s` is the job's completion goal in s after the submission. `sort_reduce` multiplies the duration of
-    sort's reduces. With `printed`, the input size is that printed in Table 1, even for J3 and J4.
+    With `printed`, the size is that of Table 1, even for J3 and J4.
     """
     app, gigabytes = APPS[name], sizes_gb(printed=printed)[name]
     made: dict[str, Any] = {
@@ -226,10 +221,7 @@ def job(
 
 
 def _map(app: str) -> dict[str, str]:
-    """Return the costs of a map of the application `app`, computed from Table 2's shares of CPU and disk.
-
-    A map computes in one thread, so it takes less time if it is alone on a node.
-    """
+    """Return a map's costs by Table 2's shares. It has one thread, so it is faster alone on a node."""
     took_s, written_bytes = MAPS_S[app], MAP_BYTES if app == "sort" else 64e3
     moved_bytes = said()[f"{app}_map_io"].number / 100 * DISK_BPS * took_s
     if app == "sort":
@@ -242,16 +234,16 @@ def _map(app: str) -> dict[str, str]:
 
 
 def sort_reduce_s(name: str) -> float:
-    """Return how many seconds the reduces of the sort job `name` take."""
+    """Return the seconds of a sort job's reduces."""
     each_gb = sizes_gb()[name] / SORT_REDUCES
     return SORT_REDUCE_S + SORT_REDUCE_S_PER_GB * max(0.0, each_gb - IN_MEMORY_GB)
 
 
 def _sort_reduce(took_s: float) -> dict[str, str]:
-    """Return the costs of a reduce of sort that takes `took_s` seconds.
+    """Return a sort's reduce of `took_s` seconds, with Table 2's disk use.
 
-    The disk use is that of Table 2. The reduce also computes on one core all the time, since a synthetic
-    task lasts only while it uses CPU or disk. This is 33% of a node's CPU, although Table 2 has 20%.
+    It computes on one core all the time, since a synthetic task lasts only while it uses CPU or disk: 33% of
+    a node, not Table 2's 20%.
     """
     written_bytes = said()["sort_rest"].numbers[3] / 100 * DISK_BPS * took_s / 3  # three replicas
     return {"cpu": f"{took_s}s", "write": f"{round(written_bytes)}B"}
@@ -262,10 +254,7 @@ def _memory(percent: float) -> str:
 
 
 def goals(*, tight: bool) -> Mapping[str, float]:
-    """Return each job's completion goal in s after its submission.
-
-    The goals are those of Table 1 if `tight`, or else so late that they are always met.
-    """
+    """Return each job's goal after its submission: Table 1's if `tight`, otherwise one always met."""
     if not tight:
         return dict.fromkeys(JOBS, RELAXED_S)
     since = zip(JOBS, said()["goals"].numbers, said()["submits"].numbers, strict=True)
@@ -280,11 +269,10 @@ def jobs(
     sort_reduce: float = 1.0,
     sooner_s: Mapping[str, float] = MappingProxyType({}),
 ) -> list[Any]:
-    """Return the nine jobs of Table 1 as in a scenario file.
+    """Return the nine jobs, with Table 1's goals if `tight` (Experiment 2), otherwise always met.
 
-    With `tight`, jobs have the completion goals of Table 1 (Experiment 2). Otherwise their goals are always
-    met (Experiment 1). With `printed`, J3 and J4 have the printed input sizes. `sort_reduce` multiplies the
-    duration of sort's reduces. `sooner_s` says by how many seconds the goals of some jobs are earlier.
+    `printed` sizes are used for J3 and J4; `sort_reduce` multiplies sort's reduces; `sooner_s` are seconds by
+    which goals are earlier.
     """
     due_s = {name: goal_s - sooner_s.get(name, 0.0) for name, goal_s in goals(tight=tight).items()}
     submits = zip(JOBS, said()["submits"].numbers, strict=True)
@@ -295,11 +283,7 @@ def jobs(
 
 
 def ras(*, live: bool = False) -> dict[str, Any]:
-    """Return the policy RAS with Table 2's profiles of the jobs, as in a scenario file (section 3.6).
-
-    A profile says how much CPU, disk, etc. a task uses. In simulations (not `live`), the profiles are
-    converted from the hardware of the paper's nodes to that of the simulated nodes.
-    """
+    """Return RAS with Table 2's profiles (section 3.6), in simulations converted to the nodes' hardware."""
     return {"ras": {"cycle": "30s", "profiles": {name: _profile(app, live) for name, app in APPS.items()}}}
 
 
@@ -316,31 +300,25 @@ def _profile(app: str, live: bool) -> dict[str, dict[str, float]]:
 
 
 def slots(size: Size) -> tuple[int, ...]:
-    """Return the numbers of map slots per node with which Fair is run. Live experiments use fewer numbers."""
+    """Return the map slots per node with which Fair is run, fewer live."""
     return LIVE_SLOTS if size.live else SLOTS
 
 
 def experiment1(size: Size) -> dict[str, Any]:
-    """Return the scenario of Experiment 1: jobs without tight goals under the policies Fair and RAS.
-
-    Fair runs once with each number of map slots.
-    """
+    """Return Experiment 1: no tight goals, under Fair with each number of slots and RAS."""
     return scenario(jobs(size), [*map(fair_spec, slots(size)), ras(live=size.live)], size)
 
 
 def experiment2(size: Size) -> dict[str, Any]:
-    """Return the scenario of Experiment 2: the jobs under the policy RAS with Table 1's completion goals."""
+    """Return Experiment 2: Table 1's goals, under RAS."""
     return scenario(jobs(size, tight=True), [ras(live=size.live)], size)
 
 
 def on_hardware(size: Size, hardware: NodeHardware, fair_slots: tuple[int, ...]) -> dict[str, Any]:
-    """Return the scenario of Experiment 1 on nodes with other hardware, under the policies Fair and RAS.
-
-    Fair runs once with each number of map slots in `fair_slots`, and the policy RAS runs last.
-    """
+    """Return Experiment 1 on other hardware, under Fair with each of `fair_slots` and RAS."""
     return scenario(jobs(size), [*map(fair_spec, fair_slots), ras()], size, hardware)
 
 
 def longer(mine_s: list[float], than_s: list[float]) -> list[float]:
-    """Return by how many percent the times `mine_s` are longer than the times `than_s`, for each repeat."""
+    """Return by how many percent times are longer, for each repeat."""
     return [100 * (mine / than - 1) for mine, than in zip(mine_s, than_s, strict=True)]

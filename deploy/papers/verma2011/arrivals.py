@@ -217,11 +217,7 @@ ALL_MAPS = "all_maps"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of a simulation: the times of its jobs, and the mean share of busy slots (`load`).
-
-    `jobs` has the submission, the end and the deadline of each job in s since the start. `attempts` is a
-    dictionary from task kind to the times in s at which each attempt took and released its slot.
-    """
+    """A simulation's jobs (submission, end, deadline), mean share of busy slots, and slots held by kind."""
 
     jobs: tuple[tuple[float, float, float], ...]
     load: float
@@ -229,41 +225,33 @@ class Outcome:
 
     @property
     def late(self) -> int:
-        """Return the number of jobs that ended after their deadlines."""
+        """Return the number of late jobs."""
         return sum(finish > deadline for _, finish, deadline in self.jobs)
 
     @property
     def exceeded(self) -> float:
-        """Return the sum of (T - D) / D over all late jobs, which the paper calls utility.
-
-        T is the completion time of a job and D its deadline, both in s after the job's submission.
-        """
+        """Return the sum over late jobs of (T - D) / D, completion time and deadline: the paper's utility."""
         return sum((f - d) / (d - s) for s, f, d in self.jobs if f > d)
 
     @property
     def reserve(self) -> float:
-        """Return by what share of its time until the deadline a job ended before the deadline, on average."""
+        """Return by what share of its deadline a job ended early, on average."""
         return fmean((d - f) / (d - s) for s, f, d in self.jobs)
 
 
 def scenario(
     jobs: Sequence[DueJob], seed: int, reduce_start: str = ALL_MAPS, bound: str = BOUND
 ) -> ResolvedScenario:
-    """Return a scenario of the given jobs under the policy ARIA on the testbed's slots.
+    """Return a scenario of jobs under ARIA, which knows their profiles, on the testbed's slots.
 
-    ARIA knows the jobs' profiles. The durations of tasks are given in the jobs. Submit times are set later by
-    `simulate_jobs`. `reduce_start` says when reduces start (`all_maps` or `first_map`), and `bound` is the
-    bound of the completion time from which ARIA computes slots.
+    `simulate_jobs` sets submit times. `reduce_start` is `all_maps` or `first_map`; `bound` is that of the
+    completion time for the slots.
     """
     return with_durations(under_aria(jobs, seed, SLOTS_ALONE, 1.0, reduce_start, bound), jobs)
 
 
 def with_durations(bare: ResolvedScenario, jobs: Sequence[DueJob]) -> ResolvedScenario:
-    """Return a copy of the scenario `bare` with the given jobs, all submitted at time 0.
-
-    `bare` is a scenario made by `under_aria` and has one job as a model. The given jobs replace the model,
-    and their tasks take the given durations.
-    """
+    """Return the scenario of `under_aria` with the jobs in place of its model, submitted at 0."""
     (model,) = bare.jobs
     planned = [
         replace(
@@ -284,12 +272,7 @@ def under_aria(
     reduce_start: str = "first_map",
     bound: str = BOUND,
 ) -> ResolvedScenario:
-    """Return a scenario under the policy ARIA, which knows the profiles of the given jobs.
-
-    The scenario has a single job that serves as a model: `planned_job` makes the given jobs from it.
-    `cluster` and `scale` are keys of the scenario. `reduce_start` says when reduces start, and `bound` is the
-    bound of the completion time from which ARIA computes slots.
-    """
+    """Return a scenario under ARIA, which knows the jobs' profiles, with a model for `planned_job`."""
     profiles = {f"{USER}/{job.name}": job.profile.to_json() for job in jobs}
     aria = {"spare": "none", "bound": bound, "reduce_start": reduce_start, "profiles": profiles}
     return resolve(
@@ -306,10 +289,7 @@ def under_aria(
 
 
 def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) -> PlannedJob:
-    """Return a copy of the planned job `model` with the name, numbers of tasks and deadline of `job`.
-
-    The copy's id contains `number`, as in `job_0001`, and the copy is submitted at `submit_s` seconds.
-    """
+    """Return the model with a job's name, tasks and deadline, as `job_0001` and so on."""
     return replace(
         model,
         job=f"job_{number:04d}",
@@ -324,12 +304,11 @@ def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) ->
 def simulate_jobs(
     jobs: Sequence[DueJob], threshold: float, seed: int, reduce_start: str = ALL_MAPS, bound: str = BOUND
 ) -> Outcome:
-    """Simulate the jobs in order; each is submitted as soon as the load is low enough.
+    """Simulate the jobs in order, each submitted when its load with that of running jobs is within
+    `threshold`.
 
-    A job's load is the sum of the shares of map and reduce slots that it needs. A job waits while its load
-    and the load of running jobs together exceed `threshold`. `reduce_start` says when reduces start
-    (`all_maps` or `first_map`), and `bound` is the bound of the completion time from which the policy ARIA
-    computes slots. No tables are written, which saves time.
+    A load is the sum of the shares of map and reduce slots. See `scenario` for the other arguments. No tables
+    are written, to save time.
     """
     resolved = scenario(jobs, seed, reduce_start, bound)
     rows = RowsKept()
@@ -341,20 +320,14 @@ def simulate_jobs(
 
 
 class _ByLoad(Simulation):
-    """A simulation that submits the next job when enough slots for its deadline are free.
-
-    The condition is checked once per heartbeat interval.
-    """
+    """Submits the next job when enough slots for its deadline are free, checked once per heartbeat interval."""
 
     def __init__(self, setup: Setup, rows: RowsKept, jobs: Sequence[DueJob], threshold: float) -> None:
         self._due_jobs, self._threshold = deque(jobs), threshold
         super().__init__(setup, rows)
 
     def submit_due(self, now_s: float) -> None:
-        """Submit waiting jobs as long as the load stays below the threshold.
-
-        The base class submits jobs by their submit times instead.
-        """
+        """Submit waiting jobs while the load stays below the threshold, whatever their submit times."""
         running = self.master.ledger.jobs.values()
         now = load(sum(job.maps.running for job in running), sum(job.reduces.running for job in running))
         waiting = self.master.waiting
@@ -367,10 +340,7 @@ class _ByLoad(Simulation):
 
 
 class RowsKept(JobEnds):
-    """A receiver of a simulation's table rows that keeps only the times of jobs and attempts.
-
-    `simulate_jobs` makes an `Outcome` of these times.
-    """
+    """Keeps only the times of jobs and attempts, for an `Outcome`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -384,5 +354,5 @@ class RowsKept(JobEnds):
         self.jobs.append((row.submit, row.finish, row.deadline))
 
     def attempt(self, row: AttemptRow) -> None:
-        """Implement `Sink.attempt`: keep the times at which the attempt took and released its slot."""
+        """Implement `Sink.attempt`: keep when the attempt held its slot."""
         self.attempts[row.kind].append((row.assigned, row.end))

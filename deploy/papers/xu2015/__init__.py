@@ -1,7 +1,4 @@
-"""The experiments with the policy DTSS, which splits maps (thesis xu2015), in the thesis's order.
-
-They are followed by experiments for the thesis's future work.
-"""
+"""The experiments with DTSS, which splits maps (xu2015), in order, and for its future work."""
 
 from schedbed.deploy.papers.xu2015.dtss_figures import EXPERIMENTS
 

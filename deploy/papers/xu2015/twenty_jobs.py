@@ -1,12 +1,11 @@
 """The workload and the cluster of sections 5.1.1 and 5.1.2: twenty I/O-bound jobs of three users, 30 s apart.
 
-Each job's user and number of maps are random (the users of the first three jobs are those of Tables 6 and 7).
-Each repeat draws other jobs, so confidence intervals are about all such workloads. Tasks read and write as in
-jobs of the workload generator SWIM. All other time of a Hadoop attempt is attributed to the start of a JVM,
-which takes as long for a part of a map as for a whole map. Live runs start no JVM: maps use CPU time instead,
-which is divided among the parts of a map. Pools with equal shares are served in the order of names, as in the
-Hadoop Fair Scheduler and as Table 6 suggests. The duration of a JVM start and the time that a job waits for a
-local slot are fitted to Table 6 and to the 141 epochs of Figure 15. All figures use the same values.
+Users (except of the first three jobs, by Tables 6 and 7) and numbers of maps are random, other ones in each
+repeat, so intervals are about all such workloads. Tasks read and write as SWIM's. The rest of a Hadoop
+attempt counts as a JVM's start, as long for a part of a map as for a whole one; live maps use CPU time
+instead, divided among parts. Equal pools are served by name, as in Hadoop's Fair Scheduler and as Table 6
+suggests. The JVM's start and the wait for a local slot are fitted to Table 6 and to Figure 15's 141 epochs,
+the same for all figures.
 """
 
 from __future__ import annotations
@@ -36,11 +35,9 @@ LIVE_SCALE = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Values of the parameters that the thesis does not print.
+    """Parameters that the thesis does not print. `name`, empty for fitted ones, is part of runs' names.
 
-    `start_s` is the time to start an attempt, `cpu_s` the CPU time of a whole map, and `wait_s` the time T1
-    that a job waits for a local slot. `name` is appended to the names of runs, and is empty for the fitted
-    values.
+    `start_s` starts an attempt, `cpu_s` is a whole map's CPU time, and `wait_s` the time T1 for a local slot.
     """
 
     name: str
@@ -50,10 +47,9 @@ class Setting:
 
     @property
     def policies(self) -> tuple[str, str, str]:
-        """Return the SPECs (text forms) of three policies: delay scheduling, and DTSS with P=0.25 and P=0.75.
+        """Return the SPECs of delay scheduling, and of DTSS with P=0.25 and P=0.75.
 
-        DTSS splits a map at P, the share of the first part. The waiting time T2 (for a slot in the rack) is
-        0, since the thesis's Algorithm 1 does not have it.
+        T2, the wait for a slot in the rack, is 0: Algorithm 1 does not have it.
         """
         waits = f"node_wait={self.wait_s:g}s,rack_wait=0s,ties=name"
         return f"delay:{waits}", f"dtss:p=0.25,{waits}", f"dtss:p=0.75,{waits}"
@@ -113,10 +109,9 @@ def scenario(
     live: bool,
     setting: Setting = FITTED,
 ) -> dict[str, Any]:
-    """Return a scenario of these jobs and policies on five nodes with one map slot and one reduce slot each.
+    """Return a scenario on five nodes of one map and one reduce slot; live, at a scale of 1/20.
 
-    `layout` selects where the input is placed: `skewed`, `even`, `random` or `whole` (see `LAYOUTS`).
-    `setting` has the time to start an attempt. A live scenario has a scale of 1/20, which shortens all times.
+    `layout` places the input: `skewed`, `even`, `random` or `whole` (`LAYOUTS`).
     """
     node = {
         "cores": 4,
@@ -137,11 +132,7 @@ def scenario(
 
 
 def run_twenty_jobs(bench: Bench, *, layout: str = "skewed", setting: Setting = FITTED) -> list[FinishedRun]:
-    """Run the scenario with other random jobs in each repeat, and return one run per repeat.
-
-    `layout` selects where the input is placed (see `LAYOUTS`). `setting` has the parameters of the cluster
-    and the policies that the thesis does not print.
-    """
+    """Run the scenario with other jobs in each repeat. `layout` is of `LAYOUTS`."""
     policies = list(setting.policies)
     if layout != "skewed":
         policies = policies[:2]
@@ -159,10 +150,7 @@ def run_twenty_jobs(bench: Bench, *, layout: str = "skewed", setting: Setting = 
 
 
 def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
-    """Return a scenario in which all input of a job is on one node. The next job's input is on the next node.
-
-    `name` is the scenario's name, and `asked` has its other keys as in a scenario file.
-    """
+    """Return a scenario with each job's input on one node, in turn."""
     made = resolve({"name": name, "repeats": 1, "profiles": {"store": "none"}, **asked})
     nodes = [node.node for node in made.cluster.nodes]
     inputs = [
@@ -173,23 +161,20 @@ def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
 
 
 def held_slots(finished: FinishedRun, policy: str) -> RunTables:
-    """Return the tables of the run's first repeat, with each attempt's start set to its time of assignment.
-
-    An attempt holds its slot from the assignment on, so the tables show slots in use instead of running code.
-    """
+    """Return the first repeat's tables with starts at assignment: slots in use, not running code."""
     run = finished.of(policy)
     attempts = run.attempts.assign(start=run.attempts["assigned"])
     return replace(run, tables={**run.tables, "attempts": attempts})
 
 
 def makespans(finished: FinishedRun, policy: str) -> Mapping[str, float]:
-    """Return the makespan in s of each user under the policy. Times are divided by the scenario's scale."""
+    """Return each user's makespan without the scale."""
     by_user = makespan(finished.of(policy).jobs)["per_user"]
     return {user: took_s / finished.scale for user, took_s in by_user.items()}
 
 
 def gains(finished: FinishedRun, policy: str, than: str = DELAY) -> list[float]:
-    """Return by how many percent the makespan is shorter under `policy` than under `than`, for each user."""
+    """Return by how many percent each user's makespan is shorter than under `than`."""
     mine, theirs = makespans(finished, policy), makespans(finished, than)
     return [100 * (1 - mine[user] / theirs[user]) for user in theirs]
 
@@ -204,18 +189,12 @@ EPOCH_S = APART_S / EPOCHS_BETWEEN_JOBS
 
 
 def epochs(run: RunTables, scale: float) -> float:
-    """Return the number of scheduling epochs, intervals of fixed length, until the last map ended.
-
-    `scale` is the factor by which the scenario shortens times.
-    """
+    """Return the epochs until the last map's end. `scale` shortens times."""
     return float(run.attempts.loc[run.attempts["kind"] == "map", "end"].max()) / (EPOCH_S * scale)
 
 
 def slots(run: RunTables, epoch_s: float) -> Mapping[str, np.ndarray]:
-    """Return the mean number of running maps in each epoch of `epoch_s` seconds, as a dictionary by user.
-
-    The last epoch is the one in which the last job ended.
-    """
+    """Return each user's mean running maps by epoch, up to the last job's end."""
     owners = run.jobs.set_index("job")["user"]
     maps = run.attempts[run.attempts["kind"] == "map"]
     tasks = Intervals.of(maps, maps["job"].map(owners).to_numpy(str), run.end_s)
@@ -224,11 +203,7 @@ def slots(run: RunTables, epoch_s: float) -> Mapping[str, np.ndarray]:
 
 
 def ratios(held: Mapping[str, np.ndarray], run: RunTables, epoch_s: float) -> Mapping[str, np.ndarray]:
-    """Return each user's fair share ratios (equations 40 and 41) in the first 20 epochs of `epoch_s` seconds.
-
-    A ratio is the number of running maps divided by the user's fair share of slots. `held` is a dictionary
-    from user to running maps by epoch. A user's ratios begin with the epoch of the user's first job.
-    """
+    """Return users' running maps / fair share (equations 40, 41) by epoch, from a user's first job to the 20th."""
     submits = run.jobs.groupby("user")["submit"].min()
     first = {str(user): round(submit_s / epoch_s) for user, submit_s in submits.items()}
     users = np.array([sum(came <= epoch for came in first.values()) for epoch in range(EPOCHS)])
@@ -237,18 +212,11 @@ def ratios(held: Mapping[str, np.ndarray], run: RunTables, epoch_s: float) -> Ma
 
 
 def off_fair(found: Mapping[str, np.ndarray]) -> float:
-    """Return the mean distance of fair share ratios from 1, over all users and epochs.
-
-    `found` is a dictionary from user to ratios by epoch.
-    """
+    """Return the mean distance of ratios from 1, over users and epochs."""
     return float(np.abs(np.concatenate(list(found.values())) - 1).mean())
 
 
 def off_table(found: Mapping[str, np.ndarray], printed: Mapping[str, np.ndarray]) -> float:
-    """Return the mean absolute difference between the cells of a printed table and our values.
-
-    `found` (ours) and `printed` are dictionaries from user to values by epoch. A user's printed cells end
-    with epoch 20, and users whose jobs are submitted later have fewer cells.
-    """
+    """Return the mean absolute difference from a printed table's cells, which end with epoch 20."""
     apart = [np.abs(found[user][:EPOCHS][-len(cells) :] - cells) for user, cells in printed.items()]
     return float(np.concatenate(apart).mean())
