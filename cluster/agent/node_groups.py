@@ -17,8 +17,17 @@ from dataclasses import dataclass
 
 from schedbed.cluster.agent.cgroups import NODE_GROUP, CgroupError, GroupFiles, Quota
 
-# Measured at core_speed 0.1 on two host cores: with 20 ms periods the share is off by 0.5-1%, with 100 ms by 2%;
-# quotas below 1 ms are refused by the kernel.
+# Quotas and periods
+#
+# The kernel limits CPU by a quota per period: after `quota` microseconds of CPU time, all processes of a group
+# stand still until the next period. A share of 0.1 cores is 2 ms in 20 ms as well as 100 ms in 1 s, but not
+# the same to what runs. With long periods an attempt computes at full speed and then stands for most of a
+# second, so heartbeats, shuffles and short tasks see a node that stutters, and a task that ends within its
+# first quota was not slowed at all. With short periods the kernel's own cost and the grain of its clock grow,
+# and a quota below 1 ms is refused. Measured at core_speed 0.1 on two host cores, the share is off by 0.5 to
+# 1% with 20 ms periods and by 2% with 100 ms. So the period is 20 ms, and longer only as far as the least
+# quota demands. Each write renews the quota within the current period, which is a gift: so limits are written
+# rarely, and only when they change.
 PERIOD_US = 20_000
 QUOTA_MIN_US = 1_000
 PERIOD_MAX_US = 1_000_000

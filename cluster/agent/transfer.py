@@ -108,6 +108,20 @@ class Sender:
             raise
 
 
+# The replication pipeline
+#
+# A block with three replicas is not sent three times by its writer, whose network would be the bottleneck. The
+# writer sends it to the first node, which forwards each piece to the second while it stores it, and so on. So
+# a block arrives everywhere after about the time of one transfer, and each link carries it once, as in HDFS.
+#
+# The ways to fail follow from that. If the writer goes away, the block must exist nowhere: each node drops its
+# part and breaks the connection behind it. If a later node fails, the earlier ones go on: a replica too few is
+# repaired by the NameNode, but a write that failed for it would fail a task. So the answer that travels back
+# names the nodes that have stored the block, and only those become replicas. A slow later node may not stall
+# the earlier ones for ever: the queue between arriving and leaving is short, and who does not take from it for
+# `STALL_S` seconds counts as failed.
+
+
 class Relay:
     """A block that is forwarded to the next node of its pipeline while it arrives.
 
