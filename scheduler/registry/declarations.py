@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -79,12 +79,14 @@ class Axis(Declared):
 class Named(Declared):
     """A policy from a paper that consists of one implementation of each axis, declared as `POLICY`.
 
-    Its parameters are those of the three implementations, which the registry adds.
+    Its parameters are those of the three implementations, which the registry adds. `defaults` replaces default
+    values, by parameter, as text: so a preset of a real system has that system's defaults.
     """
 
     order: str
     locality: str = "greedy"
     admission: str = "slots"
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def axes(self) -> dict[str, str]:

@@ -64,7 +64,11 @@ def _filled(policy: Declared) -> Named | Whole:
         return policy
     if not isinstance(policy, Named):
         raise TypeError(f"POLICY {policy.name} is neither Named nor Whole")
-    given = (p for axis, name in policy.axes.items() for p in AXES[axis][name].parameters)
+    given = [p for axis, name in policy.axes.items() for p in AXES[axis][name].parameters]
+    unknown = policy.defaults.keys() - {p.name for p in given}
+    if unknown:
+        raise TypeError(f"POLICY {policy.name} has a default of {', '.join(unknown)}, which no axis has")
+    given = [replace(p, default=policy.defaults.get(p.name, p.default)) for p in given]
     return replace(policy, parameters=tuple(given))
 
 

@@ -37,6 +37,7 @@ RUN = [
     "fgcs",
     "csla",
     "easy",
+    "hadoop1-fair",
     COMPOSED,
 ]
 BLOCKS = {"size": "16MiB", "replication": 1, "placement": {"skewed": 0.3}}  # all input on one of three nodes

@@ -1,0 +1,129 @@
+"""Small scenarios whose right answer is argued outside of schedbed: bug reports, and tests of real systems.
+
+They are read from `../shared/cases`, each with the reason in that folder's README.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import schedbed
+from schedbed import BadInput
+
+CASES = Path(__file__).parents[4] / "shared" / "cases"
+pytestmark = pytest.mark.skipif(
+    not CASES.is_dir(), reason="the folder with cases of other projects is not here"
+)
+
+Check = Callable[[pd.DataFrame], None]
+"""Raises AssertionError for the attempts of one policy, in the order of their starts, with the jobs' names."""
+
+
+def attempts_of(case: str) -> dict[str, pd.DataFrame]:
+    """Simulate a case. Return the attempts of each policy, with the names of their jobs, in the order of decisions."""
+    result: Any = schedbed.run(CASES / f"{case}.yaml", machines="sim")
+    names = dict(zip(result.jobs["job"].astype(str), result.jobs["name"].astype(str), strict=False))
+    attempts = result.attempts.assign(name=result.attempts["job"].astype(str).map(names))
+    launches = result.decisions[result.decisions["answer"] == "launch"]
+    keys = zip(launches["policy"].astype(str), launches["task"].astype(str), strict=True)
+    order = {key: place for place, key in reversed(list(enumerate(keys)))}
+    places = zip(attempts["policy"].astype(str), attempts["task"].astype(str), strict=True)
+    attempts = attempts.assign(place=[order[key] for key in places])
+    attempts = attempts.sort_values(["assigned", "place"], kind="stable")
+    return {str(policy): rows for policy, rows in attempts.groupby("policy", observed=True)}
+
+
+def held(attempts: pd.DataFrame, at_s: float) -> dict[str, int]:
+    """Return the number of attempts that each job has at a time."""
+    live = attempts[(attempts["assigned"] <= at_s) & ~(attempts["end"] <= at_s)]
+    return {str(name): len(rows) for name, rows in live.groupby("name")}
+
+
+def starts(attempts: pd.DataFrame, job: str) -> list[float]:
+    """Return the times at which attempts of the job were launched."""
+    return attempts.loc[attempts["name"] == job, "assigned"].tolist()
+
+
+def holds_at_60(job: str, slots: int, kills: int) -> Check:
+    def check(attempts: pd.DataFrame) -> None:
+        assert held(attempts, 60.0)[job] == slots
+        assert (attempts["state"].astype(str) == "killed").sum() <= kills
+
+    return check
+
+
+def first_jobs(*names: str) -> Check:
+    return lambda attempts: _equal(attempts["name"].tolist()[: len(names)], list(names))
+
+
+def first_start(job: str, least_s: float, most_s: float) -> Check:
+    return lambda attempts: _between(starts(attempts, job)[0], least_s, most_s)
+
+
+def running_at(at_s: float, **jobs: int) -> Check:
+    return lambda attempts: _equal(held(attempts, at_s), jobs)
+
+
+def together(attempts: pd.DataFrame) -> None:
+    """Each gang starts within two heartbeats, and there are never more attempts than slots."""
+    for job, size in (("j1", 8), ("j2", 10)):
+        times = starts(attempts, job)
+        assert len(times) == size and times[-1] - times[0] < 0.5
+    assert max(sum(held(attempts, at_s).values()) for at_s in attempts["assigned"]) <= 12
+
+
+def maps_and_reduces(attempts: pd.DataFrame) -> None:
+    for kind, names in (("map", ["j2", "j3", "j3", "j1"]), ("reduce", ["j2", "j3", "j2", "j1"])):
+        assert attempts.loc[attempts["kind"] == kind, "name"].tolist()[:4] == names
+
+
+def one_on_each(attempts: pd.DataFrame) -> None:
+    assert sorted(attempts["node"].astype(str)) == ["n1", "n2", "n3", "n4"]
+
+
+def _equal(found: object, wanted: object) -> None:
+    assert found == wanted
+
+
+def _between(found: float, least: float, most: float) -> None:
+    assert least <= found <= most
+
+
+RIGHT: dict[str, Check] = {
+    "min-share-reclaimed": holds_at_60("ja", 3, 3),
+    "min-share-reclaimed-10": holds_at_60("ja", 5, 5),
+    "starving-pool-waits": holds_at_60("ja", 2, 4),
+    "starving-pool-fair-share": holds_at_60("ja", 2, 4),
+    "gang-late-nodes": together,
+    "hadoop1-suite/needy-pools-by-demand": first_jobs("a", "b", "b", "a"),
+    "hadoop1-suite/delay-with-full-trackers": first_start("wait", 10.0, 11.6),
+    "hadoop1-suite/user-limit-of-large-tasks": running_at(30.0, a=2),
+    "hadoop1-suite/user-without-pending-maps": running_at(30.0, a=1, b=3),
+    "hadoop1-suite/queue-of-less-than-a-slot": first_jobs("b", "b", "b"),
+    "hadoop1-suite/pool-max-maps": running_at(20.0, j1=2, j2=4),
+    "hadoop1-suite/pool-max-jobs": running_at(20.0, j1=2, j2=2),
+    "hadoop1-suite/min-maps-and-min-reduces": maps_and_reduces,
+    "hadoop1-suite/spread-when-underloaded": one_on_each,
+    "spark-suite/declared-pool-keeps-the-mode": first_jobs("a0", "b3", "b3", "a1", "b4", "a2", "a2", "b4"),
+}
+
+
+@pytest.mark.parametrize("case", RIGHT)
+def test_the_answer_is_right_under_each_policy(case: str) -> None:
+    for attempts in attempts_of(case).values():
+        RIGHT[case](attempts)
+
+
+@pytest.mark.parametrize(
+    "case", ["backfill-suite/larger-than-the-machine", "spark-suite/barrier-larger-than-the-cluster"]
+)
+def test_a_gang_larger_than_the_machine_is_refused_with_the_reason(case: str) -> None:
+    with pytest.raises(
+        BadInput, match=r"starts all maps of a job at once, but .* has \d maps and the cluster"
+    ):
+        schedbed.run(CASES / f"{case}.yaml", machines="sim")
