@@ -42,6 +42,8 @@ RUN = [
 ]
 BLOCKS = {"size": "16MiB", "replication": 1, "placement": {"skewed": 0.3}}  # all input on one of three nodes
 WORDS = {"name": "words", "app": "wordcount", "input": {"generate": "text", "size": "80MiB"}, "user": "ana"}
+OF_TRACES = {"deadline": "10m", "requested": "5m", "queue": "default", "priority": "high"}
+"""The properties besides costs that jobs of traces have."""
 JOBS: list[dict[str, Any]] = [
     {**WORDS, "reduces": 2},
     {
@@ -50,7 +52,7 @@ JOBS: list[dict[str, Any]] = [
         "input": {"generate": "records", "size": "48MiB"},
         "reduces": 2,
         "user": "bo",
-        "deadline": "10m",
+        **OF_TRACES,
     },
     {**WORDS, "reduces": 1, "user": "bo", "submit": "40s"},  # after copies of its input may have come to be
 ]
