@@ -176,7 +176,8 @@ def test_nodes_rest_while_no_job_that_waits_fits(policy: str) -> None:
     """
     slots = sum(node.map_slots for node in setup([], 4).cluster.nodes)
     jobs = [job("job_0001", [60.0] * (slots - 1)), job("job_0002", [1.0] * slots, submit_s=1.0)]
-    tape, heartbeats = with_heartbeats(setup(jobs, 4, policy=policy))
+    given = replace(setup(jobs, 4), policy=lambda: build_policy(policy))
+    tape, heartbeats = with_heartbeats(given)
     second = [row for row in tape.rows["decision"] if row[2] == "job_0002"]
     assert [row[5] for row in second] == ["skip", *["launch"] * slots]
     assert second[1][0] >= 60.0
