@@ -8,9 +8,10 @@ for tasks. A node without a free map or reduce slot does not ask (TaskTracker.tr
 
 from __future__ import annotations
 
+from schedbed.scheduler.locality.spark_wait import SparkWait
 from schedbed.scheduler.policy import Admission, Locality, Order, Proposal
 from schedbed.scheduler.registry.declarations import Axis, Named
-from schedbed.scheduler.registry.parameters import duration
+from schedbed.scheduler.registry.parameters import choice, duration
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -125,15 +126,36 @@ def count_slots(order: Order, locality: Locality, admission: Admission) -> None:
         locality.typed = admission.limits.slots
 
 
+def make_delay(
+    *, node_wait_s: float = 5.0, rack_wait_s: float = 5.0, clock: str = "heartbeats", reset: str = "full"
+) -> Delay | SparkWait:
+    """Return the axis whose waits are measured by `clock`: `heartbeats` as in HFS, or `wall` as in Spark."""
+    if clock == "wall":
+        return SparkWait(node_wait_s=node_wait_s, rack_wait_s=rack_wait_s, on_launch=reset == "launch")
+    return Delay(node_wait_s=node_wait_s, rack_wait_s=rack_wait_s)
+
+
 AXIS = Axis(
     axis="locality",
     name="delay",
-    factory=Delay,
+    factory=make_delay,
     summary="waits a little for a node that holds the data",
     paper="Zaharia et al. 2010, Algorithm 3; xu2015 Algorithm 1 with P = 0",
     parameters=(
         duration("node_wait", "5s", "T1: until a rack-local map may start"),
         duration("rack_wait", "5s", "T2: from then until any map may start"),
+        choice(
+            "clock",
+            ("heartbeats", "wall"),
+            "what a wait counts: as in Hadoop 1, the time from a heartbeat that skipped the job to the next one that "
+            "asks for tasks; or as in Spark, all time since the submission or the last restart",
+        ),
+        choice(
+            "reset",
+            ("full", "launch"),
+            "with `clock: wall`, what restarts a wait: an offer that left no slot unused (Spark since 3.1), or "
+            "each launch",
+        ),
     ),
     check=count_slots,
     rank=10,

@@ -221,7 +221,7 @@ def is_rigid(spec: Any) -> bool:
     return any(part.rigid for part in _parts_of(parse_spec(spec, tuple(AXES))))
 
 
-def _parts_of(parsed: ParsedSpec) -> list[Declared]:
+def _parts_of(parsed: ParsedSpec) -> list[Any]:
     """Return the declarations of the axes of a policy, or of the policy if it has none; none of a user's file."""
     if parsed.axes is not None:
         chosen = DEFAULTS | {axis: name for axis, (name, _) in parsed.axes.items()}

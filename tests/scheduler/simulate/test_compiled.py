@@ -74,6 +74,8 @@ POLICIES = (
 )
 EXAMPLES = Path(__file__).parents[3] / "examples" / "policies"
 ASKED = (
+    "delay:node_wait=1s,rack_wait=1s,clock=wall",
+    "hadoop1-fair",
     "hod",
     "dp",
     "dtss",

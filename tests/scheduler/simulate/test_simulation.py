@@ -32,6 +32,8 @@ from tests.harness.simulation import (
 ROOT = Path(__file__).parents[3]
 DECIDED = ("decision", "attempt", "job", "block")
 COMPOSED = (
+    "delay:node_wait=2s,rack_wait=1s,clock=wall",
+    "delay:node_wait=1s,rack_wait=2s,clock=wall,reset=launch",
     "order=fifo,locality=delay",
     "order=fair,locality=delay,admission=containers",
     "fair:fair_share_timeout=2s",
