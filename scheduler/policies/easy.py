@@ -12,15 +12,16 @@ depends on this end. Reduces start in the order of the jobs' starts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
 from schedbed.scheduler.models.gangs import StartsGangs
+from schedbed.scheduler.models.timeline import Timeline
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import AVOIDED, Limits, Proposal
 from schedbed.scheduler.registry.declarations import Whole
-from schedbed.scheduler.registry.parameters import duration, number, switch
+from schedbed.scheduler.registry.parameters import count, duration, number, switch
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -31,7 +32,8 @@ class Easy(StartsGangs):
     """The policy EASY, which is not composed of order, locality and admission: all maps of a job start
     together, in FIFO order with backfilling.
 
-    `backfill`: start later jobs before the first job that does not fit. `slack_s`: two times that differ by
+    `backfill`: start later jobs before the first job that does not fit. `reservations`: the number of waiting jobs
+    that later jobs may not delay (1: EASY; infinity: conservative backfilling). `slack_s`: two times that differ by
     fewer seconds are treated as equal. Such a tolerance is necessary since launches wait for heartbeats and
     traces contain whole seconds, so ends that should be simultaneous differ slightly.
     """
@@ -39,10 +41,11 @@ class Easy(StartsGangs):
     limits = Limits(slots=True)
     elidable = True  # Heartbeats without news do not change its answers.
 
-    def __init__(self, *, backfill: bool = True, slack_s: float = 0.5) -> None:
+    def __init__(self, *, backfill: bool = True, slack_s: float = 0.5, reservations: float = 1) -> None:
         super().__init__()
         self._backfill = backfill
         self._slack_s = slack_s
+        self._reservations = reservations
         self._waiting: SortedKeys[JobView] = SortedKeys()
         self._ends_s: dict[str, float] = {}  # Requested ends of started jobs.
         self._why: dict[str, str] = {}
@@ -126,57 +129,36 @@ class Easy(StartsGangs):
                 queue.append(job)
             else:
                 self._why[job.job] = f"has {job.maps.total} maps, the cluster has {self._slots} map slots"
-        for place, head in enumerate(queue):
-            if head.maps.total > free:
-                self._start_behind(view, head, queue[place + 1 :], free)
+        ends = [(self._ends_s[job], held) for job, held in self._gangs.held.items()]
+        plan, first_s, reserved = Timeline(view.now_s, free, ends, self._slack_s), inf, 0
+        for job in queue:
+            size, lasts_s = job.maps.total, _requested_s(job)
+            if size <= free and (not reserved or plan.fits(view.now_s, size, lasts_s)):
+                free -= size
+                plan.take(view.now_s, size, lasts_s)
+                turn = f"backfilled before the reservation {_at(first_s)}" if reserved else "its turn"
+                self._start(view, job, turn)
+            elif not self._backfill:
+                self._why[job.job] = f"waits for {size} slots, {free} are free"
                 return
-            free -= head.maps.total
-            self._start(view, head, "its turn")
-
-    def _start_behind(self, view: View, head: JobView, others: Sequence[JobView], free: int) -> None:
-        """Start those of the `others` that do not delay `head`, the first job that waits.
-
-        `free`: number of free slots.
-        """
-        size = head.maps.total
-        if not self._backfill:
-            self._why[head.job] = f"waits for {size} slots, {free} are free"
-            return
-        shadow_s, extra = self._reservation(view, size, free)
-        self._why[head.job] = f"waits for {size} slots, {free} are free; reserved {_at(shadow_s)}"
-        for job in others:
-            if free <= 0:
+            elif reserved < self._reservations:
+                at_s = plan.earliest_s(size, lasts_s)
+                reserved += 1
+                first_s = min(first_s, at_s)
+                self._why[job.job] = f"waits for {size} slots, {free} are free; reserved {_at(at_s)}"
+                # What depends on an end that nobody promised might be possible at any time: all slots are kept.
+                plan.take(view.now_s if at_s == inf else at_s, self._slots if at_s == inf else size, lasts_s)
+            elif free <= 0:
                 return
-            size = job.maps.total
-            in_time = shadow_s < inf and view.now_s + _requested_s(job) <= shadow_s + self._slack_s
-            if size > free or not (in_time or size <= extra):
-                self._why[job.job] = f"{size} slots would delay the first job, reserved {_at(shadow_s)}"
-                continue
-            free -= size
-            extra -= 0 if in_time else size
-            self._start(view, job, f"backfilled before the reservation {_at(shadow_s)}")
+            else:
+                which = "the first job" if self._reservations == 1 else "a job before it, the first"
+                self._why[job.job] = f"{size} slots would delay {which}, reserved {_at(first_s)}"
 
     def _start(self, view: View, job: JobView, why: str) -> None:
         self._waiting.drop(job)
         self._gangs.start(job, job.maps.total)
         self._ends_s[job.job] = view.now_s + _requested_s(job)
         self._why[job.job] = f"{why}: {job.maps.total} slots at once"
-
-    def _reservation(self, view: View, size: int, free: int) -> tuple[float, int]:
-        """Return when `size` slots will be free, and how many more then: shadow time and extra slots.
-
-        A job beyond its request may end at any moment. The time is infinite if it depends on a job without
-        one.
-        """
-        ends = sorted((max(self._ends_s[job], view.now_s), held) for job, held in self._gangs.held.items())
-        shadow_s = inf
-        for end_s, held in ends:
-            if free >= size and end_s > shadow_s + self._slack_s:
-                break
-            free += held
-            if free >= size:
-                shadow_s = min(shadow_s, end_s)
-        return (shadow_s, free - size) if shadow_s < inf else (inf, 0)
 
 
 def _requested_s(job: JobView) -> float:
@@ -192,6 +174,10 @@ def _at(time_s: float) -> str:
     return f"at {time_s:.1f} s" if time_s < inf else "at a time that nobody can know"
 
 
+def _count_or_all(raw: object) -> float:
+    return inf if raw == "all" else count("reservations", "1", "", least=1).read(raw)
+
+
 POLICY = Whole(
     name="easy",
     factory=Easy,
@@ -200,6 +186,10 @@ POLICY = Whole(
     rigid=True,
     parameters=(
         number("backfill", "true", "", "start later jobs that do not delay the first one", switch),
+        replace(
+            count("reservations", "1", "waiting jobs that later ones may not delay: 1 is EASY; all", least=1),
+            read=_count_or_all,
+        ),
         duration("slack", "500ms", "that two times may differ and count as equal"),
     ),
 )

@@ -122,6 +122,20 @@ RIGHT: dict[str, Check] = {
 }
 
 
+ENDS_S = {
+    "conservative": (100, 200, 300, 550),
+    "conservative-early-end": (600, 800, 102, 109, 132),
+    "reservations-two": (100, 200, 300, 500, 400),
+    "reservations-all": (100, 200, 300, 400, 750),
+}
+
+
+@pytest.mark.parametrize("case", ENDS_S)
+def test_jobs_end_as_the_papers_on_backfilling_say(case: str) -> None:
+    [attempts] = attempts_of(f"backfill-suite/{case}").values()
+    assert attempts.groupby("name")["end"].max().tolist() == pytest.approx(ENDS_S[case], abs=0.6)
+
+
 @pytest.mark.parametrize("case", RIGHT)
 def test_the_answer_is_right_under_each_policy(case: str) -> None:
     for attempts in attempts_of(case).values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 import pytest
@@ -65,11 +66,46 @@ def reference(jobs: list[Rigid], slots: int, *, backfill: bool) -> list[int]:
     return starts
 
 
-def on_the_core(jobs: list[Rigid], slots: int, *, backfill: bool) -> list[int]:
+def with_reservations(jobs: list[Rigid], slots: int, most: float) -> list[int]:
+    """Return the start of each job if the first `most` waiting jobs have reservations.
+
+    The plan is made anew in each second, in order, over an array of the slots that are taken in each second.
+    """
+    starts, now = [-1] * len(jobs), 0
+    while -1 in starts:
+        taken = [0] * 2000
+        running = [n for n, begin in enumerate(starts) if begin >= 0 and begin + jobs[n].runs > now]
+        for n in running:
+            for at in range(now, max(now, starts[n] + jobs[n].requested)):
+                taken[at] += jobs[n].size
+        free = slots - sum(jobs[n].size for n in running)
+        waiting = [n for n, one in enumerate(jobs) if one.submit <= now and starts[n] < 0]
+        reserved = 0
+        for n in sorted(waiting, key=lambda n: (jobs[n].submit, n)):
+            one = jobs[n]
+
+            def fits(at: int, one: Rigid = one, taken: list[int] = taken) -> bool:
+                return all(slots - taken[t] >= one.size for t in range(at, at + one.requested))
+
+            starts_now = one.size <= free and (not reserved or fits(now))
+            if not starts_now and reserved >= most:
+                continue
+            at = now if starts_now else next(t for t in range(now, 2000) if fits(t))
+            for t in range(at, at + one.requested):
+                taken[t] += one.size
+            if starts_now:
+                starts[n], free = now, free - one.size
+            else:
+                reserved += 1
+        now += 1
+    return starts
+
+
+def on_the_core(jobs: list[Rigid], slots: int, *, backfill: bool = True, most: float = 1) -> list[int]:
     """Return the start of each job under EASY, on one node with `slots` map slots that sends a heartbeat at
     every event.
     """
-    core = Core(CoreConfig(heartbeat_s=1.0), Easy(backfill=backfill), Tape())
+    core = Core(CoreConfig(heartbeat_s=1.0), Easy(backfill=backfill, reservations=most), Tape())
     core.register(0.0, node("n1", maps=slots), 1)
     tracker = Tracker("n1", 1)
     running: dict[str, AttemptStatus] = {}
@@ -117,6 +153,14 @@ rigid = st.builds(
 @given(st.lists(rigid, min_size=1, max_size=14), st.booleans())
 def test_jobs_start_when_the_reference_starts_them(jobs: list[Rigid], backfill: bool) -> None:
     assert on_the_core(jobs, 8, backfill=backfill) == reference(jobs, 8, backfill=backfill)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(rigid, min_size=1, max_size=14), st.sampled_from([1, 2, 3, inf]))
+def test_jobs_with_reservations_start_when_the_plan_of_each_second_says(
+    jobs: list[Rigid], most: float
+) -> None:
+    assert on_the_core(jobs, 8, most=most) == with_reservations(jobs, 8, most)
 
 
 EXAMPLE = [Rigid(0, 6, 10, 10), Rigid(1, 8, 5, 5), Rigid(2, 2, 8, 8), Rigid(3, 2, 9, 9), Rigid(4, 2, 2, 4)]
