@@ -129,18 +129,27 @@ AXIS = Axis(
     axis="locality",
     name="delay",
     factory=Delay,
-    summary="waits a little for a node that holds the data",
+    summary="a job waits a short time for a node that holds its data",
     paper="Zaharia et al. 2010, Algorithm 3; xu2015 Algorithm 1 with P = 0",
     parameters=(
-        duration("node_wait", "5s", "T1: until a rack-local map may start"),
-        duration("rack_wait", "5s", "T2: from then until any map may start"),
+        duration(
+            "node_wait",
+            "5s",
+            "time that a job waits for a node with its data, before it may start maps on other nodes "
+            "in the data's rack",
+        ),
+        duration(
+            "rack_wait",
+            "5s",
+            "further time that a job waits, after `node_wait`, before it may start maps on any node",
+        ),
     ),
     check=count_slots,
     rank=10,
 )
 POLICY = Named(
     name="delay",
-    summary="Fair, and a job waits a little for a node that holds its data.",
+    summary="Like fair, but a job waits a short time for a node that holds its data.",
     paper="Zaharia et al. 2010; xu2015 3.2, Algorithm 1 with P = 0",
     order="fair",
     locality="delay",

@@ -195,11 +195,22 @@ def _at(time_s: float) -> str:
 POLICY = Whole(
     name="easy",
     factory=Easy,
-    summary="Rigid jobs: all maps at once, FCFS with EASY backfilling by requested times.",
+    summary="All maps of a job start together, in FIFO order; later jobs may start earlier if they "
+    "do not delay the first (EASY backfilling).",
     paper="Lifka 1995; Mu'alem and Feitelson 2001",
     rigid=True,
     parameters=(
-        number("backfill", "true", "", "start later jobs that do not delay the first one", switch),
-        duration("slack", "500ms", "that two times may differ and count as equal"),
+        number(
+            "backfill",
+            "true",
+            "",
+            "whether later jobs may start before the first waiting job, if they do not delay it",
+            switch,
+        ),
+        duration(
+            "slack",
+            "500ms",
+            "largest difference between two times that still count as equal, since heartbeats delay starts",
+        ),
     ),
 )
