@@ -87,14 +87,23 @@ def _draw_loss(luck: Coin, scale: float) -> dict[str, float]:
 
 
 def _rate(name: str) -> FaultParameter:
-    return FaultParameter(name=name, field=name, unit="share", doc="the share that is left")
+    return FaultParameter(
+        name=name,
+        field=name,
+        unit="share",
+        doc="speed that a slow node keeps, as a share of its normal speed: 0.25 is a quarter",
+    )
 
 
 _SHARE = FaultParameter(
-    name="share", field="share", unit="share", doc="the share of the messages that is lost", required=True
+    name="share",
+    field="share",
+    unit="share",
+    doc="share of the messages that are lost: 0.1 is 10%",
+    required=True,
 )
 _BY = FaultParameter(
-    name="by", field="by_s", unit="time", doc="what each message takes longer", required=True
+    name="by", field="by_s", unit="time", doc="additional delay of each message", required=True
 )
 
 # Random draws use the kinds in this order, so a new row must be appended. A new kind with `draw` changes the
@@ -102,21 +111,21 @@ _BY = FaultParameter(
 _ROWS = (
     FaultKind(
         name="kill",
-        about="the node dies; with `for` it comes back with the blocks on its disk",
+        about="the node fails. With `for`, it comes back after that time with the blocks on its disk",
         example="kill: n3, for: 30s",
         held="killed",
         hides_replicas=True,
     ),
     FaultKind(
         name="freeze",
-        about="the node stands still, its connections stay open",
+        about="all processes on the node stop for a while, but its connections stay open",
         example="freeze: n3, for: 20s",
         held="frozen",
         hides_replicas=True,
     ),
     FaultKind(
         name="slow",
-        about="the node is slower",
+        about="the node's CPU, disk or network is slower",
         example="slow: n4, cpu: 0.2, disk: 0.5, network: 0.5, for: 60s",
         held="slowed",
         parameters=(_rate("cpu"), _rate("disk"), _rate("network")),
@@ -124,14 +133,15 @@ _ROWS = (
     ),
     FaultKind(
         name="partition",
-        about="the nodes do not reach the other nodes; the masters reach all",
+        about="the nodes cannot reach other nodes, but still reach the JobTracker and NameNode",
         example="partition: [n1, n2], for: 30s",
         held="cut off from other nodes",
         hides_replicas=True,
     ),
     FaultKind(
         name="cut_off",
-        about="no heartbeats, no orders: the node is lost after ten heartbeats",
+        about="with `from: masters`, they cannot reach the JobTracker and NameNode, and are lost "
+        "after ten heartbeats",
         example="partition: n1, from: masters, for: 30s",
         held="cut off from the masters",
         spelled=({"partition": "", "from": "masters"},),
@@ -139,7 +149,7 @@ _ROWS = (
     ),
     FaultKind(
         name="delay",
-        about="messages to and from the node are late",
+        about="messages to and from the node arrive late",
         example="delay: n1, by: 2s, for: 30s",
         held="messages delayed",
         parameters=(_BY,),
@@ -147,7 +157,7 @@ _ROWS = (
     ),
     FaultKind(
         name="loss",
-        about="heartbeats of the node, their replies and connections get lost",
+        about="some heartbeats of the node, replies to them, and connections are lost",
         example="loss: n1, share: 0.1, for: 30s",
         held="messages lost",
         parameters=(_SHARE,),
@@ -156,7 +166,7 @@ _ROWS = (
     ),
     FaultKind(
         name="lose_requests",
-        about="heartbeats of the node get lost on the way to the JobTracker",
+        about="some of the node's heartbeats are lost on the way to the JobTracker",
         example="lose_requests: all, share: 0.1, for: 30s",
         held="heartbeats lost",
         parameters=(_SHARE,),
@@ -165,7 +175,7 @@ _ROWS = (
     ),
     FaultKind(
         name="lose_replies",
-        about="replies to heartbeats of the node get lost on the way back",
+        about="some replies to the node's heartbeats are lost on the way back",
         example="lose_replies: all, share: 0.1, for: 30s",
         held="replies lost",
         parameters=(_SHARE,),
@@ -174,20 +184,22 @@ _ROWS = (
     ),
     FaultKind(
         name="fill_disk",
-        about='what has to write on the node fails ("disk full"), the node lives',
+        about="the node's disk is full: tasks that write there fail, but the node keeps running",
         example="fill_disk: n2, for: 30s",
         held="disk filled",
     ),
     FaultKind(
         name="kill_attempt",
-        about="one attempt's process dies: a named attempt, the running attempt of a task, or `any`",
+        about="the process of one attempt dies: of a named attempt, of the running attempt of a "
+        "task, or of `any` attempt",
         example="kill_attempt: job_0001_m_000003",
         target="attempt",
         duration=ONCE,
     ),
     FaultKind(
         name="corrupt_replica",
-        about="bytes of a replica change: of a block (`blk_...`), of a file (`/in/...`), or `any`",
+        about="bytes of one replica are changed: a replica of a block (`blk_...`), of a file "
+        "(`/in/...`), or `any`",
         example="corrupt_replica: any, node: n2",
         target="replica",
         duration=ONCE,
@@ -196,7 +208,7 @@ _ROWS = (
     ),
     FaultKind(
         name="delete_replica",
-        about="a replica is gone: of a block (`blk_...`), of a file (`/in/...`), or `any`",
+        about="one replica is deleted: a replica of a block (`blk_...`), of a file (`/in/...`), or `any`",
         example="delete_replica: any",
         target="replica",
         duration=ONCE,
@@ -205,7 +217,7 @@ _ROWS = (
     ),
     FaultKind(
         name="kill_tracker",
-        about="the node's TaskTracker dies as if its process had, and with it what runs on the node",
+        about="the node's TaskTracker fails with all tasks on the node, and starts again",
         example="kill_tracker: n3",
         held="TaskTracker killed",
         duration=RESTART,
@@ -213,7 +225,7 @@ _ROWS = (
     ),
     FaultKind(
         name="kill_host",
-        about="the process with all TaskTrackers of the node's host dies, and with it what runs on these nodes",
+        about="all TaskTrackers on the same host as the node fail with their tasks, and start again",
         example="kill_host: n3",
         held="host's process killed",
         duration=RESTART,
@@ -222,7 +234,7 @@ _ROWS = (
     ),
     FaultKind(
         name="crash_jobtracker",
-        about="the JobTracker's process dies, and replays its journal when it is back",
+        about="the JobTracker's process dies, and restores its state from its journal when it is back",
         example="crash: jobtracker, for: 10s",
         target="jobtracker",
         duration=RESTART,
@@ -230,7 +242,7 @@ _ROWS = (
     ),
     FaultKind(
         name="restart_namenode",
-        about="the NameNode's process dies, starts again at once and takes its nodes' block reports",
+        about="the NameNode's process dies, restarts at once, and asks the nodes which blocks they store",
         example="restart: namenode",
         target="namenode",
         duration=ONCE,

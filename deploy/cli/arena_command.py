@@ -16,34 +16,76 @@ SEEDS, SEEDS_QUICK, SEEDS_SCORE = 10, 3, 1
 LIVE_SEEDS = 3
 TIME_S, MEMORY_MIB = 600.0, 4096
 
-Names = Annotated[str | None, typer.Option(metavar="NAME,...", help="Only these names; all by default.")]
+Names = Annotated[
+    str | None, typer.Option(metavar="NAME,...", help="Names of the policies to compare, by default all.")
+]
 Own = Annotated[
     list[str] | None,
-    typer.Option("--policy", metavar="SPEC", help="One more: a composition or my.py:Mine; may be repeated."),
+    typer.Option(
+        "--policy",
+        metavar="SPEC",
+        help="Additional policy: a composition of axes such as order=fair,locality=delay, or "
+        "your own class my.py:Mine. May be repeated.",
+    ),
 ]
 Loads = Annotated[
-    str | None, typer.Option(metavar="NAME,...", help="Only these: suites, drawn, or names of workloads.")
+    str | None,
+    typer.Option(
+        metavar="NAME,...",
+        help="Workloads to use: suites, drawn, or names of single workloads. By default all.",
+    ),
 ]
 Files = Annotated[
     list[Path] | None,
-    typer.Option("--workload", metavar="FILE", help="One more: a scenario or a trace; may be repeated."),
+    typer.Option(
+        "--workload",
+        metavar="FILE",
+        help="Additional workload: a scenario file or a trace file. May be repeated.",
+    ),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Few workloads, small ones, for a first look.")]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Use only a few small workloads, for a first impression.")
+]
 Score = Annotated[
-    bool, typer.Option("--score", help="Print one JSON line about the one --policy, with its score.")
+    bool,
+    typer.Option("--score", help="Only simulate the one --policy, and print its score as one line of JSON."),
 ]
-Seeds = Annotated[int | None, typer.Option(min=1, help=f"Seeds of each, {SEEDS} by default.")]
+Seeds = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help=f"Number of seeds for each policy and workload, by default {SEEDS}, or {SEEDS_QUICK} with --quick.",
+    ),
+]
 Live = Annotated[
     int | None,
     typer.Option(
         metavar="SEEDS",
         min=0,
-        help=f"Seeds of the leaders' live runs: {LIVE_SEEDS} by default, 0 with --quick and --score.",
+        help=f"Number of seeds with which the best policies also run live, by default {LIVE_SEEDS}, "
+        "or 0 with --quick and --score.",
     ),
 ]
-TimeLimit = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="The most that a cell may take.")]
-MemoryLimit = Annotated[int, typer.Option(min=256, metavar="MIB", help="The most memory of a cell.")]
-Out = Annotated[Path, typer.Option(help="The folder for the results; the same command goes on there.")]
+TimeLimit = Annotated[
+    float,
+    typer.Option(
+        min=0.1,
+        metavar="SECONDS",
+        help="Longest time that the simulation of one policy on one workload with one seed may take.",
+    ),
+]
+MemoryLimit = Annotated[
+    int,
+    typer.Option(
+        min=256,
+        metavar="MIB",
+        help="Most memory that the simulation of one policy on one workload with one seed may use.",
+    ),
+]
+Out = Annotated[
+    Path,
+    typer.Option(help="Folder for the results. After an interruption, the same command continues there."),
+]
 
 
 def add_commands(app: typer.Typer) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from schedbed.cluster.machines.make import KINDS
 from schedbed.cluster.wire.port_range import PortRange, parse_ports
 from schedbed.deploy.options import MACHINES
 from schedbed.tasks.errors import BadInput
@@ -28,76 +29,132 @@ Scenario = Annotated[
     Path,
     typer.Argument(
         metavar="SCENARIO",
-        help="A scenario's file, or the name of a shipped one such as quickstart.",
+        help="Path of a scenario file, or name of a scenario that comes with schedbed, such as quickstart.",
         autocompletion=complete_scenario,
     ),
 ]
 Machines = Annotated[
     str,
     typer.Option(
-        metavar="|".join(MACHINES), help="What a node is made of: processes, a container, or virtual time."
+        metavar="|".join(MACHINES),
+        help="How nodes are emulated: by processes (process), by one container each (docker), "
+        "or in a simulation (sim).",
+    ),
+]
+NodeCount = Annotated[
+    int | None,
+    typer.Option(help="Number of nodes, instead of the number in the scenario (cluster.nodes)."),
+]
+ScaleFactor = Annotated[
+    float | None,
+    typer.Option(
+        help="Factor on every duration and amount of data, instead of the scenario's scale: "
+        "0.1 is ten times less work."
+    ),
+]
+RunSeed = Annotated[
+    int | None, typer.Option(help="Seed of all random choices, instead of the scenario's seed.")
+]
+LiveMachines = Annotated[
+    str,
+    typer.Option(
+        metavar="|".join(KINDS),
+        help="How nodes are emulated: by processes (process), or by one container each (docker).",
     ),
 ]
 Private = Annotated[
-    bool, typer.Option("--private", help="Results that nobody else can read: folder 0700, files 0600.")
+    bool,
+    typer.Option(
+        "--private", help="Make the results readable for you only (folder mode 0700, file mode 0600)."
+    ),
 ]
 Tls = Annotated[
     bool,
-    typer.Option("--tls", help="With --address: TLS between the hosts, with certificates made for the run."),
+    typer.Option(
+        "--tls",
+        help="With --address: encrypt traffic between the hosts by TLS, with new certificates for this run.",
+    ),
 ]
 WebHdfs = Annotated[
     int | None,
     typer.Option(
-        metavar="PORT", min=0, max=65535, help="Serve the block store as WebHDFS on this port, 0 for any."
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Let other programs access the block store by WebHDFS on this port, 0 for any free port.",
     ),
 ]
 Metrics = Annotated[
     int | None,
     typer.Option(
-        metavar="PORT", min=0, max=65535, help="Serve metrics to Prometheus on this port, 0 for any."
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Provide metrics for Prometheus on this port, 0 for any free port.",
     ),
 ]
 Web = Annotated[
     int | None,
     typer.Option(
-        metavar="PORT", min=0, max=65535, help="Show the run as it goes on in a browser, 0 for any port."
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Show the progress of the run on a web page on this port, 0 for any free port.",
     ),
 ]
-ReadOnly = Annotated[bool, typer.Option("--read-only", help="With --web: a page that changes nothing.")]
+ReadOnly = Annotated[
+    bool, typer.Option("--read-only", help="With --web: show the page without buttons that change the run.")
+]
 Users = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Let the users of this class list in, see: schedbed users FILE.yaml add."
+        metavar="FILE",
+        help="File with users who may use the cluster, written by: schedbed users FILE.yaml add.",
     ),
 ]
 ApiPort = Annotated[
-    int, typer.Option("--api", metavar="PORT", min=0, max=65535, help="The port of the API, 0 for any.")
+    int,
+    typer.Option(
+        "--api",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Port on which the cluster accepts commands of schedbed, 0 for any free port.",
+    ),
 ]
 Ports = Annotated[
     PortRange | None,
     typer.Option(
         metavar="FIRST-LAST",
         parser=parse_ports,
-        help="Listen on ports of this range only, such as 20000-20100.",
+        help="Use only ports of this range for connections between processes, such as 20000-20100.",
     ),
 ]
 SetKey = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as cluster.node.core_speed=0.2."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change one key of the scenario, such as cluster.node.core_speed=0.2.",
+    ),
 ]
 SimAddress = Annotated[
     str | None,
     typer.Option(
         "--address",
         metavar="ADDR|auto",
-        help="Simulate on the hosts of this Ray cluster: host:port, or auto.",
+        help="Run the simulations on a Ray cluster at this address (host:port, or auto).",
     ),
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, help="Simulations at a time, as many as there are cores by default."),
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Number of simulations that run at the same time, by default the number of cores.",
+    ),
 ]
-NoLive = Annotated[bool, typer.Option("--no-live", help="Plain lines instead of the live display.")]
+NoLive = Annotated[bool, typer.Option("--no-live", help="Print plain lines instead of the live display.")]
 
 
 def jobs_at_once(jobs: int | None, machines: str = "sim") -> int:

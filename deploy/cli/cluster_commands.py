@@ -11,11 +11,16 @@ import typer
 from schedbed.cluster.machines.make import KINDS
 from schedbed.deploy.cli.arguments import (
     ApiPort,
+    LiveMachines,
     Metrics,
+    NodeCount,
     Ports,
     Private,
     ReadOnly,
+    RunSeed,
+    ScaleFactor,
     Scenario,
+    SetKey,
     Tls,
     Users,
     Web,
@@ -32,10 +37,68 @@ if TYPE_CHECKING:
 
 SetKeys = list[str] | None
 Name = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="The cluster; not needed when only one is up.")
+    str | None,
+    typer.Argument(metavar="[NAME]", help="Name of the cluster, not needed if only one cluster is running."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of tables.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 JOB_FILES = (".yaml", ".yml", ".json")
+
+
+UpPolicy = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC", help="Policy to use instead of the first one in the scenario, such as fair."
+    ),
+]
+UpName = Annotated[str | None, typer.Option(help="Name of the cluster, by default the name of the scenario.")]
+WithWorkload = Annotated[
+    bool,
+    typer.Option("--with-workload", help="Also submit the jobs and inject the faults of the scenario."),
+]
+KeepOutputs = Annotated[
+    bool,
+    typer.Option(
+        "--keep-outputs",
+        help="Also copy the outputs of the jobs to the results folder when the cluster is shut down.",
+    ),
+]
+InForeground = Annotated[
+    bool,
+    typer.Option(
+        "--foreground",
+        help="Keep running in this terminal with a live display, until `schedbed down` or Ctrl-C.",
+    ),
+]
+
+
+JobsToSubmit = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME] [JOBS.yaml]",
+        help="Name of the cluster, if several are running, and optionally a file with jobs to submit.",
+    ),
+]
+JobInput = Annotated[
+    str | None,
+    typer.Option(
+        "--input",
+        metavar="FILE|generate=KIND,size=SIZE",
+        help="Input file of the job, or kind and size of data to generate, such as generate=text,size=64MiB.",
+    ),
+]
+JobPriority = Annotated[
+    str | None,
+    typer.Option(
+        metavar="very_high|high|normal|low|very_low", help="Priority of the job, by default normal."
+    ),
+]
+JobDeadline = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Time from now by which the job should be done, such as 10m, multiplied by the cluster's scale.",
+    ),
+]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -45,29 +108,24 @@ def add_commands(app: typer.Typer) -> None:
 
 def up(
     scenario: Scenario,
-    policy: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="Instead of the scenario's first policy.")
-    ] = None,
-    machines: Annotated[
-        str, typer.Option(metavar="|".join(KINDS), help="What a node is made of.")
-    ] = "process",
+    policy: UpPolicy = None,
+    machines: LiveMachines = "process",
     address: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDR", help="A running Ray cluster to deal the nodes over: host:port, or auto."
+            metavar="ADDR",
+            help="Spread the nodes over the hosts of a Ray cluster at this address (host:port, or auto).",
         ),
     ] = None,
     tls: Tls = False,
     ports: Ports = None,
-    name: Annotated[str | None, typer.Option(help="The cluster's name; the scenario's unless given.")] = None,
-    with_workload: Annotated[
-        bool, typer.Option("--with-workload", help="Submit the scenario's jobs and inject its faults, too.")
-    ] = False,
-    nodes: Annotated[int | None, typer.Option(help="cluster.nodes instead of the scenario's.")] = None,
-    scale: Annotated[float | None, typer.Option(help="Factor on every duration and amount of data.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Where all chance comes from.")] = None,
-    set_: Annotated[SetKeys, typer.Option("--set", metavar="KEY=VALUE", help="Change one key of it.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The folder for what the cluster measures.")] = None,
+    name: UpName = None,
+    with_workload: WithWorkload = False,
+    nodes: NodeCount = None,
+    scale: ScaleFactor = None,
+    seed: RunSeed = None,
+    set_: SetKey = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results of the cluster.")] = None,
     private: Private = False,
     webhdfs: WebHdfs = None,
     metrics: Metrics = None,
@@ -75,12 +133,8 @@ def up(
     read_only: ReadOnly = False,
     users: Users = None,
     api: ApiPort = 0,
-    keep_outputs: Annotated[
-        bool, typer.Option("--keep-outputs", help="Copy the jobs' outputs there, too, when it goes down.")
-    ] = False,
-    foreground: Annotated[
-        bool, typer.Option("--foreground", help="Stay in this terminal, until `down` or Ctrl-C.")
-    ] = False,
+    keep_outputs: KeepOutputs = False,
+    foreground: InForeground = False,
 ) -> None:
     """Start the cluster of a scenario without its jobs, and keep the cluster running so that it accepts jobs.
 
@@ -134,29 +188,35 @@ def _up(order: StartOrder, stays: bool) -> None:
 
 
 def submit(
-    what: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[NAME] [JOBS.yaml]", help="The cluster if several are up; a file of jobs."),
+    what: JobsToSubmit = None,
+    app: Annotated[
+        str | None,
+        typer.Option(metavar="APP", help="Application of the job, such as wordcount (see schedbed apps)."),
     ] = None,
-    app: Annotated[str | None, typer.Option(metavar="APP", help="Submit a job of this application.")] = None,
-    input_: Annotated[str | None, typer.Option("--input", metavar="FILE|generate=KIND,size=SIZE")] = None,
-    maps: Annotated[int | None, typer.Option(min=1, help="Of a job without input.")] = None,
-    reduces: Annotated[int | None, typer.Option(min=0)] = None,
-    job_name: Annotated[str | None, typer.Option(help="The application's unless given.")] = None,
-    user: Annotated[str | None, typer.Option(help="Whose job it is; yours unless given.")] = None,
-    queue: Annotated[str | None, typer.Option()] = None,
-    priority: Annotated[str | None, typer.Option(metavar="very_high|high|normal|low|very_low")] = None,
-    deadline: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From now, such as 10m; scaled.")
+    input_: JobInput = None,
+    maps: Annotated[int | None, typer.Option(min=1, help="Number of maps, for a job without input.")] = None,
+    reduces: Annotated[int | None, typer.Option(min=0, help="Number of reduces.")] = None,
+    job_name: Annotated[
+        str | None, typer.Option(help="Name of the job, by default the name of its application.")
     ] = None,
+    user: Annotated[str | None, typer.Option(help="User to whom the job belongs, by default you.")] = None,
+    queue: Annotated[str | None, typer.Option(help="Queue of the job, for policies with queues.")] = None,
+    priority: JobPriority = None,
+    deadline: JobDeadline = None,
     set_: Annotated[
-        SetKeys, typer.Option("--set", metavar="KEY=VALUE", help="Any other key, such as map.cpu=30s.")
+        SetKeys,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set any other key of a job, such as map.cpu=30s."),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Until they have ended; 1 unless all succeed.")
+        bool,
+        typer.Option("--wait", help="Wait until the jobs have ended, and exit with 1 unless all succeeded."),
     ] = False,
     save: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Wait, and copy the outputs to DIR/JOB/part-NNNNN.")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Wait until the jobs have ended, and copy their outputs to DIR/JOB/part-NNNNN.",
+        ),
     ] = None,
 ) -> None:
     """Submit jobs to a running cluster, and print their ids.
@@ -212,7 +272,13 @@ def status(name: Name = None, json_: AsJson = False) -> None:
 
 
 def kill(
-    what: Annotated[list[str], typer.Argument(metavar="[NAME] JOB...", help="Jobs by their ids.")],
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[NAME] JOB...",
+            help="Name of the cluster, if several are running, and the ids of the jobs, such as job_0001.",
+        ),
+    ],
 ) -> None:
     """Kill jobs of a running cluster. Jobs that have ended are ignored.
 
@@ -251,21 +317,29 @@ def fault(
         list[str],
         typer.Argument(
             metavar="[NAME] FAULT",
-            help="What goes wrong, and where, such as: kill n3; or a mapping as in a scenario.",
+            help="Kind of fault and its target, such as kill n3, or a mapping as in a scenario, such "
+            "as '{kill: n3, for: 30s}'.",
             autocompletion=_complete_fault,
         ),
     ],
     for_: Annotated[
         str | None,
-        typer.Option("--for", metavar="TIME", help="How long it lasts, by the clock. To the end without."),
+        typer.Option(
+            "--for",
+            metavar="TIME",
+            help="Duration of the fault, such as 30s, not multiplied by scale. By default until the "
+            "cluster is shut down.",
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any other key of a fault, such as cpu=0.3."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set any other key of the fault, such as cpu=0.3."),
     ] = None,
     list_: Annotated[
         bool,
-        typer.Option("--list", callback=_list_faults, is_eager=True, help="List all kinds of faults."),
+        typer.Option(
+            "--list", callback=_list_faults, is_eager=True, help="List all kinds of faults, and exit."
+        ),
     ] = False,
 ) -> None:
     """Inject a fault into a running cluster. All kinds of faults that a scenario can list are possible.
@@ -287,9 +361,13 @@ def down(
     name: Name = None,
     all_: Annotated[
         bool,
-        typer.Option("--all", help="Every cluster of this user, and whatever dead runs of his left behind."),
+        typer.Option(
+            "--all", help="Shut down all of your clusters, and remove what your crashed runs left behind."
+        ),
     ] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Let the jobs end first.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the running jobs have ended, instead of killing them.")
+    ] = False,
 ) -> None:
     """Shut down a cluster: kill its jobs and complete its result files.
 

@@ -16,38 +16,51 @@ TABLE_WIDTH = 140
 """Width of tables in characters if the output is not a terminal."""
 
 
+CheckedScenario = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[SCENARIO]",
+        help="Scenario to check: whether this host has enough resources for it.",
+        autocompletion=complete_scenario,
+    ),
+]
+Measure = Annotated[
+    bool,
+    typer.Option(
+        "--measure",
+        help="Start the scenario's nodes, put load on them, and compare the measured rates "
+        "with the declared ones.",
+    ),
+]
+
+
 def add_commands(app: typer.Typer) -> None:
     app.command()(doctor)
 
 
 def doctor(
-    scenario: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[SCENARIO]",
-            help="Also say whether this fits on the host.",
-            autocompletion=complete_scenario,
-        ),
-    ] = None,
+    scenario: CheckedScenario = None,
     machines: Machines = "process",
-    measure: Annotated[
-        bool, typer.Option("--measure", help="Start its nodes, load them, compare achieved with declared.")
-    ] = False,
+    measure: Measure = False,
     hostile: Annotated[
         bool,
         typer.Option(
-            "--hostile", help="Also run attempts that do not cooperate against each limit; measures as well."
+            "--hostile", help="Also run programs that try to exceed each limit. Includes --measure."
         ),
     ] = False,
     security: Annotated[
         bool,
         typer.Option(
             "--security",
-            help="Start a small cluster, try its listeners without a token; exit 1 when one is open.",
+            help="Start a small cluster, and try to connect to its ports without a token. Exit with "
+            "1 if one accepts.",
         ),
     ] = False,
     save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A JSON file for the rows of --measure and --hostile.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="JSON file in which the results of --measure and --hostile are saved."
+        ),
     ] = None,
 ) -> None:
     """Show the limits that this host can enforce, and whether the host has enough resources for a scenario.

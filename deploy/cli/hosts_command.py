@@ -11,7 +11,7 @@ from schedbed.deploy.cli.arguments import Ports
 from schedbed.tasks.errors import BadInput
 
 hosts_app = typer.Typer(
-    help="The hosts of a Ray cluster.\n\nExample: schedbed hosts check --address auto",
+    help="Check the hosts of a Ray cluster.\n\nExample: schedbed hosts check --address auto",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -28,11 +28,15 @@ def hosts() -> None:
 @hosts_app.command()
 def check(
     address: Annotated[
-        str, typer.Option(metavar="ADDR|auto", help="The running Ray cluster: host:port, or auto.")
+        str, typer.Option(metavar="ADDR|auto", help="Address of the running Ray cluster: host:port, or auto.")
     ],
     ports: Ports = None,
     machines: Annotated[
-        str, typer.Option(metavar="|".join(KINDS), help="What nodes are to be made of.")
+        str,
+        typer.Option(
+            metavar="|".join(KINDS),
+            help="How nodes will be emulated: by processes (process), or by one container each (docker).",
+        ),
     ] = "process",
 ) -> None:
     """Check clock, cores, ports, container engine, image and bandwidth of each host.

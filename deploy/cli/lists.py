@@ -37,7 +37,7 @@ def show_apps(name: str | None) -> None:
         _add(
             table, "path/to/app.py:NAME", "a class of your own, see docs/applications.md", OWN_PARAMETERS[:2]
         )
-    _add(table, "all of them", "what attempts of any application know", RUNTIME_PARAMETERS)
+    _add(table, "all of them", "parameters that every application has", RUNTIME_PARAMETERS)
     Console(highlight=False).print(table)
 
 

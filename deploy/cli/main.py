@@ -22,10 +22,13 @@ from schedbed.deploy.cli.arguments import (
     Jobs,
     Machines,
     Metrics,
+    NodeCount,
     NoLive,
     Ports,
     Private,
     ReadOnly,
+    RunSeed,
+    ScaleFactor,
     Scenario,
     SetKey,
     SimAddress,
@@ -50,7 +53,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 trace_app = typer.Typer(
-    help="Outside traces: what is in them, and workloads made of them.\n\nExample: schedbed trace describe FB-2009.tsv",
+    help="Describe recorded traces, and convert them to scenarios.\n\nExample: schedbed trace describe "
+    "FB-2009.tsv",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -63,27 +67,62 @@ scenario_commands.add_commands(app)
 
 RunPolicies = Annotated[
     list[str] | None,
-    typer.Option(metavar="SPEC", help="Run under this policy instead of the scenario's; may be repeated."),
+    typer.Option(
+        metavar="SPEC",
+        help="Policy to use instead of those in the scenario, such as delay:node_wait=5s. May be repeated.",
+    ),
 ]
 RunAddress = Annotated[
     str | None,
     typer.Option(
         metavar="ADDR|auto",
-        help="Deal the nodes, or the simulations, over the hosts of this running Ray cluster.",
+        help="Spread the nodes, or the simulations, over the hosts of a Ray cluster at this address "
+        "(host:port, or auto).",
     ),
 ]
 NoReport = Annotated[
     bool,
-    typer.Option("--no-report", help="Leave out the report and its plots, which `report` can make later."),
+    typer.Option(
+        "--no-report", help="Do not write the report and its plots; `schedbed report` can write them later."
+    ),
 ]
-RunFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")]
-TraceFile = Annotated[Path, typer.Argument(metavar="FILE", help="The trace, plain or gzipped.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with the results of a run.")]
+TraceFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Path of the trace file, which may be compressed with gzip.")
+]
 Format = Annotated[
     str | None,
-    typer.Option(metavar="|".join(NAMES), help="The trace's format; found out unless given."),
+    typer.Option(metavar="|".join(NAMES), help="Format of the trace, recognized from the file if not given."),
 ]
 FitCluster = Annotated[
-    bool, typer.Option("--fit-cluster", help="Propose a cluster that fits the trace.", show_default=False)
+    bool,
+    typer.Option(
+        "--fit-cluster",
+        help="Also propose a cluster with enough nodes and slots for the trace.",
+        show_default=False,
+    ),
+]
+
+
+RunRepeats = Annotated[
+    int | None, typer.Option(help="Number of runs of each policy, instead of the scenario's repeats.")
+]
+RunOut = Annotated[
+    Path | None, typer.Option(help="Folder for the results of the run, by default a new folder in runs/.")
+]
+NoCheck = Annotated[
+    bool,
+    typer.Option(
+        "--no-check",
+        help="Do not check whether the outputs of wordcount and sort are right after each run.",
+    ),
+]
+Plots = Annotated[
+    bool,
+    typer.Option(
+        "--plots/--no-plots",
+        help="Write the plots as files now; `schedbed report` can also write them later.",
+    ),
 ]
 
 
@@ -113,25 +152,20 @@ def run(
     address: RunAddress = None,
     tls: Tls = False,
     ports: Ports = None,
-    nodes: Annotated[int | None, typer.Option(help="cluster.nodes instead of the scenario's.")] = None,
-    scale: Annotated[float | None, typer.Option(help="Factor on every duration and amount of data.")] = None,
-    repeats: Annotated[int | None, typer.Option(help="How often each policy runs.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Where all chance comes from.")] = None,
+    nodes: NodeCount = None,
+    scale: ScaleFactor = None,
+    repeats: RunRepeats = None,
+    seed: RunSeed = None,
     set_: SetKey = None,
     jobs: Jobs = None,
-    out: Annotated[Path | None, typer.Option(help="The folder for what the run writes.")] = None,
+    out: RunOut = None,
     private: Private = False,
     keep_outputs: Annotated[
-        bool, typer.Option("--keep-outputs", help="Copy the jobs' outputs, too.")
+        bool, typer.Option("--keep-outputs", help="Also copy the outputs of the jobs to the results folder.")
     ] = False,
     no_live: NoLive = False,
-    no_check: Annotated[
-        bool,
-        typer.Option("--no-check", help="Do not check the outputs of wordcount and sort after each run."),
-    ] = False,
-    plots: Annotated[
-        bool, typer.Option("--plots/--no-plots", help="Also draw the plots, as `schedbed report` does later.")
-    ] = False,
+    no_check: NoCheck = False,
+    plots: Plots = False,
     no_report: NoReport = False,
     webhdfs: WebHdfs = None,
     metrics: Metrics = None,
@@ -167,17 +201,24 @@ def run(
 def whatif(
     folder: RunFolder,
     policy: Annotated[
-        list[str] | None, typer.Option(metavar="SPEC", help="Replay under this policy; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            metavar="SPEC", help="Policy to simulate, such as fair or delay:node_wait=5s. May be repeated."
+        ),
     ] = None,
     nodes: Annotated[
-        int | None, typer.Option(min=1, help="Number of nodes, instead of the record's.")
+        int | None,
+        typer.Option(min=1, help="Number of nodes to simulate, instead of the number in the recorded run."),
     ] = None,
     from_: Annotated[
-        str | None, typer.Option("--from", metavar="SPEC", help="The policy whose record gives the costs.")
+        str | None,
+        typer.Option(
+            "--from", metavar="SPEC", help="Policy of the recorded run from which the task costs are taken."
+        ),
     ] = None,
     jobs: Jobs = None,
     address: SimAddress = None,
-    out: Annotated[Path | None, typer.Option(help="The folder for what the replay writes.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results of the simulations.")] = None,
     private: Private = False,
     no_live: NoLive = False,
 ) -> None:
@@ -213,9 +254,13 @@ def report(folder: RunFolder) -> None:
 @app.command()
 def explain(
     folder: RunFolder,
-    task: Annotated[str, typer.Argument(metavar="TASK_ID", help="Such as job_0001_m_000003.")],
-    policy: Annotated[str | None, typer.Option(metavar="SPEC", help="Only under this policy.")] = None,
-    repeat: Annotated[int | None, typer.Option(help="Only in this repeat.")] = None,
+    task: Annotated[
+        str, typer.Argument(metavar="TASK_ID", help="Id of the task, such as job_0001_m_000003.")
+    ],
+    policy: Annotated[
+        str | None, typer.Option(metavar="SPEC", help="Show only the run under this policy.")
+    ] = None,
+    repeat: Annotated[int | None, typer.Option(help="Show only this repeat of the run, by number.")] = None,
 ) -> None:
     """Show why a task ran on its node at its time: the free slots offered to the policy, and its answers.
 
@@ -229,7 +274,10 @@ def explain(
 @app.command()
 def policies(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Only this one, with all details.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Name of one policy to show with all details, instead of all policies."
+        ),
     ] = None,
 ) -> None:
     """List the scheduling policies with their parameters, defaults, units and papers.
@@ -243,7 +291,12 @@ def policies(
 
 @app.command()
 def apps(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this one.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Name of one application to show, instead of all applications."
+        ),
+    ] = None,
 ) -> None:
     """List the applications with their parameters, defaults and units.
 
@@ -257,7 +310,10 @@ def apps(
 @app.command()
 def suites(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Only this one, with its jobs.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Name of one suite to show with its jobs, instead of all suites."
+        ),
     ] = None,
 ) -> None:
     """List the workloads that come with the software, for `workload: {suite: NAME}` in a scenario.
@@ -280,19 +336,29 @@ def profile(
         typer.Option(
             "--app",
             metavar="APP",
-            help="An application, the name of jobs of the scenario, or io-rates (disks).",
+            help="What to measure: an application, the jobs with a given name in the scenario, or "
+            "the disks (io-rates).",
         ),
     ],
     machines: Machines = "process",
     most: Annotated[
-        int | None, typer.Option(min=1, help="Most map slots a node to try; twice the cores by default.")
+        int | None,
+        typer.Option(
+            min=1, help="Largest number of map slots per node to try, by default twice the number of cores."
+        ),
     ] = None,
     store: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The profile store; the user's own by default.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File in which the measurements are saved, by default your own profile store.",
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="A folder that keeps what the runs write.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder in which the results of the measured runs are kept.")
+    ] = None,
     clear: Annotated[
-        bool, typer.Option("--clear", help="Run nothing, forget what is known of these jobs.")
+        bool, typer.Option("--clear", help="Delete the saved measurements of these jobs, and run nothing.")
     ] = False,
 ) -> None:
     """Run an application alone, measure its use of resources and the durations of its phases, and save them.
@@ -311,21 +377,32 @@ def profile(
 @app.command()
 def reproduce(
     target: Annotated[
-        str | None, typer.Argument(metavar="[PAPER[/EXPERIMENT]]", help="What to run; a list without.")
+        str | None,
+        typer.Argument(
+            metavar="[PAPER[/EXPERIMENT]]",
+            help="Paper or experiment to run. Without it, all experiments are listed.",
+        ),
     ] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="Every experiment that runs on these machines.")
+        bool, typer.Option("--all", help="Run every experiment that can run on the chosen --machines.")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A headline of each paper live, and simulated beside it.")
+        bool, typer.Option("--quick", help="Run one main experiment of each paper, live and simulated.")
     ] = False,
-    full: Annotated[bool, typer.Option("--full", help="At the paper's own size: hours.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Run experiments at the size in the paper, which takes hours.")
+    ] = False,
     machines: Machines = "process",
-    repeats: Annotated[int | None, typer.Option(min=1, help="Instead of each experiment's own.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Where all chance comes from.")] = 1,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Number of repeats of each experiment, instead of the experiment's own number."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 1,
     jobs: Jobs = None,
     out: Annotated[
-        Path | None, typer.Option(help="The folder for index.html, results.json and runs.")
+        Path | None, typer.Option(help="Folder for the results: index.html, results.json and the runs.")
     ] = None,
 ) -> None:
     """Run the papers' experiments, and show published values, measured values, and whether each claim holds.
@@ -356,9 +433,12 @@ def describe(file: TraceFile, format: Format = None, fit_cluster: FitCluster = F
 @trace_app.command()
 def convert(
     file: TraceFile,
-    out: Annotated[Path, typer.Argument(metavar="OUT.yaml", help="The scenario to write.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT.yaml", help="Path of the scenario file to write.")],
     format: Format = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Number of jobs to take, from the first.")] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of jobs to convert, starting with the first one. By default all."),
+    ] = None,
     fit_cluster: FitCluster = False,
 ) -> None:
     """Convert a trace to a scenario of synthetic jobs.

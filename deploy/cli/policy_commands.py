@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 policy_app = typer.Typer(
-    help="Policies of your own.\n\nExample: schedbed policy check my_policy.py:ShortestFirst",
+    help="Check policies of your own.\n\nExample: schedbed policy check my_policy.py:ShortestFirst",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -21,7 +21,12 @@ def policy() -> None:
 @policy_app.command()
 def check(
     spec: Annotated[
-        str, typer.Argument(metavar="FILE.py:Class", help="The policy, with parameters as in any SPEC.")
+        str,
+        typer.Argument(
+            metavar="FILE.py:Class",
+            help="File and class of the policy, optionally with parameters, such as "
+            "my_policy.py:Mine:wait=5s.",
+        ),
     ],
 ) -> None:
     """Simulate a policy of your own in several small scenarios, more than once, and print the errors found.

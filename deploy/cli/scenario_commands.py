@@ -21,7 +21,9 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def init(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Names both files.")] = "experiment",
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="Name of both files, without their endings.")
+    ] = "experiment",
 ) -> None:
     """Write a scenario to start from, NAME.yaml, and a policy of your own, NAME_policy.py.
 

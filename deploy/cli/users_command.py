@@ -16,36 +16,60 @@ LIST_FILES = (".yaml", ".yml")
 Json = dict[str, Any]
 
 
+UserAction = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar=f"[NAME|FILE.yaml] {'|'.join(ACTIONS)} [USER]...",
+        help="Name of a running cluster, or a file for `schedbed up --users`; then the action, "
+        "and the names of the users.",
+    ),
+]
+JobsQuota = Annotated[
+    int | None,
+    typer.Option(min=0, max=1_000_000, help="Largest number of waiting and running jobs of each user."),
+]
+TasksQuota = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=1_000_000,
+        help="Largest number of maps and reduces in the waiting and running jobs of each user.",
+    ),
+]
+OwnCode = Annotated[
+    bool | None,
+    typer.Option(
+        "--own-code/--no-own-code",
+        help="Whether the users may submit their own applications, that is, run their own code.",
+    ),
+]
+
+
 def add_commands(app: typer.Typer) -> None:
     app.command()(users)
 
 
 def users(
-    what: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar=f"[NAME|FILE.yaml] {'|'.join(ACTIONS)} [USER]...",
-            help="A cluster that is up, or a class list for up --users; what to do; the users.",
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=0, max=1_000_000, help="Most jobs at a time that have not ended.")
-    ] = None,
-    tasks: Annotated[
-        int | None, typer.Option(min=0, max=1_000_000, help="Most tasks of these jobs, maps and reduces.")
-    ] = None,
+    what: UserAction = None,
+    jobs: JobsQuota = None,
+    tasks: TasksQuota = None,
     input_: Annotated[
         str | None,
-        typer.Option("--input", metavar="SIZE", help="Most input in the block store, such as 1GiB."),
+        typer.Option(
+            "--input",
+            metavar="SIZE",
+            help="Largest amount of input data that each user may store in the cluster, such as 1GiB.",
+        ),
     ] = None,
-    own_code: Annotated[
-        bool | None,
-        typer.Option("--own-code/--no-own-code", help="May submit applications of their own, which is code."),
-    ] = None,
+    own_code: OwnCode = None,
     new_token: Annotated[
-        bool, typer.Option("--new-token", help="With set: a new token, the old one ends.")
+        bool,
+        typer.Option(
+            "--new-token",
+            help="With the action set: give each user a new token, and make the old one invalid.",
+        ),
     ] = False,
-    json_: Annotated[bool, typer.Option("--json", help="JSON instead of text.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Add users with a token and a quota to a running cluster, change or remove users, or list the users.
 

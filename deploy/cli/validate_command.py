@@ -25,37 +25,61 @@ AnyScenario = Annotated[
     Path | None,
     typer.Argument(
         metavar="[SCENARIO]",
-        help="A scenario's file, or the name of a shipped one such as quickstart.",
+        help="Path of a scenario file, or name of a scenario that comes with schedbed, such as quickstart.",
         autocompletion=complete_scenario,
     ),
 ]
 Policies = Annotated[
-    list[str] | None, typer.Option(metavar="SPEC", help="Only under this policy; may be repeated.")
+    list[str] | None,
+    typer.Option(metavar="SPEC", help="Policy to use instead of those in the scenario. May be repeated."),
 ]
 Repeats = Annotated[
-    int, typer.Option(min=1, help="Live runs of each policy, of which every second fits costs.")
+    int,
+    typer.Option(
+        min=1, help="Number of live runs of each policy. Every second one is used to fit the costs of tasks."
+    ),
 ]
 Against = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="A finished live run of the scenario, instead of running it live."),
+    typer.Option(
+        metavar="DIR",
+        help="Folder of a finished live run of the scenario, to compare with instead of running it live.",
+    ),
 ]
-Phases = Annotated[bool, typer.Option("--phases", help="Also show where the time of tasks went.")]
+Phases = Annotated[
+    bool, typer.Option("--phases", help="Also compare the time that tasks spent in each phase.")
+]
 Recorded = Annotated[
     bool,
-    typer.Option("--recorded", help="SCENARIO is a Rumen trace: simulate it on its own slots, run nothing."),
+    typer.Option(
+        "--recorded",
+        help="SCENARIO is a Rumen trace: simulate it with the slots in the trace, and compare "
+        "with the recorded times.",
+    ),
 ]
 FrameworkName = Annotated[
-    str | None, typer.Option(metavar="PROFILE", help="With --recorded: none, hadoop1 (the default) or yarn.")
+    str | None,
+    typer.Option(
+        metavar="PROFILE",
+        help="With --recorded: framework whose delays are simulated: none, hadoop1 (the default) or yarn.",
+    ),
 ]
 Count = Annotated[
     int | None,
-    typer.Option(min=1, max=1000, metavar="N", help="N drawn scenarios instead, some four minutes each."),
+    typer.Option(
+        min=1,
+        max=1000,
+        metavar="N",
+        help="Validate N random scenarios instead of SCENARIO, about four minutes each.",
+    ),
 ]
-Seed = Annotated[int | None, typer.Option(help=f"With --drawn: where all chance comes from, else {SEED}.")]
+Seed = Annotated[
+    int | None, typer.Option(help=f"With --drawn: seed of the random scenarios, by default {SEED}.")
+]
 Out = Annotated[
     Path | None,
     typer.Option(
-        help="The folder for all runs and validate.json; with --drawn, one that was interrupted goes on."
+        help="Folder for all runs and validate.json. With --drawn, an interrupted command continues there."
     ),
 ]
 

@@ -16,13 +16,21 @@ class Arrivals(Section):
     """`arrivals`: the submit times of drawn jobs, set by one of two keys.
 
     `poisson` is the mean of exponentially distributed times between jobs. `threshold` is a share of the
-    cluster's slots: the next job is submitted as soon as the load is below this share.
+    cluster's slots: the next job is submitted as soon as the load, together with this job, is at most this
+    share. The load of a job is the share of slots with which the job meets its deadline, or ends in the time
+    that it takes alone.
     """
 
-    poisson: Annotated[Duration | None, says("mean of the exponential gaps between jobs")] = None
+    poisson: Annotated[
+        Duration | None,
+        says("mean time between two submissions. The times are random (exponentially distributed)"),
+    ] = None
     threshold: Annotated[
         Annotated[float, Number, Field(gt=0, le=10)] | None,
-        says("share of the slots: the next job comes as soon as the load is below"),
+        says(
+            "largest load, as a share of all slots (0.8 is 80%): the next job is submitted as soon "
+            "as the running jobs leave room for it"
+        ),
     ] = None
 
     @model_validator(mode="after")
@@ -33,14 +41,19 @@ class Arrivals(Section):
 
 
 class HeavyTail(Section):
-    """`input`: the law of the jobs' input sizes, a bounded Pareto law between `least` and `most`.
+    """`input`: the distribution of the jobs' input sizes, a bounded Pareto distribution from `least` to `most`.
 
     The share of jobs that read more than x bytes falls as x^-shape.
     """
 
-    least: Annotated[Size, says("smallest input")] = 64 * 2**20
-    most: Annotated[Size, says("largest input")] = 4 * 2**30
-    shape: Annotated[Above0, says("exponent of the bounded Pareto law")] = 1.0
+    least: Annotated[Size, says("smallest possible input of a job")] = 64 * 2**20
+    most: Annotated[Size, says("largest possible input of a job")] = 4 * 2**30
+    shape: Annotated[
+        Above0,
+        says(
+            "exponent of the bounded Pareto distribution of input sizes: the larger, the fewer large inputs"
+        ),
+    ] = 1.0
 
 
 class Popular(Section):
@@ -50,45 +63,72 @@ class Popular(Section):
     r^-exponent.
     """
 
-    count: Annotated[Positive, says("number of files")]
-    exponent: Annotated[float, Number, Field(ge=0, le=100), says("of the popularity by rank")] = 1.0
+    count: Annotated[Positive, says("number of different input files")]
+    exponent: Annotated[
+        float,
+        Number,
+        Field(ge=0, le=100),
+        says(
+            "how unequally jobs choose files: 0 makes all files equally popular, larger "
+            "values favor a few files"
+        ),
+    ] = 1.0
 
 
 class Factors(Section):
-    """`deadline`: the law of the jobs' deadlines.
+    """`deadline`: the random deadlines of the jobs.
 
     A deadline is the time that the job takes alone on the cluster, multiplied by a random factor between
     `least` and `most` (uniformly distributed).
     """
 
-    least: Annotated[Above0, says("smallest factor of the time that the job takes alone")] = 1.0
-    most: Annotated[Above0, says("largest factor")] = 3.0
+    least: Annotated[
+        Above0,
+        says("smallest deadline of a job, as a multiple of the time that the job takes alone on the cluster"),
+    ] = 1.0
+    most: Annotated[
+        Above0,
+        says("largest deadline of a job, as a multiple of the time that the job takes alone on the cluster"),
+    ] = 3.0
 
 
 class Generated(Section):
-    """`generate`: the law from which jobs are drawn at random.
+    """`generate`: jobs drawn at random.
 
     The keys set the number of jobs, the submit times, the deadlines, and the sizes of input, shuffle and
     output.
     """
 
-    jobs: Annotated[Positive, says("number of jobs")]
-    arrivals: Annotated[Arrivals | None, says("when jobs come")] = None
+    jobs: Annotated[Positive, says("number of jobs to draw")]
+    arrivals: Annotated[
+        Arrivals | None,
+        says(
+            "submit times of the jobs: random with a given mean gap, or as soon as the load permits. "
+            "Give this or `load`"
+        ),
+    ] = None
     load: Annotated[
         Annotated[float, Number, Field(gt=0, le=10)] | None,
         says(
-            "instead of arrivals: exponential gaps such that the jobs' tasks keep this share of the slots busy"
+            "share of the slots that the jobs keep busy on average, at random submit times. Give "
+            "this or `arrivals`"
         ),
     ] = None
-    input: Annotated[HeavyTail, says("law of the jobs' input sizes")] = HeavyTail()
-    shuffle: Annotated[Share, says("bytes that maps write per byte of input")] = 0.5
-    output: Annotated[Share, says("bytes that reduces write per byte of shuffle")] = 0.5
-    users: Annotated[Positive, says("users that jobs are dealt over")] = 5
-    files: Annotated[Popular | None, says("files that jobs share")] = None
-    deadline: Annotated[Factors | None, says("law of the jobs' deadlines")] = None
+    input: Annotated[HeavyTail, says("range and distribution of the jobs' input sizes")] = HeavyTail()
+    shuffle: Annotated[
+        Share, says("amount of data that maps pass to reduces per byte of input, 0 for jobs without reduces")
+    ] = 0.5
+    output: Annotated[Share, says("amount of data that a job writes as output per byte of its input")] = 0.5
+    users: Annotated[Positive, says("number of users. Each job belongs to one of them, chosen at random")] = 5
+    files: Annotated[
+        Popular | None, says("input files that several jobs read. Without it, each job has its own input")
+    ] = None
+    deadline: Annotated[
+        Factors | None, says("range of the jobs' random deadlines. Without it, jobs have no deadlines")
+    ] = None
     seed: Annotated[
         Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None,
-        says("seed of the drawn jobs; the scenario's unless given"),
+        says("seed of the random jobs, by default the scenario's `seed`"),
     ] = None
 
     @model_validator(mode="after")

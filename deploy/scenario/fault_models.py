@@ -80,15 +80,26 @@ class Fault(Section):
     path. Without the key `for`, the fault lasts until the end of the run.
     """
 
-    at: Annotated[Duration, says("when the fault begins")]
+    at: Annotated[Duration, says("time at which the fault begins, counted from the start of the run")]
     from_: Annotated[
         Literal["masters"] | None,
         Field(alias="from"),
-        says("masters: cut the nodes off from the masters only"),
+        says(
+            "with `partition`: `masters` cuts the nodes off from the JobTracker and NameNode only, "
+            "not from other nodes"
+        ),
     ] = None
-    node: Annotated[Text | None, says("node of the attempt or replica")] = None
+    node: Annotated[
+        Text | None,
+        says(
+            "node on which the attempt or replica is chosen, with `kill_attempt`, "
+            "`corrupt_replica` and `delete_replica`. By default any node"
+        ),
+    ] = None
     for_: Annotated[
-        Duration | None, Field(alias="for"), says("how long the fault lasts; to the end unless given")
+        Duration | None,
+        Field(alias="for"),
+        says("duration of the fault, by default until the end of the run"),
     ] = None
 
     @property
@@ -170,24 +181,31 @@ class RandomFaults(Section):
         float | None,
         BeforeValidator(parse_frequency),
         FREQUENCY,
-        says("faults per time, or the mean time between two"),
+        says("mean frequency of faults, such as `3/h`, or the mean time between two faults, such as `20s`"),
     ] = None
-    count: Annotated[Positive | None, says("number of faults")] = None
+    count: Annotated[Positive | None, says("number of faults, as an alternative to `rate`")] = None
     kinds: Annotated[
         list[DrawnKind],
         Field(min_length=1),
         BeforeValidator(as_list),
         one_or_more("string"),
-        says("kinds to draw from"),
+        says("kinds of faults to draw from, such as `kill` and `slow`"),
     ] = list(DRAWN)
-    nodes: Annotated[Nodes | None, says("nodes that may be hit; all unless given")] = None
+    nodes: Annotated[Nodes | None, says("nodes that faults may hit, by default all nodes")] = None
     seed: Annotated[
-        Annotated[int, Field(strict=True)] | None, says("seed of the faults; the scenario's unless given")
+        Annotated[int, Field(strict=True)] | None,
+        says("seed of the random faults, by default the scenario's `seed`"),
     ] = None
-    from_: Annotated[Duration, Field(alias="from"), says("earliest time")] = 0.0
-    until: Annotated[Duration, says("latest time")] = 3600.0
-    for_: Annotated[Duration, Field(alias="for", gt=0), says("mean duration of a fault")] = 30.0
-    spare: Annotated[bool, says("leave a replica of each block at any time")] = True
+    from_: Annotated[Duration, Field(alias="from"), says("earliest time at which a fault may begin")] = 0.0
+    until: Annotated[Duration, says("latest time at which a fault may begin")] = 3600.0
+    for_: Annotated[
+        Duration,
+        Field(alias="for", gt=0),
+        says("mean duration of a fault. Each fault lasts half to one and a half times as long"),
+    ] = 30.0
+    spare: Annotated[bool, says("whether at least one replica of each block stays available at any time")] = (
+        True
+    )
 
     @model_validator(mode="after")
     def _sensible(self) -> RandomFaults:
@@ -201,14 +219,14 @@ class RandomFaults(Section):
 class RandomEntry(Section):
     """An entry of the list `faults` that stands for several randomly drawn faults."""
 
-    random: Annotated[RandomFaults, says("the law that faults are drawn from")]
+    random: Annotated[RandomFaults, says("settings for faults drawn at random")]
 
 
 class FaultSources(Section):
     """`faults: {at: [...], random: {...}}`: faults at fixed times, and additional faults drawn at random."""
 
-    at: Annotated[list[Fault], says("faults at their times")] = []
-    random: Annotated[RandomFaults | None, says("the law that more faults are drawn from")] = None
+    at: Annotated[list[Fault], says("list of faults at fixed times")] = []
+    random: Annotated[RandomFaults | None, says("settings for additional faults drawn at random")] = None
 
 
 def _entry_form(value: object) -> str:

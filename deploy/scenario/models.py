@@ -55,20 +55,29 @@ def _none_word(value: object) -> object:
 class NodeDefaults(Section):
     """`cluster.node`: the hardware and the slots of each node."""
 
-    cores: Annotated[Positive, says("emulated cores")] = 2
-    core_speed: Annotated[Factor, says("share of a host's core that each emulated core gets")] = 0.1
+    cores: Annotated[Positive, says("number of emulated CPU cores of each node")] = 2
+    core_speed: Annotated[
+        Factor, says("speed of each emulated core, as a share of one core of the host: 0.1 is a tenth")
+    ] = 0.1
     memory: Memory = 512 * 2**20
     disk: Disk = 40e6
     shared_disk: Annotated[
-        DiskName | None, says("name of the disk, which nodes that give the same share")
+        DiskName | None,
+        says("name of a disk that all nodes with the same name share; each node has its own disk without it"),
     ] = None
-    network: Annotated[Rate, says("rate of the NIC, in each direction")] = 12.5e6
-    latency: Annotated[Latency, says("added to each message and transfer of the NIC")] = 0.0
-    loss: Annotated[Share, says("share of the NIC's packets that is lost")] = 0.0
-    host: Annotated[HostName | None, says("host of a run over many that must hold the node")] = None
+    network: Annotated[
+        Rate,
+        says("rate of the node's network card in each direction, that is, for sending and for receiving"),
+    ] = 12.5e6
+    latency: Annotated[Latency, says("delay added to each message and each data transfer of the node")] = 0.0
+    loss: Annotated[Share, says("share of the messages to and from the node that are lost: 0.01 is 1%")] = 0.0
+    host: Annotated[
+        HostName | None,
+        says("host that must run the node, if a run uses several hosts (`--address`); any host without it"),
+    ] = None
     foreground: Foreground = 0.0
-    map_slots: Annotated[Slots, says("maps that run at a time")] = 2
-    reduce_slots: Annotated[Slots, says("reduces that run at a time")] = 1
+    map_slots: Annotated[Slots, says("number of maps that can run on the node at the same time")] = 2
+    reduce_slots: Annotated[Slots, says("number of reduces that can run on the node at the same time")] = 1
 
 
 class NodeGroup(Section):
@@ -77,26 +86,51 @@ class NodeGroup(Section):
     A key that is given here replaces the value in `cluster.node`.
     """
 
-    count: Annotated[Positive, says("nodes of the group")] = 1
-    rack: Annotated[Text | None, says("name of the group's rack")] = None
-    cores: Annotated[Positive | None, says("emulated cores")] = None
-    core_speed: Annotated[Factor | None, says("share of a host's core that each emulated core gets")] = None
-    memory: Annotated[Memory | None, says("memory of the nodes, or with what their disks lose beyond it")] = (
+    count: Annotated[Positive, says("number of nodes in the group")] = 1
+    rack: Annotated[
+        Text | None,
+        says("name of the rack of these nodes. Without it, nodes are assigned to `racks` in turn"),
+    ] = None
+    cores: Annotated[Positive | None, says("number of emulated CPU cores of each node")] = None
+    core_speed: Annotated[
+        Factor | None, says("speed of each emulated core, as a share of one core of the host: 0.1 is a tenth")
+    ] = None
+    memory: Annotated[
+        Memory | None,
+        says("memory of each node, or a mapping with `paging` if the disk slows when tasks declare more"),
+    ] = None
+    disk: Annotated[
+        Disk | None,
+        says("rate of each node's disk, or a mapping with `seek` if concurrent streams slow it down"),
+    ] = None
+    shared_disk: Annotated[
+        DiskName | None,
+        says("name of a disk that all nodes with the same name share; each node has its own disk without it"),
+    ] = None
+    network: Annotated[
+        Rate | None,
+        says("rate of the node's network card in each direction, that is, for sending and for receiving"),
+    ] = None
+    latency: Annotated[
+        Latency | None, says("delay added to each message and each data transfer of the node")
+    ] = None
+    loss: Annotated[
+        Share | None, says("share of the messages to and from the node that are lost: 0.01 is 1%")
+    ] = None
+    host: Annotated[
+        HostName | None,
+        says("host that must run the node, if a run uses several hosts (`--address`); any host without it"),
+    ] = None
+    foreground: Annotated[
+        Foreground | None,
+        says("share of each node's CPU that other work uses first, or a list of shares with start times"),
+    ] = None
+    map_slots: Annotated[Slots | None, says("number of maps that can run on the node at the same time")] = (
         None
     )
-    disk: Annotated[Disk | None, says("rate of the disks, or with what further streams take")] = None
-    shared_disk: Annotated[
-        DiskName | None, says("name of the disk, which nodes that give the same share")
+    reduce_slots: Annotated[
+        Slots | None, says("number of reduces that can run on the node at the same time")
     ] = None
-    network: Annotated[Rate | None, says("rate of the NIC, in each direction")] = None
-    latency: Annotated[Latency | None, says("added to each message and transfer of the NIC")] = None
-    loss: Annotated[Share | None, says("share of the NIC's packets that is lost")] = None
-    host: Annotated[HostName | None, says("host of a run over many that must hold the nodes")] = None
-    foreground: Annotated[
-        Foreground | None, says("other work on shared nodes, ahead of all tasks: a share of their CPU")
-    ] = None
-    map_slots: Annotated[Slots | None, says("maps that run at a time")] = None
-    reduce_slots: Annotated[Slots | None, says("reduces that run at a time")] = None
 
 
 def _nodes_form(value: object) -> str:
@@ -117,43 +151,51 @@ class ClusterModel(Section):
     nodes: Annotated[
         Annotated[Positive, Tag("count")] | Annotated[list[NodeGroup], Field(min_length=1), Tag("groups")],
         Discriminator(_nodes_form),
-        says("number of nodes, or a list of groups"),
+        says("number of equal nodes, or a list of groups of nodes with different hardware"),
     ] = 6
     racks: Annotated[
         Annotated[Positive, Tag("count")] | Annotated[Literal["by-host"], Tag("by_host")],
         Discriminator(_racks_form),
-        says("number of racks that nodes are dealt over, or by-host"),
+        says("number of racks, which get nodes in turn, or `by-host`: one rack per host of a Ray cluster"),
     ] = 1
     topology: Annotated[
-        Text | None, says("file of a Rumen topology or of SLS nodes, instead of nodes and racks")
+        Text | None,
+        says("file with hosts and racks (Rumen topology or SLS nodes), instead of `nodes` and `racks`"),
     ] = None
     uplink: Annotated[
         Rate | None,
         BeforeValidator(_none_word),
-        says("rate that a rack's nodes share towards other racks, or none"),
+        says("rate that a rack's nodes share for sending to other racks, by default `none` (no limit)"),
     ] = None
     downlink: Annotated[
         Annotated[Rate, Field(gt=0)] | None,
         BeforeValidator(_none_word),
-        says("rate that a rack's nodes share from other racks, or none"),
+        says("rate that a rack's nodes share for receiving from other racks, by default `none` (no limit)"),
     ] = None
     core_switch: Annotated[
         Annotated[Rate, Field(gt=0)] | None,
         BeforeValidator(_none_word),
-        says("rate that all racks share between each other, or none"),
+        says("rate that all traffic between racks shares, by default `none` (no limit)"),
     ] = None
-    node: Annotated[NodeDefaults, says("what each node has")] = NodeDefaults()
-    heartbeat: Annotated[Heartbeat, says("interval of a node's heartbeats; not scaled")] = 0.5
+    node: Annotated[
+        NodeDefaults, says("hardware and slots of each node, unless its group in `nodes` gives another value")
+    ] = NodeDefaults()
+    heartbeat: Annotated[
+        Heartbeat, says("time between two heartbeats of a node to the JobTracker, not multiplied by `scale`")
+    ] = 0.5
     limits: Annotated[
         Literal["auto", "cgroup", "software", "off"],
-        says("how limits are enforced: by the kernel, by pacing, or not at all"),
+        says(
+            "how a node's limits are enforced: by the kernel (`cgroup`), by software (`software`), "
+            "not at all (`off`), or by the kernel where possible (`auto`)"
+        ),
     ] = "auto"
 
 
 class Skewed(Section):
     """`placement: {skewed: 0.2}`: all input is stored on this share of the nodes."""
 
-    skewed: Annotated[Factor, says("share of the nodes that hold all input")]
+    skewed: Annotated[Factor, says("share of the nodes that store all input: 0.2 is a fifth of the nodes")]
 
 
 def _placement_form(value: object) -> str:
@@ -163,23 +205,36 @@ def _placement_form(value: object) -> str:
 class Blocks(Section):
     """`blocks`: the size of blocks, and the number and the placement of their replicas."""
 
-    size: Annotated[Size, says("size of a block")] = 64 * 2**20
-    replication: Annotated[Positive, says("replicas of each block")] = 3
+    size: Annotated[Size, says("size of the blocks into which input files are divided")] = 64 * 2**20
+    replication: Annotated[
+        Positive,
+        says("number of replicas of each block, on different nodes (by default fewer with 1 or 2 nodes)"),
+    ] = 3
     placement: Annotated[
         Annotated[Literal["hdfs", "even"], Tag("name")] | Annotated[Skewed, Tag("skew")],
         Discriminator(_placement_form),
-        says("where replicas go: hdfs, even, or skewed"),
+        says(
+            "nodes that store replicas: by HDFS's rack rule (`hdfs`), evenly on all nodes (`even`), "
+            "or only on some nodes (`skewed`)"
+        ),
     ] = "hdfs"
-    dynamic: Annotated[Dynamic, says("replicas made while jobs run: none, dare, scarlett or cdrm")] = "none"
+    dynamic: Annotated[
+        Dynamic,
+        says("method that adds replicas while jobs run: `dare`, `scarlett` or `cdrm`, or `none`"),
+    ] = "none"
 
 
 class Generate(Section):
     """`input: {generate: text, size: 1GiB, seed: 1}`: generated data. The default seed is the scenario's."""
 
-    generate: Annotated[InputKind, says("kind of data")]
-    size: Annotated[Size, says("size of the data")]
+    generate: Annotated[
+        InputKind,
+        says("kind of data: lines of text, 100-byte records, documents, edges of a graph, or page views"),
+    ]
+    size: Annotated[Size, says("amount of data to generate, multiplied by `scale`")]
     seed: Annotated[
-        Annotated[int, Field(strict=True)] | None, says("seed of the data; the scenario's unless given")
+        Annotated[int, Field(strict=True)] | None,
+        says("seed of the random data, by default the scenario's `seed`"),
     ] = None
 
 
@@ -190,18 +245,31 @@ def _input_form(value: object) -> str:
 class Phase(Section):
     """`map` or `reduce` of a job. Only `memory` and `vcores` apply to jobs that are not synthetic."""
 
-    cpu: Annotated[Duration | None, says("CPU time of one emulated core that a task burns")] = None
-    read: Annotated[Size | None, says("what a task reads")] = None
-    write: Annotated[Size | None, says("what a task writes")] = None
+    cpu: Annotated[Duration | None, says("CPU time that each task uses on one emulated core")] = None
+    read: Annotated[
+        Size | None, says("amount of data that each task reads. By default, a map reads its whole block")
+    ] = None
+    write: Annotated[
+        Size | None, says("amount of data that each task writes: map output for the reduces, or job output")
+    ] = None
     duration: Annotated[
         Duration | None,
-        says("time that a task takes in the simulator, as a trace has it; cpu and bytes count live"),
+        says(
+            "run time of each task in the simulator, as recorded in a trace. Live runs use `cpu`, "
+            "`read` and `write` instead"
+        ),
     ] = None
     variance: Annotated[
-        float, Number, Field(ge=0, le=10), says("spread of the tasks' CPU time, 0 for none")
+        float,
+        Number,
+        Field(ge=0, le=10),
+        says("spread of the tasks' CPU time (standard deviation / mean): 0 for equal tasks, 0.5 for ±50%"),
     ] = 0.0
-    memory: Annotated[Size | None, says("memory that a task declares")] = None
-    vcores: Annotated[Positive, says("vcores that a task declares")] = 1
+    memory: Annotated[
+        Size | None,
+        says("memory that each task declares, by default the smallest memory per slot of any node"),
+    ] = None
+    vcores: Annotated[Positive, says("number of virtual cores that each task declares")] = 1
 
 
 Priorities = Literal["very_high", "high", "normal", "low", "very_low"]
@@ -210,26 +278,37 @@ Priorities = Literal["very_high", "high", "normal", "low", "very_low"]
 class JobModel(Section):
     """An entry of `workload.jobs`. With `count`, that number of copies of the job is submitted together."""
 
-    name: Annotated[Text | None, says("name of the job; the application's unless given")] = None
+    name: Annotated[Text | None, says("name of the job, by default the name of the application")] = None
     app: Annotated[
         Text,
-        says("application: one of schedbed apps, path/to/app.py:NAME, or streaming with its commands"),
+        says(
+            "application: a name that `schedbed apps` lists, your own class "
+            "(`path/to/app.py:NAME`), or `streaming` for commands"
+        ),
     ]
-    mapper: Annotated[Text | None, says("streaming: command that gets the lines of a split")] = None
+    mapper: Annotated[Text | None, says("for `streaming`: command that reads the lines of a split")] = None
     combiner: Annotated[
-        Text | None, says("streaming: command that gets a map's sorted lines before the shuffle")
+        Text | None,
+        says("for `streaming`: command that combines a map's sorted output lines before the shuffle"),
     ] = None
-    reducer: Annotated[Text | None, says("streaming: command that gets the sorted lines of its keys")] = None
+    reducer: Annotated[
+        Text | None,
+        says("for `streaming`: command that reads lines sorted by key. Without it, maps write the output"),
+    ] = None
     files: Annotated[
-        list[Text], says("more files that a class or a command finds in its working folder")
+        list[Text],
+        says("more files that your class or command needs, copied to the working folder of each attempt"),
     ] = []
     folder: Annotated[
         Text | None,
-        says("folder in which the application's files are looked for; the scenario's unless given"),
+        says("folder with the files of your class or command, by default the folder of the scenario"),
     ] = None
     costs: Annotated[
         dict[str, Any] | None,
-        says("what an own application costs in the simulator; measured on a sample unless given"),
+        says(
+            "CPU time and output size of your own application in the simulator, by default measured "
+            "on a sample of the input"
+        ),
     ] = None
     input: Annotated[
         Annotated[
@@ -237,58 +316,121 @@ class JobModel(Section):
             Discriminator(_input_form),
         ]
         | None,
-        says("file, or what to generate"),
+        says("path of the input file, or a mapping that describes data to generate"),
     ] = None
-    maps: Annotated[Positive | None, says("number of maps of a job without input")] = None
-    map: Annotated[Phase, says("what each map of a synthetic job does")] = Phase()
-    reduces: Annotated[Count | None, says("number of reduces")] = None
-    reduce: Annotated[Phase, says("what each reduce of a synthetic job does")] = Phase()
-    user: Annotated[Text, says("who submits")] = "user"
-    queue: Annotated[Text, says("queue for policies with queues")] = "default"
-    submit: Annotated[Duration, says("when the job is submitted, from the run's start")] = 0.0
-    deadline: Annotated[Duration | None, says("when the job should be done, from its submission")] = None
+    maps: Annotated[
+        Positive | None, says("number of maps of a job without input. A job with input has one map per block")
+    ] = None
+    map: Annotated[
+        Phase, says("work of each map of a synthetic job, and the memory and vcores that each map declares")
+    ] = Phase()
+    reduces: Annotated[
+        Count | None,
+        says("number of reduces, by default 1, or 0 if the application or the synthetic job has no reduce"),
+    ] = None
+    reduce: Annotated[
+        Phase,
+        says("work of each reduce of a synthetic job, and the memory and vcores that each reduce declares"),
+    ] = Phase()
+    user: Annotated[Text, says("name of the user who submits the job")] = "user"
+    queue: Annotated[Text, says("queue of the job, used by policies with queues such as `capacity`")] = (
+        "default"
+    )
+    submit: Annotated[
+        Duration, says("time at which the job is submitted, counted from the start of the run")
+    ] = 0.0
+    deadline: Annotated[
+        Duration | None,
+        says("time by which the job should be done, counted from its submission, by default none"),
+    ] = None
     requested: Annotated[
-        Duration | None, says("run time that the user expects at most, for policies that reserve (easy)")
+        Duration | None,
+        says("longest run time that the user expects, with which the policy `easy` reserves slots"),
     ] = None
-    priority: Annotated[Priorities, BeforeValidator(_lower), says("priority of the job")] = "normal"
+    priority: Annotated[
+        Priorities,
+        BeforeValidator(_lower),
+        says("priority of the job, for policies that prefer jobs of higher priority"),
+    ] = "normal"
     count: Annotated[
-        int, Field(strict=True, ge=1, le=10_000), says("copies of the job, submitted together")
+        int,
+        Field(strict=True, ge=1, le=10_000),
+        says("number of copies of the job, submitted at the same time"),
     ] = 1
-    params: Annotated[dict[str, Any], says("parameters of the application")] = {}
+    params: Annotated[
+        dict[str, Any], says("parameters of the application by name, as `schedbed apps` lists them")
+    ] = {}
 
 
 class Select(Section):
     """`workload.select`: the jobs of a trace to run. Times are those in the trace, before `scale`."""
 
-    jobs: Annotated[Positive | None, says("number of jobs to take")] = None
-    from_: Annotated[Duration, Field(alias="from"), says("take jobs from this time of the trace on")] = 0.0
-    until: Annotated[Duration | None, says("take jobs up to this time of the trace")] = None
+    jobs: Annotated[
+        Positive | None, says("number of jobs to take from the start of the selected times, by default all")
+    ] = None
+    from_: Annotated[Duration, Field(alias="from"), says("time in the trace from which jobs are taken")] = 0.0
+    until: Annotated[
+        Duration | None, says("time in the trace up to which jobs are taken, by default the end of the trace")
+    ] = None
 
 
 class Workload(Section):
-    """`workload`: the jobs to run, as a list, a suite's name, a law to draw jobs from, or a trace file."""
+    """`workload`: the jobs to run: a list, a shipped suite, jobs drawn at random, or a trace file."""
 
-    jobs: Annotated[Annotated[list[JobModel], Field(min_length=1)] | None, says("list of jobs")] = None
-    suite: Annotated[Text | None, says("name of a shipped suite, see schedbed suites")] = None
-    generate: Annotated[Generated | None, says("law that jobs are drawn from")] = None
-    trace: Annotated[Text | None, says("file of a trace")] = None
-    format: Annotated[TraceFormatName | None, says("format of the trace; found out unless given")] = None
-    select: Annotated[Select, says("what to take of the trace")] = Select()
-    traced_nodes: Annotated[
-        Positive | None, says("nodes of the traced cluster: tasks are thinned by the ratio of nodes")
+    jobs: Annotated[
+        Annotated[list[JobModel], Field(min_length=1)] | None, says("list of the jobs to run")
     ] = None
-    users: Annotated[Positive | None, says("number of users to deal jobs of a trace over")] = None
-    block: Annotated[Size | None, says("bytes that a map of a trace reads, where the trace says nothing")] = (
-        None
-    )
+    suite: Annotated[
+        Text | None, says("name of a workload that comes with schedbed, as `schedbed suites` lists them")
+    ] = None
+    generate: Annotated[
+        Generated | None,
+        says("settings for jobs drawn at random: their number, submit times, sizes and deadlines"),
+    ] = None
+    trace: Annotated[Text | None, says("path of a trace file, whose jobs run as synthetic jobs")] = None
+    format: Annotated[
+        TraceFormatName | None, says("format of the trace file, recognized from its content if not given")
+    ] = None
+    select: Annotated[Select, says("part of the trace to run, by default all of its jobs")] = Select()
+    traced_nodes: Annotated[
+        Positive | None,
+        says(
+            "number of nodes of the traced cluster. With twice as many as yours, half of each job's "
+            "tasks are kept; by default, all are kept"
+        ),
+    ] = None
+    users: Annotated[
+        Positive | None,
+        says("number of users to whom a trace's jobs are assigned at random, by default those in the trace"),
+    ] = None
+    block: Annotated[
+        Size | None,
+        says("amount of data that a map reads if the trace does not record it, by default `blocks.size`"),
+    ] = None
     cpu_rate: Annotated[
-        Rate, says("bytes that a traced task computes per second, where the trace has no CPU times")
+        Rate,
+        says(
+            "data that a task processes per second of CPU time, for jobs of which only data sizes are known"
+        ),
     ] = 6.4 * 2**20
     io_rate: Annotated[
-        Rate, says("bytes that a traced task moves per second, where the trace has durations only")
+        Rate,
+        says(
+            "rate at which tasks of the trace read and write, to estimate their CPU time if "
+            "only durations were recorded"
+        ),
     ] = 50e6
-    reduce_bytes: Annotated[Size, says("bytes per reduce, where the trace has no number of reduces")] = 2**30
-    limit_bytes: Annotated[Size | None, says("most bytes of a traced job")] = None
+    reduce_bytes: Annotated[
+        Size,
+        says("amount of shuffle or output data per reduce, for jobs without a recorded number of reduces"),
+    ] = 2**30
+    limit_bytes: Annotated[
+        Size | None,
+        says(
+            "largest amount of data that a job may read, shuffle or write. Larger jobs are "
+            "made smaller; no limit by default"
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _one_of(self) -> Workload:
@@ -304,8 +446,15 @@ TRACE_KEYS = tuple(name for name in Workload.model_fields if name not in SOURCES
 class StragglersModel(Section):
     """`simulate.stragglers`: a random `share` of all attempts needs `factor` times the planned CPU time."""
 
-    share: Annotated[float, Number, Field(ge=0, le=1), says("share of all attempts")] = 0.0
-    factor: Annotated[float, Number, Field(ge=1, le=1000), says("factor on the CPU time of these")] = 5.0
+    share: Annotated[
+        float, Number, Field(ge=0, le=1), says("share of all attempts that are slow: 0.05 is one in twenty")
+    ] = 0.0
+    factor: Annotated[
+        float,
+        Number,
+        Field(ge=1, le=1000),
+        says("factor on the CPU time of slow attempts: 5 makes it five times as long"),
+    ] = 5.0
 
 
 class Profiles(Section):
@@ -314,10 +463,16 @@ class Profiles(Section):
     `store` is `default`, `none` or a path. With `learn`, measurements of the run are added to this file.
     """
 
-    store: Annotated[Text, says("profile store of policies that name none: default, none or a path")] = (
-        "default"
-    )
-    learn: Annotated[bool, Field(strict=True), says("keep what the run measures in the store")] = False
+    store: Annotated[
+        Text,
+        says(
+            "file with measurements of earlier runs, for policies that name none: a path, "
+            "`default` (your own file) or `none`"
+        ),
+    ] = "default"
+    learn: Annotated[
+        bool, Field(strict=True), says("whether the measurements of this run are added to the file")
+    ] = False
 
 
 class Simulate(Section):
@@ -325,13 +480,33 @@ class Simulate(Section):
 
     costs: Annotated[
         Literal["specification", "profile", "trace"] | None,
-        says("where the costs of simulated tasks come from"),
+        says(
+            "source of task costs: the scenario (`specification`), measurements on this host "
+            "(`profile`), or durations in the trace (`trace`, default if there are any)"
+        ),
     ] = None
-    contention: Annotated[bool | None, says("let tasks share the CPU, disk and NIC of their nodes")] = None
-    seek: Annotated[float, Number, Field(ge=0, le=10), says("seek of disks that declare none")] = 0.0
-    stragglers: Annotated[StragglersModel, says("attempts that take longer than planned")] = StragglersModel()
+    contention: Annotated[
+        bool | None,
+        says(
+            "whether tasks on a node compete for its CPU, disk and network, by default true unless "
+            "`costs` is `trace`"
+        ),
+    ] = None
+    seek: Annotated[
+        float,
+        Number,
+        Field(ge=0, le=10),
+        says(
+            "`seek` of all disks that declare none: 0.1 means that two concurrent streams "
+            "together get 91% of the disk's rate"
+        ),
+    ] = 0.0
+    stragglers: Annotated[
+        StragglersModel, says("attempts that are slow at random: their share, and how much longer they take")
+    ] = StragglersModel()
     engine: Annotated[
-        Literal["auto", "objects"], says("auto plays large runs in a compiled loop, objects none")
+        Literal["auto", "objects"],
+        says("`auto` simulates large runs with a faster compiled loop, `objects` never does"),
     ] = "auto"
 
 
@@ -340,48 +515,77 @@ class Scenario(Section):
 
     name: Annotated[
         Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] | None,
-        says("name of the scenario; the file's unless given"),
+        says("name of the scenario, by default the name of its file"),
     ] = None
-    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63), says("seed of all chance")] = 0
+    seed: Annotated[
+        int,
+        Field(strict=True, ge=0, lt=2**63),
+        says("seed of all random choices. The same seed gives the same simulated results"),
+    ] = 0
     scale: Annotated[
         float,
         Number,
         Field(ge=1e-6, le=1000),
-        says(
-            "factor on every duration and amount of data: 0.05 runs the workload 20 times faster; rates stay"
-        ),
+        says("factor on all durations and amounts of data, but not on rates: 0.05 is 20 times less work"),
     ] = 1.0
-    cluster: Annotated[ClusterModel, says("the emulated cluster")] = ClusterModel()
-    blocks: Annotated[Blocks, says("how files are cut and placed")] = Blocks()
-    workload: Annotated[Workload | None, says("the jobs")] = None
+    cluster: Annotated[ClusterModel, says("nodes, racks and network of the emulated cluster")] = (
+        ClusterModel()
+    )
+    blocks: Annotated[
+        Blocks, says("how input files are divided into blocks, and which nodes store the replicas")
+    ] = Blocks()
+    workload: Annotated[
+        Workload | None, says("jobs to run: a list, a shipped suite, random jobs, or a trace")
+    ] = None
     policies: Annotated[
         list[Any],
         Field(min_length=1),
         BeforeValidator(as_list),
-        says("policies to compare: SPECs or mappings, see schedbed policies"),
+        says(
+            "scheduling policies to compare, each as text such as `delay:node_wait=5s` or as a "
+            "mapping (see `schedbed policies`)"
+        ),
     ] = ["fifo", "fair", "delay"]
-    speculation: Annotated[Any, says("none, late, or late with parameters")] = "none"
+    speculation: Annotated[
+        Any,
+        says(
+            "whether slow tasks are run a second time: `none`, `late` (the LATE method), or "
+            "`{late: {...}}` with parameters"
+        ),
+    ] = "none"
     sizes: Annotated[
         Any,
         says(
-            "what policies of your own see of the costs of tasks: true, hidden, estimated, or estimated with an error"
+            "what your own policies learn about task costs: exact values (`true`), nothing "
+            "(`hidden`), or estimates (`estimated`, `{estimated: {error: 0.5}}`)"
         ),
     ] = "true"
-    faults: Annotated[Faults, says("faults to inject, each at a time or drawn")] = []
-    profiles: Annotated[Profiles, says("the profile store")] = Profiles()
-    simulate: Annotated[Simulate, says("how a simulated run is modeled")] = Simulate()
+    faults: Annotated[
+        Faults, says("failures to cause during the run, at fixed times or drawn at random")
+    ] = []
+    profiles: Annotated[Profiles, says("file with measurements of earlier runs, which some policies use")] = (
+        Profiles()
+    )
+    simulate: Annotated[Simulate, says("settings of simulated runs (`--machines sim`)")] = Simulate()
     framework: Annotated[
         FrameworkModel,
-        says("what a simulated run adds to the work of tasks: none, hadoop1, yarn, or one with numbers"),
+        says(
+            "delays of a real framework that the simulator adds: `none`, `hadoop1`, `yarn`, or "
+            "`{hadoop1: {...}}` with changed values"
+        ),
     ] = "none"
     measure: Annotated[
-        Measure | None, says("jobs that figures are of; a warm-up and a cool-down are left out")
+        Measure | None,
+        says(
+            "range of submit times of the jobs that count in the results, to leave out a "
+            "warm-up and a cool-down. By default all jobs count"
+        ),
     ] = None
-    repeats: Annotated[int, Field(strict=True, ge=1, le=1000), says("runs of each policy")] = 1
+    repeats: Annotated[int, Field(strict=True, ge=1, le=1000), says("number of runs of each policy")] = 1
     stretch: Annotated[
         Stretch,
         says(
-            "real seconds that an emulated one lasts live: rates and timers slow down together; auto takes the "
-            "least at which this host gives what the nodes declare"
+            "number of real seconds per emulated second in a live run, so that slow hosts can "
+            "emulate fast nodes. `auto` chooses the smallest that this host permits"
         ),
     ] = 1.0

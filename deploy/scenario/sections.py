@@ -27,7 +27,7 @@ ForegroundShare = Annotated[
     float,
     Number,
     Field(ge=0, le=FOREGROUND_MAX),
-    says("share of the node's CPU that other work takes, ahead of all tasks"),
+    says("share of the node's CPU that other work uses ahead of all tasks: 0.2 is 20%"),
 ]
 
 
@@ -37,9 +37,15 @@ class DiskModel(Section):
     The total rate of n concurrent streams is rate / (1 + seek x (n - 1)).
     """
 
-    rate: Annotated[Rate, says("rate of the disk, shared by reads and writes")]
+    rate: Annotated[Rate, says("rate of the disk with one stream, for reads and writes together")]
     seek: Annotated[
-        float, Number, Field(ge=0, le=10), says("what each further stream takes, in shares of the rate")
+        float,
+        Number,
+        Field(ge=0, le=10),
+        says(
+            "slowdown by each additional concurrent stream: with 0.1, two streams together "
+            "get 91% of the rate"
+        ),
     ] = 0.0
 
 
@@ -55,14 +61,24 @@ class MemoryModel(Section):
         float,
         Number,
         Field(ge=0, le=100),
-        says("what the disk loses when tasks declare twice the memory, in shares of the rate"),
+        says(
+            "slowdown of the disk when tasks declare too much memory: with 0.3, it keeps 77% of its "
+            "rate if they declare twice `size`"
+        ),
     ] = 0.0
 
 
 class ForegroundStep(Section):
     """`{at: 60s, cpu: 0.2}`: from the time `at`, other work uses the share `cpu` of a node's CPU."""
 
-    at: Annotated[Duration, Field(le=1e9), says("when the share begins, multiplied by `scale`")]
+    at: Annotated[
+        Duration,
+        Field(le=1e9),
+        says(
+            "time from which the other work uses this share, counted from the start of the "
+            "run and multiplied by `scale`"
+        ),
+    ]
     cpu: ForegroundShare
 
 
@@ -74,13 +90,18 @@ Disk = Annotated[
     Annotated[Rate, Tag("plain")] | Annotated[DiskModel, Tag("suffers")],
     Discriminator(_form),
     says(
-        "rate of the disk, shared by reads and writes, or with what further streams take", "bytes per second"
+        "rate of the disk for reads and writes together, or a mapping with `seek` if concurrent "
+        "streams slow it down",
+        "bytes per second",
     ),
 ]
 Memory = Annotated[
     Annotated[Size, Tag("plain")] | Annotated[MemoryModel, Tag("suffers")],
     Discriminator(_form),
-    says("memory of the node, or with what the disk loses when tasks declare more", "bytes"),
+    says(
+        "memory of the node, or a mapping with `paging` if the disk slows down when tasks declare more",
+        "bytes",
+    ),
 ]
 
 
@@ -105,7 +126,10 @@ Foreground = Annotated[
         Tag("steps"),
     ],
     Discriminator(_load_form),
-    says("other work on a shared node, ahead of all tasks: a share of its CPU, or one from each time"),
+    says(
+        "share of the node's CPU that other work uses ahead of all tasks, or a list of shares with "
+        "start times"
+    ),
 ]
 
 
@@ -140,38 +164,55 @@ class FrameworkCosts(Section):
     values.
     """
 
-    maps_per_heartbeat: Annotated[Slots | None, says("maps that a heartbeat's reply starts, 0 for all")] = (
-        None
-    )
+    maps_per_heartbeat: Annotated[
+        Slots | None, says("largest number of maps that a node may start per heartbeat, 0 for no limit")
+    ] = None
     reduces_per_heartbeat: Annotated[
-        Slots | None, says("reduces that a heartbeat's reply starts, 0 for all")
+        Slots | None, says("largest number of reduces that a node may start per heartbeat, 0 for no limit")
     ] = None
     out_of_band: Annotated[
         Annotated[bool, Field(strict=True)] | None,
-        says("let the end of a task send a heartbeat at once; else the timer's next one reports the end"),
+        says("whether a node sends a heartbeat as soon as a task ends, instead of at the next regular time"),
     ] = None
-    init_poll: Annotated[Cost | None, says("time between polls for jobs to initialize, 0s for no polls")] = (
-        None
-    )
-    init: Annotated[Cost | None, says("time from a poll or the submission until a job is initialized")] = None
+    init_poll: Annotated[
+        Cost | None,
+        says(
+            "time between two checks for new jobs to initialize. With 0s, each job is "
+            "initialized when it is submitted"
+        ),
+    ] = None
+    init: Annotated[
+        Cost | None, says("time that the initialization of a job takes, before its tasks may start")
+    ] = None
     init_jobs: Annotated[
-        Slots | None, says("jobs of a user that polls initialize before one of them starts a task, 0 for all")
+        Slots | None,
+        says("largest number of initialized jobs of a user that have not started a task, 0 for no limit"),
     ] = None
-    setup: Annotated[Cost | None, says("time of a job's set-up task, before all others")] = None
-    cleanup: Annotated[Cost | None, says("time of a job's clean-up task, after all others")] = None
-    localize: Annotated[Cost | None, says("time in which a node fetches a job's files, once a job")] = None
-    jvm: Annotated[Cost | None, says("time from the start of an attempt to its first line")] = None
+    setup: Annotated[
+        Cost | None, says("duration of a job's set-up task, which runs before all other tasks of the job")
+    ] = None
+    cleanup: Annotated[
+        Cost | None, says("duration of a job's clean-up task, which runs after all other tasks of the job")
+    ] = None
+    localize: Annotated[
+        Cost | None, says("time that a node needs to fetch a job's files, before its first task of that job")
+    ] = None
+    jvm: Annotated[
+        Cost | None,
+        says(
+            "time from the start of an attempt to its first line of code (start of the Java virtual machine)"
+        ),
+    ] = None
     fetch_poll: Annotated[
-        Cost | None, says("time until a reduce has heard of map outputs and fetched the last one")
+        Cost | None, says("time until a reduce learns that map outputs are ready and can fetch them")
     ] = None
     fetch_rate: Annotated[
-        Annotated[Rate, Field(gt=0)] | None, says("rate at which one reduce fetches map outputs at most")
+        Annotated[Rate, Field(gt=0)] | None,
+        says("largest total rate at which one reduce fetches map outputs, by default no limit"),
     ] = None
     recorded_shuffle: Annotated[
         Annotated[bool, Field(strict=True)] | None,
-        says(
-            "take a traced reduce's time in its shuffle after the last map from the trace, where it has that"
-        ),
+        says("whether reduces take the shuffle time that the trace recorded, instead of a computed one"),
     ] = None
 
     def applied(self, profile: Framework) -> Framework:
@@ -186,8 +227,14 @@ class FrameworkCosts(Section):
 class FrameworkChoice(Section):
     """`framework: {hadoop1: {setup: 2s}}`: a framework profile with some of its costs changed."""
 
-    hadoop1: Annotated[FrameworkCosts | None, says("Hadoop 1 (MRv1), with these numbers")] = None
-    yarn: Annotated[FrameworkCosts | None, says("MapReduce on YARN, with these numbers")] = None
+    hadoop1: Annotated[
+        FrameworkCosts | None,
+        says("delays of Hadoop 1 (MRv1), of which the given ones replace those of the profile `hadoop1`"),
+    ] = None
+    yarn: Annotated[
+        FrameworkCosts | None,
+        says("delays of MapReduce on YARN, of which the given ones replace those of the profile `yarn`"),
+    ] = None
 
     @model_validator(mode="after")
     def _one_of(self) -> FrameworkChoice:
@@ -227,14 +274,23 @@ class Dare(Section):
     share `budget` of the bytes of all inputs.
     """
 
-    p: Annotated[Factor, says("share of the maps that leave a replica of the block they fetch")] = 0.3
-    budget: Annotated[Factor, says("share of the inputs' bytes that such replicas take at most")] = 0.2
+    p: Annotated[
+        Factor,
+        says("probability that a map keeps the block that it fetched from another node as a new replica"),
+    ] = 0.3
+    budget: Annotated[
+        Factor,
+        says(
+            "largest total size of the additional replicas, as a share of all inputs with "
+            "their replicas: 0.2 is 20%"
+        ),
+    ] = 0.2
 
 
 class DareChoice(Section):
     """`dynamic: {dare: ...}`: the replication scheme DARE with the given parameters."""
 
-    dare: Annotated[Dare, says("the parameters of DARE")]
+    dare: Annotated[Dare, says("parameters of DARE")]
 
 
 class Scarlett(Section):
@@ -245,15 +301,28 @@ class Scarlett(Section):
     bytes of all inputs.
     """
 
-    epoch: Annotated[Duration, Field(gt=0), says("time between changes of the numbers of replicas")] = 60.0
-    delta: Annotated[Count, says("replicas beyond the most jobs that read an input at a time")] = 1
-    budget: Annotated[Factor, says("share of the inputs' bytes that such replicas take at most")] = 0.2
+    epoch: Annotated[
+        Duration, Field(gt=0), says("time between two adjustments of the numbers of replicas")
+    ] = 60.0
+    delta: Annotated[
+        Count,
+        says(
+            "number of replicas of an input beyond the largest number of jobs that read it at the same time"
+        ),
+    ] = 1
+    budget: Annotated[
+        Factor,
+        says(
+            "largest total size of the additional replicas, as a share of all inputs with "
+            "their replicas: 0.2 is 20%"
+        ),
+    ] = 0.2
 
 
 class ScarlettChoice(Section):
     """`dynamic: {scarlett: ...}`: the replication scheme Scarlett with the given parameters."""
 
-    scarlett: Annotated[Scarlett, says("the parameters of Scarlett")]
+    scarlett: Annotated[Scarlett, says("parameters of Scarlett")]
 
 
 class Cdrm(Section):
@@ -263,17 +332,23 @@ class Cdrm(Section):
     with the probability `failure`. New replicas are placed on the nodes that are least likely to be busy.
     """
 
-    epoch: Annotated[Duration, Field(gt=0), says("time between changes of the numbers of replicas")] = 60.0
+    epoch: Annotated[
+        Duration, Field(gt=0), says("time between two adjustments of the numbers of replicas")
+    ] = 60.0
     availability: Annotated[
-        float, Field(gt=0, lt=1), says("probability that all blocks of an input are there")
+        float,
+        Field(gt=0, lt=1),
+        says("probability with which all blocks of an input must be available: 0.99 is 99%"),
     ] = 0.99
-    failure: Annotated[float, Field(gt=0, lt=1), says("probability that a node is not there")] = 0.1
+    failure: Annotated[
+        float, Field(gt=0, lt=1), says("assumed probability that a node is down: 0.1 is 10%")
+    ] = 0.1
 
 
 class CdrmChoice(Section):
     """`dynamic: {cdrm: ...}`: the replication scheme CDRM with the given parameters."""
 
-    cdrm: Annotated[Cdrm, says("the parameters of CDRM")]
+    cdrm: Annotated[Cdrm, says("parameters of CDRM")]
 
 
 _DYNAMIC_FORMS = {"scarlett": ScarlettChoice, "cdrm": CdrmChoice, "dare": DareChoice}
@@ -305,9 +380,12 @@ class Measure(Section):
     """
 
     from_: Annotated[
-        Duration, Field(alias="from"), says("figures are of jobs submitted from this time on")
+        Duration, Field(alias="from"), says("submit time from which jobs count in the results")
     ] = 0.0
-    until: Annotated[Duration | None, says("figures are of jobs submitted before this time")] = None
+    until: Annotated[
+        Duration | None,
+        says("submit time from which jobs no longer count in the results. Without it, all later jobs count"),
+    ] = None
 
     @model_validator(mode="after")
     def _not_empty(self) -> Measure:

@@ -92,11 +92,15 @@ AXIS = Axis(
     axis="admission",
     name="containers",
     factory=Containers,
-    summary="memory and vcores of each task",
+    summary="a task needs its declared memory and vcores free on the node",
     paper="Hadoop YARN",
     parameters=(
-        count("reserved_cores", "0", "of each node, for daemons", "cores"),
-        duration("stall_timeout", "10s", "until maps without room take that of their job's reduces"),
+        count("reserved_cores", "0", "number of cores of each node that are kept free for daemons", "cores"),
+        duration(
+            "stall_timeout",
+            "10s",
+            "time that a job's maps wait without room on any node, before one of the job's reduces is killed",
+        ),
     ),
     rank=10,
 )

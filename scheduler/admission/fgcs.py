@@ -186,21 +186,38 @@ AXIS = Axis(
     axis="admission",
     name="fgcs",
     factory=Fgcs,
-    summary="memory, and the share of a core that tasks of the same job name have used",
+    summary="a task needs its memory, and the share of a core that earlier tasks of the same job name used",
     paper="liu2015",
     parameters=(
-        count("reserved_cores", "1", "of each node, for daemons (3.)", "cores"),
-        duration("shortest", "5s", "a sample's tasks that run for less ask for a whole core (2.3)"),
-        maybe_rate("disk_rate", "full speed of a disk (equation 3): as measured, else as declared"),
-        maybe_rate("hdfs_rate", "full speed of the block store: as measured, else that of the disk"),
+        count("reserved_cores", "1", "number of cores of each node that are kept free for daemons", "cores"),
+        duration(
+            "shortest",
+            "5s",
+            "shortest mean run time at which a job's CPU use is trusted; after shorter "
+            "tasks, later ones request a whole core",
+        ),
+        maybe_rate(
+            "disk_rate",
+            "full rate of a disk, to estimate how long tasks wait for it; auto takes the "
+            "measured rate, or else the declared rate",
+        ),
+        maybe_rate(
+            "hdfs_rate",
+            "full rate of the block store, to estimate how long tasks wait for it; auto "
+            "takes the measured rate, or else that of the disk",
+        ),
         profiles(DEMAND, IO_RATES, parse=read_demands),
-        duration("stall_timeout", "10s", "until maps without room take that of their job's reduces"),
+        duration(
+            "stall_timeout",
+            "10s",
+            "time that a job's maps wait without room on any node, before one of the job's reduces is killed",
+        ),
     ),
     rank=30,
 )
 POLICY = Named(
     name="fgcs",
-    summary="Delay, and a task gets the share of a core that its like have used.",
+    summary="Like delay, but a task gets the share of a core that earlier tasks of the same job name used.",
     paper="liu2015",
     order="fair",
     locality="delay",

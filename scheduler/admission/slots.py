@@ -28,7 +28,7 @@ AXIS = Axis(
     axis="admission",
     name="slots",
     factory=Slots,
-    summary="typed map and reduce slots",
+    summary="a task needs a free slot of its kind, map or reduce",
     paper="Hadoop MRv1",
     rank=0,
 )

@@ -139,22 +139,31 @@ AXIS = Axis(
     axis="locality",
     name="delay",
     factory=make_delay,
-    summary="waits a little for a node that holds the data",
+    summary="a job waits a short time for a node that holds its data",
     paper="Zaharia et al. 2010, Algorithm 3; xu2015 Algorithm 1 with P = 0",
     parameters=(
-        duration("node_wait", "5s", "T1: until a rack-local map may start"),
-        duration("rack_wait", "5s", "T2: from then until any map may start"),
+        duration(
+            "node_wait",
+            "5s",
+            "time that a job waits for a node with its data, before it may start maps on other nodes "
+            "in the data's rack",
+        ),
+        duration(
+            "rack_wait",
+            "5s",
+            "further time that a job waits, after `node_wait`, before it may start maps on any node",
+        ),
         choice(
             "clock",
             ("heartbeats", "wall"),
-            "what a wait counts: as in Hadoop 1, the time from a heartbeat that skipped the job to the next one that "
-            "asks for tasks; or as in Spark, all time since the submission or the last restart",
+            "heartbeats: a job waits from a heartbeat that skipped it to the next one that asks for tasks, as in "
+            "Hadoop 1; wall: all time counts, as in Spark",
         ),
         choice(
             "reset",
             ("full", "launch"),
-            "with `clock: wall`, what restarts a wait: an offer that left no slot unused (Spark since 3.1), or "
-            "each launch",
+            "what restarts the wait under `clock: wall`: an offer that left no slot unused (Spark since 3.1), or "
+            "every launch (before)",
         ),
     ),
     check=count_slots,
@@ -162,7 +171,7 @@ AXIS = Axis(
 )
 POLICY = Named(
     name="delay",
-    summary="Fair, and a job waits a little for a node that holds its data.",
+    summary="Like fair, but a job waits a short time for a node that holds its data.",
     paper="Zaharia et al. 2010; xu2015 3.2, Algorithm 1 with P = 0",
     order="fair",
     locality="delay",

@@ -22,7 +22,7 @@ AXIS = Axis(
     axis="locality",
     name="greedy",
     factory=Greedy,
-    summary="the nearest map there is, at once",
+    summary="a job starts its nearest map at once, even on a node without its data",
     paper="Hadoop",
     rank=0,
 )

@@ -358,15 +358,25 @@ def _place(node: NodeView, task: TaskView) -> str:
 
 PARAMETERS = (
     count(
-        "candidates", "100", "maps that are weighed at a time, more if more slots are idle", "maps", least=1
+        "candidates",
+        "100",
+        "number of waiting maps that are considered at a time, or the number of idle slots if that is larger",
+        "maps",
+        least=1,
     ),
-    number("off_rack", "2", "", "how many times as long bytes from another rack take", positive),
+    number(
+        "off_rack",
+        "2",
+        "",
+        "how many times as long a transfer from another rack takes as a transfer within the rack",
+        positive,
+    ),
 )
 AXIS = Axis(
     axis="locality",
     name="lsap",
     factory=Lsap,
-    summary="matches all idle slots with the next maps: least seconds of staging",
+    summary="matches all idle slots and the next maps such that transfers of input take the least time",
     paper="xu2015 3.3.1; Guo 2012 (lsap-sched)",
     parameters=PARAMETERS,
     compose=AssignedSlots,
@@ -374,7 +384,8 @@ AXIS = Axis(
 )
 POLICY = Named(
     name="lsap",
-    summary="FIFO, and all idle slots are matched with the next maps so that inputs travel least.",
+    summary="Like fifo, but all idle slots and the next maps are matched such that transfers of "
+    "input take the least time.",
     paper="xu2015 3.3.1; Guo 2012 (lsap-sched)",
     order="fifo",
     locality="lsap",

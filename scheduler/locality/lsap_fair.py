@@ -76,11 +76,19 @@ AXIS = Axis(
     axis="locality",
     name="lsap-fair",
     factory=LsapFair,
-    summary="as lsap, the cost weighed against each user's excess over the fair share",
+    summary="like lsap, but the matching also avoids users who are above their fair share",
     paper="xu2015 3.3.1; Guo 2012 (lsap-fair-sched)",
     parameters=(
-        number("fairness", "0.5", "", "weight of fairness against staging, from 0 to 1", share),
-        choice("pool_by", ("user", "queue"), "who has a fair share"),
+        number(
+            "fairness",
+            "0.5",
+            "",
+            "weight of fairness: 0 considers only the time to transfer input, 1 only users' fair shares",
+            share,
+        ),
+        choice(
+            "pool_by", ("user", "queue"), "whether each user or each queue gets a fair share of the slots"
+        ),
         *PARAMETERS,
     ),
     compose=AssignedSlots,
@@ -88,7 +96,8 @@ AXIS = Axis(
 )
 POLICY = Named(
     name="lsap-fair",
-    summary="Fair, and idle slots are matched with maps by staging and by each user's excess.",
+    summary="Like fair, but idle slots and maps are matched by the time to transfer input and by "
+    "users' fair shares.",
     paper="xu2015 3.3.1; Guo 2012 (lsap-fair-sched)",
     order="fair",
     locality="lsap-fair",

@@ -173,21 +173,49 @@ AXIS = Axis(
     axis="locality",
     name="split",
     factory=SplitLocality,
-    summary="starts a part of a map at once, its rest waits for a node that holds the data",
+    summary="a node without the data of a job starts only a part of a map; the rest waits for a node "
+    "with the data",
     paper="xu2015, Algorithm 1",
     parameters=(
-        maybe_share("p", "0.25", "share of a map's bytes that is started at once; auto learns it"),
-        duration("node_wait", "5s", "T1: until a rack-local map may start whole"),
-        duration("rack_wait", "5s", "T2: from then until any map may start whole"),
-        number("keep_copy", "false", "", "what is fetched of a block stays there as a replica", switch),
-        number("copy_budget", "0.2", "", "share of the inputs' bytes that such replicas may take", share),
+        maybe_share(
+            "p",
+            "0.25",
+            "share of a map's input that starts at once on a node without the data: 0.25 is "
+            "a quarter, auto learns the best share",
+        ),
+        duration(
+            "node_wait",
+            "5s",
+            "time that a job waits for a node with its data, before it may start whole maps on other "
+            "nodes in the data's rack",
+        ),
+        duration(
+            "rack_wait",
+            "5s",
+            "further time that a job waits, after `node_wait`, before it may start whole maps on any node",
+        ),
+        number(
+            "keep_copy",
+            "false",
+            "",
+            "whether blocks that are fetched from other nodes are kept as additional replicas",
+            switch,
+        ),
+        number(
+            "copy_budget",
+            "0.2",
+            "",
+            "largest total size of these additional replicas, as a share of all inputs with their replicas",
+            share,
+        ),
     ),
     check=count_slots,
     rank=20,
 )
 POLICY = Named(
     name="dtss",
-    summary="Fair, and a job without data here starts a part of a map, whose rest waits for its data.",
+    summary="Like fair, but a node without the data of a job starts only a part of a map; the rest "
+    "waits for a node with the data.",
     paper="xu2015, Algorithm 1",
     order="fair",
     locality="split",

@@ -142,17 +142,20 @@ AXIS = Axis(
     axis="order",
     name="balancedpool",
     factory=BalancedPool,
-    summary="small and big jobs in two pools that end together, Johnson's order inside",
+    summary="small and large jobs run in two pools that end at the same time, each in Johnson's order",
     paper="xu2015 3.1.4.2; Verma 2012",
     parameters=(
-        count("jobs", "100", "that a plan looks at, the oldest first", "jobs", least=1),
-        count("steps", "7", "shares of the slots that are tried for the pool of small jobs", least=0),
+        count(
+            "jobs", "100", "largest number of jobs in a plan; the oldest jobs are planned", "jobs", least=1
+        ),
+        count("steps", "7", "number of different sizes that are tried for the pool of small jobs", least=0),
     ),
     rank=60,
 )
 POLICY = Named(
     name="balancedpool",
-    summary="Small and big jobs in two pools that end together, in Johnson's order: a short makespan.",
+    summary="Small and large jobs run in two pools that end at the same time, each in Johnson's "
+    "order, for a short makespan.",
     paper="xu2015 3.1.4.2; Verma 2012",
     order="balancedpool",
     rank=90,

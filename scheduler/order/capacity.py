@@ -452,27 +452,53 @@ AXIS = Axis(
     axis="order",
     name="capacity",
     factory=Capacity,
-    summary="queues with a guaranteed share, elastic, with user limits",
+    summary="queues have guaranteed shares and may also use idle slots of other queues, with limits "
+    "for each user",
     paper="Hadoop capacity scheduler; lakshmi2019",
     parameters=(
         queues(
-            "settings by queue name: capacity (guaranteed, % of the cluster), max_capacity (%), "
+            "settings by queue name: capacity (guaranteed %), max_capacity (%), "
             "minimum_user_limit_percent, user_limit_factor, priorities; other queues share the rest"
         ),
         number(
             "minimum_user_limit_percent",
             "100",
             "%",
-            "what a user may hold of a queue however many users it has",
+            "part of a queue that each user may use even if many users share the queue; with few "
+            "users, each may use more",
             percent,
         ),
-        number("user_limit_factor", "1", "", "times a queue's capacity that one user may hold", positive),
-        number("priorities", "true", "", "jobs of a queue go by priority first", switch),
-        size("map_slot_memory", "off", "memory of a map slot: larger maps take several"),
-        size("reduce_slot_memory", "off", "memory of a reduce slot: larger reduces take several"),
+        number(
+            "user_limit_factor",
+            "1",
+            "",
+            "largest multiple of a queue's guaranteed capacity that one user may use: 1 is "
+            "the capacity itself",
+            positive,
+        ),
+        number(
+            "priorities",
+            "true",
+            "",
+            "whether the jobs of a queue are sorted by priority before submit time",
+            switch,
+        ),
+        size(
+            "map_slot_memory",
+            "off",
+            "memory of a map slot, so that a map that declares more takes several slots; off "
+            "for one slot per map",
+        ),
+        size(
+            "reduce_slot_memory",
+            "off",
+            "memory of a reduce slot, so that a reduce that declares more takes several "
+            "slots; off for one slot per reduce",
+        ),
         maybe_count(
             "off_switch_per_heartbeat",
-            "tasks without input on the node or in its rack that one heartbeat starts, reduces among them",
+            "largest number of tasks started per heartbeat without their input in the node's rack, "
+            "including all reduces; off for no limit",
         ),
     ),
     check=_check,
@@ -480,7 +506,8 @@ AXIS = Axis(
 )
 POLICY = Named(
     name="capacity",
-    summary="Queues with a guaranteed share that grow into idle slots; nearest map first.",
+    summary="Queues have guaranteed shares and may also use idle slots of other queues; each job "
+    "starts the map nearest to its data.",
     paper="Hadoop capacity scheduler; lakshmi2019",
     order="capacity",
     rank=50,

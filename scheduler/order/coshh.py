@@ -312,14 +312,15 @@ AXIS = Axis(
     axis="order",
     name="coshh",
     factory=Coshh,
-    summary="classes of jobs by k-means, suggested for hardware by a linear program; min shares first",
+    summary="similar jobs form classes, which run on the hardware that suits them (k-means, linear "
+    "program); users below their min share come first",
     paper="xu2015 3.1.3.3; Rasooli and Down 2014",
     parameters=(
-        count("classes", "4", "classes of jobs at most", least=1),
+        count("classes", "4", "largest number of classes into which similar jobs are grouped", least=1),
         by_name(
             "users",
             "user",
-            "min_share (slots of each kind) and weight by user",
+            "settings by user name: min_share (slots of each kind) and weight, such as {ana: {min_share: 2}}",
             "{ana: {min_share: 2}}",
             {"min_share": at_least_one, "weight": positive},
             Promise,
@@ -329,7 +330,8 @@ AXIS = Axis(
 )
 POLICY = Named(
     name="coshh",
-    summary="Classes of jobs, each on the hardware that suits it; users below their min share first.",
+    summary="Similar jobs form classes, which run on the hardware that suits them; users below their "
+    "min share come first.",
     paper="xu2015 3.1.3.3; Rasooli and Down 2014",
     order="coshh",
     rank=58,

@@ -187,28 +187,51 @@ AXIS = Axis(
     axis="order",
     name="dp",
     factory=DynamicPriority,
-    summary="users bid for slots from a budget, interval by interval, pre-emptive",
+    summary="users bid for slots in each interval and pay from a budget; attempts of users above "
+    "their share are killed",
     paper="xu2015 3.1.3.2; Sandholm and Lai 2010",
     parameters=(
         by_name(
             "accounts",
             "account",
-            "budget and bid (an interval) by user; others have the two below",
+            "budget and bid by user name, such as {ana: {budget: 60, bid: 3}}; other users have the "
+            "default budget and bid",
             "{ana: {budget: 60, bid: 3}}",
             {"budget": positive, "bid": positive},
             Account,
         ),
-        number("budget", "100", "", "what a user that `accounts` does not name may spend in all", positive),
-        number("bid", "1", "", "what such a user bids in each interval", positive),
-        duration("interval", "20s", "the allocation interval, which a bid pays for"),
-        number("preempt", "true", "", "kill attempts above their users' shares (typed slots only)", switch),
+        number(
+            "budget",
+            "100",
+            "",
+            "total amount that a user without an entry in `accounts` may spend in a run",
+            positive,
+        ),
+        number(
+            "bid",
+            "1",
+            "",
+            "amount that a user without an entry in `accounts` bids for slots in each interval",
+            positive,
+        ),
+        duration(
+            "interval", "20s", "length of an interval, after which users pay for their slots and bid again"
+        ),
+        number(
+            "preempt",
+            "true",
+            "",
+            "whether attempts of users above their share are killed; only possible with map and reduce slots",
+            switch,
+        ),
     ),
     check=_check,
     rank=40,
 )
 POLICY = Named(
     name="dp",
-    summary="Users buy slots from a budget by bids, interval by interval; pre-emptive; nearest map first.",
+    summary="Users bid for slots in each interval and pay from a budget; attempts of users above "
+    "their share are killed.",
     paper="xu2015 3.1.3.2; Sandholm and Lai 2010",
     order="dp",
     rank=54,

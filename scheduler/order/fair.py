@@ -195,44 +195,62 @@ AXIS = Axis(
     axis="order",
     name="fair",
     factory=Fair,
-    summary="pools by min share and weight, fair or FIFO inside",
+    summary="pools of jobs share the slots by weight and min share; in a pool, jobs share equally or "
+    "run in FIFO order",
     paper="Hadoop fair scheduler (HFS); xu2015 chapter 3",
     parameters=(
         pools(
-            "settings by pool name: weight; min_share and max_share (slots of each kind, or {map: 1, reduce: 2}); "
-            "max_running (jobs that may start tasks); inside (fair, fifo); min_share_timeout"
+            "settings by pool name: weight, min_share and max_share (slots, or {map: 1, reduce: 2}), "
+            "max_running (most jobs at a time), inside (fair or fifo), min_share_timeout"
         ),
         by_name(
             "users",
             "user",
-            "settings by user: max_running (jobs that may start tasks)",
+            "settings by user name: max_running (most running jobs of the user), such as {ana: "
+            "{max_running: 2}}",
             "{ana: {max_running: 2}}",
             {"max_running": _count},
             UserSettings,
         ),
-        choice("pool_by", ("user", "queue"), "what makes a pool"),
-        choice("inside", ("fair", "fifo"), "order of jobs in a pool without an `inside` of its own"),
+        choice("pool_by", ("user", "queue"), "whether the jobs of each user or of each queue form a pool"),
+        choice(
+            "inside",
+            ("fair", "fifo"),
+            "order of the jobs in a pool, unless `pools` sets another: fair (equal shares) or fifo "
+            "(by priority and submit time)",
+        ),
         choice(
             "ties",
             ("submit", "name"),
-            "which of two pools with equal shares comes first: oldest job, or name",
+            "which of two pools with equal shares comes first: the one with the oldest job (submit), "
+            "or the first in the alphabet (name)",
         ),
         duration(
-            "min_share_timeout", "off", "pre-empt for a pool that was below its min share for this time"
+            "min_share_timeout",
+            "off",
+            "time after which a pool below its min share gets slots from other pools, whose "
+            "tasks are killed; off for never",
         ),
         duration(
             "fair_share_timeout",
             "off",
-            "pre-empt for a pool that was below half its fair share for this time",
+            "time after which a pool below half its fair share gets slots from other pools, whose "
+            "tasks are killed; off for never",
         ),
-        duration("look", "0s", "time between two looks for such pools; Hadoop 1 looks every 15 s"),
+        duration(
+            "look",
+            "0s",
+            "time between two checks for pools that have waited too long for slots; Hadoop 1 "
+            "checks every 15 s",
+        ),
     ),
     check=_check,
     rank=10,
 )
 POLICY = Named(
     name="fair",
-    summary="Pools share slots by min share and weight; nearest map first.",
+    summary="Pools of jobs share the slots by weight and min share; each job starts the map nearest "
+    "to its data.",
     paper="Hadoop fair scheduler (HFS); xu2015 chapter 3",
     order="fair",
     rank=10,

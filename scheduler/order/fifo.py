@@ -46,13 +46,13 @@ AXIS = Axis(
     axis="order",
     name="fifo",
     factory=Fifo,
-    summary="priority, then submit time",
+    summary="jobs by priority, then by submit time",
     paper="Hadoop JobQueueTaskScheduler",
     rank=0,
 )
 POLICY = Named(
     name="fifo",
-    summary="Priority, then submit time; nearest map first.",
+    summary="Jobs by priority, then by submit time; each job starts the map nearest to its data.",
     paper="Hadoop JobQueueTaskScheduler",
     order="fifo",
     rank=0,

@@ -213,13 +213,14 @@ AXIS = Axis(
     axis="order",
     name="hod",
     factory=Hod,
-    summary="static private clusters, FIFO inside each",
+    summary="each user has a fixed private cluster of nodes with FIFO order",
     paper="xu2015 3.1.2.2; Hadoop On Demand",
     parameters=(
         by_name(
             "clusters",
             "cluster",
-            "number of nodes by user (or queue); all others share the rest as one cluster",
+            "size of private clusters by user or queue, such as {ana: {nodes: 2}}; all others share "
+            "one cluster of the remaining nodes",
             "{ana: {nodes: 2}}",
             {"nodes": at_least_one},
             _nodes,
@@ -227,17 +228,18 @@ AXIS = Axis(
         count(
             "parts",
             "2",
-            "equal private clusters when `clusters` names none; users get them by turns",
+            "number of equal private clusters if `clusters` is empty; users are assigned to them in turn",
             least=1,
         ),
-        choice("cluster_by", ("user", "queue"), "who has a private cluster"),
+        choice("cluster_by", ("user", "queue"), "whether private clusters belong to users or to queues"),
     ),
     check=_check,
     rank=30,
 )
 POLICY = Named(
     name="hod",
-    summary="Static private clusters by user, FIFO inside each; idle nodes help nobody else.",
+    summary="Each user has a fixed private cluster with FIFO order; idle nodes do not run jobs of "
+    "other users.",
     paper="xu2015 3.1.2.2; Hadoop On Demand",
     order="hod",
     rank=52,

@@ -171,18 +171,39 @@ AXIS = Axis(
     axis="order",
     name="lsps",
     factory=Lsps,
-    summary="more slots for users with small jobs; FIFO or fair inside, by how sizes vary",
+    summary="users with small jobs get more slots; a user's jobs run in FIFO order if their sizes "
+    "are similar, else they share equally",
     paper="xu2015 3.1.4.1, equations 1 to 4; Yao et al. 2013",
     parameters=(
-        number("alpha", "0.5", "", "how much small jobs are favored: 0 is equal slots", share),
-        number("alike", "1", "", "coefficient of variation of sizes below which a user has FIFO", positive),
-        count("window", "20", "jobs that have ended whose sizes are remembered, by user"),
+        number(
+            "alpha",
+            "0.5",
+            "",
+            "how strongly users with small jobs are favored: 0 gives all users equal slots, "
+            "1 gives slots in proportion to 1 / mean job size",
+            share,
+        ),
+        number(
+            "alike",
+            "1",
+            "",
+            "largest variation of job sizes (standard deviation / mean) at which a user's "
+            "jobs run in FIFO order instead of fair shares",
+            positive,
+        ),
+        count(
+            "window",
+            "20",
+            "number of each user's last ended jobs whose sizes count when the variation of job sizes "
+            "is computed",
+        ),
     ),
     rank=60,
 )
 POLICY = Named(
     name="lsps",
-    summary="More slots for users with small jobs, FIFO or fair inside by how sizes vary; nearest map first.",
+    summary="Users with small jobs get more slots; a user's jobs run in FIFO order if their sizes "
+    "are similar, else they share equally.",
     paper="xu2015 3.1.4.1, equations 1 to 4; Yao et al. 2013",
     order="lsps",
     rank=56,

@@ -178,16 +178,25 @@ AXIS = Axis(
     axis="order",
     name="mimp",
     factory=Mimp,
-    summary="jobs at risk of being late first, others where a foreground load hurts them least",
+    summary="jobs that may miss their deadlines come first; other jobs run on nodes where other work "
+    "slows them least",
     paper="xu2015 3.1.5.4; Zhang et al. 2014",
     parameters=(
-        number("margin", "1.2", "x", "that a predicted time is multiplied by to find jobs at risk", positive),
+        number(
+            "margin",
+            "1.2",
+            "x",
+            "factor on the predicted time of a job before it is compared with the deadline: 1.2 adds "
+            "a margin of 20%",
+            positive,
+        ),
     ),
     rank=73,
 )
 POLICY = Named(
     name="mimp",
-    summary="Dedicated and shared nodes: jobs at risk of being late first, the others where they lose least.",
+    summary="Jobs that may miss their deadlines come first; other jobs run on nodes where other work "
+    "slows them least.",
     paper="xu2015 3.1.5.4; Zhang et al. 2014",
     order="mimp",
     rank=94,

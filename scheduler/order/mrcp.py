@@ -184,13 +184,31 @@ AXIS = Axis(
     axis="order",
     name="mrcp",
     factory=Mrcp,
-    summary="starts planned by constraint programming so that few jobs are late; jobs without deadline last",
+    summary="plans the start times of tasks by constraint programming, so that few jobs are late; "
+    "jobs without a deadline come last",
     paper="xu2015 3.1.5.3; Lim 2014",
     parameters=(
-        count("jobs", "20", "that a plan covers, the earliest deadlines first", "jobs", least=1),
-        count("batches", "6", "that the tasks of a stage are planned in, at most", least=1),
+        count(
+            "jobs",
+            "20",
+            "largest number of jobs in a plan; jobs with the earliest deadlines are planned",
+            "jobs",
+            least=1,
+        ),
+        count(
+            "batches",
+            "6",
+            "largest number of groups into which a plan divides a job's maps, or its reduces; more "
+            "groups make plans finer and slower",
+            least=1,
+        ),
         number(
-            "bound", "0.05", "", "work of the solver for a plan, in CP-SAT's deterministic time", positive
+            "bound",
+            "0.05",
+            "",
+            "largest effort of the solver per plan, in CP-SAT's deterministic time, which is the "
+            "same on all hosts",
+            positive,
         ),
     ),
     needs=OR_TOOLS,
@@ -198,7 +216,8 @@ AXIS = Axis(
 )
 POLICY = Named(
     name="mrcp",
-    summary="Starts planned by constraint programming (OR-Tools), so that few jobs miss their deadlines.",
+    summary="Plans the start times of tasks by constraint programming (OR-Tools), so that few jobs "
+    "miss their deadlines.",
     paper="xu2015 3.1.5.3; Lim 2014",
     order="mrcp",
     needs=OR_TOOLS,

@@ -140,21 +140,29 @@ AXIS = Axis(
     axis="order",
     name="pd",
     factory=PerformanceDriven,
-    summary="jobs that lack slots for their deadlines, by their own tasks so far; late ones first",
+    summary="late jobs first, then jobs that lack slots for their deadlines, estimated from their "
+    "own ended tasks",
     paper="xu2015 3.1.5.1, equations 5 and 6; Polo et al. 2010",
     parameters=(
-        count("probe", "2", "tasks of a new job that run before others, to measure it", least=1),
+        count(
+            "probe",
+            "2",
+            "number of tasks of a new job that run before other jobs' tasks, to measure how long they take",
+            least=1,
+        ),
         choice(
             "remaining",
             ("mean", "progress"),
-            "what a running task has left by: mean of ended tasks, or progress",
+            "how the remaining time of a running task is estimated: from the mean time of ended "
+            "tasks, or from the task's progress",
         ),
     ),
     rank=70,
 )
 POLICY = Named(
     name="pd",
-    summary="The slots that each deadline needs by the job's own tasks so far; late jobs first; nearest map first.",
+    summary="Each job gets the slots that its deadline requires, estimated from its own ended tasks; "
+    "late jobs come first.",
     paper="xu2015 3.1.5.1, equations 5 and 6; Polo et al. 2010",
     order="pd",
     rank=78,

@@ -323,23 +323,26 @@ def _prediction(now_s: float, maps: int, reduces: int, predicted: Bounds) -> dic
 POLICY = Whole(
     name="aria",
     factory=Aria,
-    summary="As many slots for each job as its deadline asks, earliest deadline first.",
+    summary="Each job gets as many slots as its deadline requires; the earliest deadline comes first.",
     paper="verma2011, Algorithm 1",
     parameters=(
         choice(
             "bound",
             (*BOUNDS, WAVES),
-            "the completion that is held against the deadline: a bound of the paper's, or in whole waves (beyond it)",
+            "estimate of the completion time that must meet the deadline: average, lower or upper "
+            "bound (avg, low, up), or by whole waves of tasks (waves)",
         ),
         choice(
             "reduce_start",
             ("first_map", "all_maps"),
-            "when reduces may start: with the first maps (Algorithm 1), or after all (the paper's simulator, 7.2)",
+            "when reduces may start: after the first maps (first_map) or after all maps of the job "
+            "(all_maps)",
         ),
         choice(
             "spare",
             ("all", "deadline", "others", "none"),
-            "who gets slots that no job with a deadline lacks: jobs with a deadline, those without, all",
+            "jobs that may use slots that no deadline requires: all jobs, jobs with a deadline "
+            "(deadline), jobs without (others), or none",
         ),
         profiles(PROFILES, parse=JobProfile.from_json),
     ),

@@ -55,29 +55,67 @@ AXIS = Axis(
     axis="admission",
     name="load",
     factory=LoadTags,
-    summary="load tags: CPU-heavy and IO-heavy tasks keep off nodes that will be busy so",
+    summary="tasks that use much CPU or disk avoid nodes whose CPU or disk is predicted to be busy",
     paper="lakshmi2019",
     parameters=(
-        choice("room", ("slots", "containers"), "what else a task needs of the node"),
-        number("sample_maps", "3", "", "finished maps that a job's tag is made from", at_least_one),
-        number("cpu_share", "0.5", "", "of a core, above which a job is CPU-heavy", share),
+        choice(
+            "room",
+            ("slots", "containers"),
+            "what must also be free on a node: a slot (slots), or the task's memory and vcores (containers)",
+        ),
+        number(
+            "sample_maps",
+            "3",
+            "",
+            "number of a job's first ended maps from which its CPU and disk use is measured",
+            at_least_one,
+        ),
+        number(
+            "cpu_share",
+            "0.5",
+            "",
+            "share of a core above which the CPU use of a job's maps counts as heavy: 0.5 is half a core",
+            share,
+        ),
         number(
             "io_share",
             "0.05",
             "",
-            "of the node's disk rate, above which a job is IO-heavy (5 MB/s of 100 MB/s)",
+            "share of the node's disk rate above which the disk use of a job's maps counts as heavy: "
+            "0.05 is 5 MB/s of 100 MB/s",
             share,
         ),
-        number("busy_share", "0.5", "", "of a node's CPU or disk, above which it is busy", share),
-        number("window", "10", "heartbeats", "that a node's load is predicted from", at_least_one),
-        number("host_disk", "true", "", "a node is as busy as the disk that it shares and uses", switch),
+        number(
+            "busy_share",
+            "0.5",
+            "",
+            "predicted use of a node's CPU or disk above which it counts as busy: 0.5 is "
+            "half of its capacity",
+            share,
+        ),
+        number(
+            "window",
+            "10",
+            "heartbeats",
+            "number of a node's last heartbeats from which its load is predicted",
+            at_least_one,
+        ),
+        number(
+            "host_disk",
+            "true",
+            "",
+            "whether a node counts as busy when other nodes use a disk that it shares, instead of "
+            "only by its own use",
+            switch,
+        ),
     ),
     compose=LoadAware,
     rank=20,
 )
 POLICY = Named(
     name="csla",
-    summary="Capacity, and tasks keep off nodes that will be short of what they need most.",
+    summary="Like capacity, but tasks avoid nodes that will lack the resource that the tasks use "
+    "most, CPU or disk.",
     paper="lakshmi2019, Algorithm 1",
     order="capacity",
     admission="load",

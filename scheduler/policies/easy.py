@@ -181,15 +181,32 @@ def _count_or_all(raw: object) -> float:
 POLICY = Whole(
     name="easy",
     factory=Easy,
-    summary="Rigid jobs: all maps at once, FCFS with EASY backfilling by requested times.",
+    summary="All maps of a job start together, in FIFO order; later jobs may start earlier if they "
+    "do not delay the first (EASY backfilling).",
     paper="Lifka 1995; Mu'alem and Feitelson 2001",
     rigid=True,
     parameters=(
-        number("backfill", "true", "", "start later jobs that do not delay the first one", switch),
+        number(
+            "backfill",
+            "true",
+            "",
+            "whether later jobs may start before the first waiting job, if they do not delay it",
+            switch,
+        ),
         replace(
-            count("reservations", "1", "waiting jobs that later ones may not delay: 1 is EASY; all", least=1),
+            count(
+                "reservations",
+                "1",
+                "number of waiting jobs that have a reservation, which later jobs may not delay: 1 is EASY, all is "
+                "conservative backfilling",
+                least=1,
+            ),
             read=_count_or_all,
         ),
-        duration("slack", "500ms", "that two times may differ and count as equal"),
+        duration(
+            "slack",
+            "500ms",
+            "largest difference between two times that still count as equal, since heartbeats delay starts",
+        ),
     ),
 )

@@ -361,16 +361,31 @@ def _percents(used: Amounts) -> str:
 POLICY = Whole(
     name="ras",
     factory=Ras,
-    summary="Tasks placed by what they use of a node, so that the job worst off gains most.",
+    summary="Tasks are placed by the resources that they use, so that the job that is furthest "
+    "behind its goal improves most.",
     paper="polo2011",
     parameters=(
-        duration("cycle", "10s", "from one placement to the next (3.2: tens of seconds)"),
-        count("rounds", "10", "that a placement is improved at most (Algorithm 1, line 9)", least=1),
-        count("capacity", "100", "of a node's CPU and disk that tasks are placed on", "%", least=1),
-        count("steps", "100", "of a placement in one tick: a node or a job each", least=1),
+        duration(
+            "cycle",
+            "10s",
+            "time between two plans of the tasks that each node runs; the paper uses tens of seconds",
+        ),
+        count(
+            "rounds", "10", "largest number of rounds in which a plan of tasks and nodes is improved", least=1
+        ),
+        count("capacity", "100", "part of a node's CPU and disk that tasks may use", "%", least=1),
+        count(
+            "steps",
+            "100",
+            "number of nodes or jobs that are planned at a time, so that no heartbeat waits long for a plan",
+            least=1,
+        ),
         profiles(RESOURCES, parse=read_profile),
         duration(
-            "stall_timeout", "10s", "until maps that fit beside no reduces take the room of their job's"
+            "stall_timeout",
+            "10s",
+            "time that a job's maps wait for room that reduces use, before one of the job's reduces "
+            "is killed",
         ),
     ),
     rank=70,

@@ -143,7 +143,8 @@ def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] 
         name="profiles",
         default="store",
         unit="",
-        doc="the scenario's profile store, else the user's (store), the path of one, none, or YAML {job name: values}",
+        doc="measurements of earlier runs: the scenario's file, or else your own (store), the path "
+        "of a file, none, or {job name: values} in YAML",
         read=read,
         argument="profiles",
     )

@@ -21,12 +21,22 @@ from schedbed.scheduler.registry.parameters import (
 from schedbed.tasks.errors import BadInput
 
 PARAMETERS: tuple[PolicyParameter, ...] = (
-    number("cap", "0.1", "", "share of the slots that copies may hold", share),
-    number("slow_task", "25", "%", "percentile of its stage's rates below which a task is slow", percentile),
+    number("cap", "0.1", "", "share of the slots that copies of slow tasks may use: 0.1 is a tenth", share),
     number(
-        "slow_node", "25", "%", "percentile of the nodes' speeds below which a node gets no copy", percentile
+        "slow_task",
+        "25",
+        "%",
+        "percentile of the speeds of a job's maps, or of its reduces, below which a task counts as slow",
+        percentile,
     ),
-    duration("min_runtime", "60s", "before a task is judged"),
+    number(
+        "slow_node",
+        "25",
+        "%",
+        "percentile of the speeds of all nodes below which a node runs no copies",
+        percentile,
+    ),
+    duration("min_runtime", "60s", "time that a task must run before it can count as slow"),
 )
 
 

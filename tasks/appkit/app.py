@@ -47,9 +47,19 @@ class Parameter:
 
 
 RUNTIME_PARAMETERS = (
-    Parameter("sort_buffer", 64 * 2**20, "bytes", "memory in which a map sorts before it spills"),
-    Parameter("shuffle_buffer", 512 * 2**20, "bytes", "memory in which a reduce holds copied map outputs"),
-    Parameter("parallel_copies", 4, "", "map outputs that a reduce fetches at a time"),
+    Parameter(
+        "sort_buffer",
+        64 * 2**20,
+        "bytes",
+        "memory in which a map sorts its output before it writes the output to disk",
+    ),
+    Parameter(
+        "shuffle_buffer",
+        512 * 2**20,
+        "bytes",
+        "memory in which a reduce keeps map outputs that it has fetched",
+    ),
+    Parameter("parallel_copies", 4, "", "number of map outputs that a reduce fetches at the same time"),
 )
 
 

@@ -62,8 +62,9 @@ def check_bayes(ran: Ran, text: Pieces, parts: Parts) -> str | None:
 APP = App(
     name="bayes",
     paper="verma2011",
-    summary="sums what a naive Bayes classifier learns from pages title<TAB>label<TAB>text; output lines "
-    "label<TAB>LABEL<TAB>pages, pages<TAB>LABEL<TAB>WORD<TAB>pages, weight<TAB>LABEL<TAB>WORD<TAB>millionths",
+    summary="computes the sums that a naive Bayes classifier needs from pages "
+    "title<TAB>label<TAB>text; output lines label<TAB>LABEL<TAB>pages, "
+    "pages<TAB>LABEL<TAB>WORD<TAB>pages, weight<TAB>LABEL<TAB>WORD<TAB>millionths",
     input="documents",
     reduces="needed",
     run_map=_map,

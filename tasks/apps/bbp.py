@@ -177,9 +177,21 @@ APP = App(
     run_map=_map,
     run_reduce=_reduce,
     parameters=(
-        Parameter("start", 1, "", "the first digit's place after the point", least=1, most=START_MAX // 2),
         Parameter(
-            "digits", 10_000, "digits", "how many, shared out among the maps", least=1, most=START_MAX // 2
+            "start",
+            1,
+            "",
+            "position of the first digit to compute, counted after the point",
+            least=1,
+            most=START_MAX // 2,
+        ),
+        Parameter(
+            "digits",
+            10_000,
+            "digits",
+            "number of digits to compute, divided among the maps",
+            least=1,
+            most=START_MAX // 2,
         ),
     ),
     default_maps=10,

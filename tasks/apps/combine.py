@@ -14,7 +14,8 @@ APP = replace(
     wordcount.APP,
     name="combine",
     paper="polo2011",
-    summary="counts words as Gridmix's combiner job: maps combine what they count; output as wordcount's",
+    summary="counts words like Gridmix's combiner job: maps add up their own counts first; the "
+    "output is that of wordcount",
     costs=AppCosts(
         map_start_s=0.0,
         map_cpu_s=1.469e-08,

@@ -95,7 +95,8 @@ def _xml_text(field: str) -> str:
 APP = App(
     name="etl",
     paper="liu2015",
-    summary="converts lines of text to XML, <row><c>field</c>...</row> with tabs between fields; a document a map",
+    summary="converts lines of text with tabs between fields to XML, <row><c>field</c>...</row>; one "
+    "document per map",
     input="text",
     reduces="never",
     run_map=_map,

@@ -68,11 +68,13 @@ APP = App(
     run_map=_map,
     run_reduce=reduce_counts,
     parameters=(
+        Parameter("pattern", None, "regular expression", "pattern to search for in each line", required=True),
         Parameter(
-            "pattern", None, "regular expression", "what to look for, in each line by itself", required=True
-        ),
-        Parameter(
-            "group", 0, "", "which group of the pattern is counted, 0 for the whole match; empty ones are not"
+            "group",
+            0,
+            "",
+            "number of the group in the pattern whose matches are counted, 0 for the whole "
+            "match; empty matches do not count",
         ),
     ),
     check=check_grep,

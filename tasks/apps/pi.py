@@ -64,7 +64,9 @@ APP = App(
     reduces="needed",
     run_map=_map,
     run_reduce=_reduce,
-    parameters=(Parameter("samples", 1_000_000, "points", "how many points each map looks at"),),
+    parameters=(
+        Parameter("samples", 1_000_000, "points", "number of points of the sequence that each map uses"),
+    ),
     default_maps=10,
     work=Work("samples"),
     costs=AppCosts(

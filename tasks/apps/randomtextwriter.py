@@ -25,11 +25,11 @@ def _map(task: MapTask) -> None:
 APP = App(
     name="randomtextwriter",
     paper="lakshmi2019",
-    summary="writes random lines of words that follow Zipf's law; a file a map",
+    summary="writes random lines of words that follow Zipf's law; one file per map",
     input="none",
     reduces="never",
     run_map=_map,
-    parameters=(Parameter("bytes", 64 * 2**20, "bytes", "how much each map writes", scaled=True),),
+    parameters=(Parameter("bytes", 64 * 2**20, "bytes", "amount of data that each map writes", scaled=True),),
     default_maps=4,
     work=Work("bytes"),
     costs=AppCosts(

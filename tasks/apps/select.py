@@ -117,15 +117,23 @@ def key_hash(key: bytes) -> int:
 APP = App(
     name="select",
     paper="polo2011",
-    summary="selects records by a hash of their key, a share of the input in maps and of that in reduces; the parts "
-    "are sorted, each over an equal range of keys",
+    summary="selects a share of the records by a hash of their key, in maps and again in reduces; "
+    "each output part is sorted and covers an equal range of keys",
     input="records",
     reduces="needed",
     run_map=_map,
     run_reduce=_reduce,
     parameters=(
-        Parameter("keep_map", 0.002, "", "share of the input's records that maps keep", most=1),
-        Parameter("keep_reduce", 0.05, "", "share of the maps' records that reduces keep", most=1),
+        Parameter(
+            "keep_map", 0.002, "", "share of the input's records that maps keep: 0.002 is 0.2%", most=1
+        ),
+        Parameter(
+            "keep_reduce",
+            0.05,
+            "",
+            "share of the records kept by maps that reduces also keep: 0.05 is 5%",
+            most=1,
+        ),
     ),
     check=check_select,
     costs=AppCosts(

@@ -10,16 +10,25 @@ from schedbed.tasks.own.stages import run_map, run_reduce
 
 APP = App(
     name="streaming",
-    summary="runs commands on lines: mapper, combiner and reducer; the reducer sees lines sorted by key",
+    summary="runs commands that read and write lines: mapper, combiner and reducer; the reducer "
+    "reads lines sorted by key",
     input="text",
     reduces="any",
     run_map=run_map,
     run_reduce=run_reduce,
     parameters=(
-        Parameter("mapper", "", "command", "gets the lines of the split", required=True),
-        Parameter("combiner", "", "command", "gets a map's sorted lines before the shuffle; none without"),
+        Parameter("mapper", "", "command", "command that reads the lines of a split", required=True),
         Parameter(
-            "reducer", "", "command", "gets the sorted lines of its keys; without, maps write the output"
+            "combiner",
+            "",
+            "command",
+            "command that combines a map's sorted output lines before the shuffle; not used if empty",
+        ),
+        Parameter(
+            "reducer",
+            "",
+            "command",
+            "command that reads lines sorted by key; if empty, maps write the job's output",
         ),
         *OWN_PARAMETERS,
     ),

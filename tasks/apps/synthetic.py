@@ -112,10 +112,11 @@ def _reduce(task: ReduceTask) -> None:
 
 APP = App(
     name="synthetic",
-    summary="burns CPU and moves bytes as its costs say: map: {cpu, read, write}, reduce: {cpu, write}",
+    summary="uses CPU time and moves data as the job's keys say: map: {cpu, read, write}, reduce: "
+    "{cpu, write}",
     input="raw",
     reduces="any",
-    parameters=(Parameter("hold_mib", 0, "MiB", "memory that each attempt holds while it runs"),),
+    parameters=(Parameter("hold_mib", 0, "MiB", "memory that each attempt occupies while it runs"),),
     run_map=_map,
     run_reduce=_reduce,
 )

@@ -39,12 +39,18 @@ def check_teragen(ran: Ran, data: Pieces, parts: Parts) -> str | None:
 APP = App(
     name="teragen",
     paper="liu2015",
-    summary="writes 100-byte records with random keys, numbered over all maps; a file a map",
+    summary="writes 100-byte records with random keys, numbered over all maps; one file per map",
     input="none",
     reduces="never",
     run_map=_map,
     parameters=(
-        Parameter("bytes", 64 * 2**20, "bytes", "how much each map writes, in whole records", scaled=True),
+        Parameter(
+            "bytes",
+            64 * 2**20,
+            "bytes",
+            "amount of data that each map writes, in whole records of 100 bytes",
+            scaled=True,
+        ),
     ),
     default_maps=4,
     check=check_teragen,

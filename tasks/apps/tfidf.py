@@ -112,8 +112,9 @@ def check_tfidf(ran: Ran, text: Pieces, parts: Parts) -> str | None:
 APP = App(
     name="tfidf",
     paper="verma2011",
-    summary="weighs the words of pages title<TAB>label<TAB>text (titles differ) by TF-IDF; output lines "
-    "word<TAB>title<TAB>count<TAB>weight, sorted by word and title within a part",
+    summary="computes the TF-IDF weight of each word in pages title<TAB>label<TAB>text, whose titles "
+    "must differ; output lines word<TAB>title<TAB>count<TAB>weight, sorted by word and title "
+    "within a part",
     input="documents",
     reduces="needed",
     run_map=_map,

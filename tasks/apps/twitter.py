@@ -106,8 +106,9 @@ def check_twitter(ran: Ran, text: Pieces, parts: Parts) -> str | None:
 APP = App(
     name="twitter",
     paper="verma2011",
-    summary="counts follower links i j that j does not return, of an edge list without regard to repeated edges; "
-    "each part says asymmetric<TAB>links and mutual<TAB>pairs, the parts add up",
+    summary="counts one-way and mutual follower links in a list of edges i j, where repeated edges "
+    "count once; each part has lines asymmetric<TAB>links and mutual<TAB>pairs, to be added "
+    "up",
     input="edges",
     reduces="needed",
     run_map=_map,

@@ -97,7 +97,9 @@ APP = App(
     reduces="needed",
     run_map=_map,
     run_reduce=reduce_counts,
-    parameters=(Parameter("project", "", "", "count this project only, such as en; empty for all"),),
+    parameters=(
+        Parameter("project", "", "", "project whose views are counted, such as en; all projects if empty"),
+    ),
     check=check_wikitrends,
     costs=AppCosts(
         map_start_s=0.0,

@@ -57,8 +57,18 @@ def declared_law(costs: Mapping[str, float], *, reduces: bool) -> AppCosts:
 
 
 OWN_PARAMETERS = (
-    Parameter(TIMEOUT, TIMEOUT_S, "s", "an attempt fails whose code does nothing for longer"),
-    Parameter(LIMIT, 2**30, "bytes", "an attempt fails whose code writes more"),
+    Parameter(
+        TIMEOUT,
+        TIMEOUT_S,
+        "s",
+        "longest time for which the code of an attempt may do nothing before the attempt fails",
+    ),
+    Parameter(
+        LIMIT,
+        2**30,
+        "bytes",
+        "largest amount of data that the code of an attempt may write before the attempt fails",
+    ),
     Parameter(FILES, [], "", "files of the application", derived=True),
     Parameter(COSTS, None, "", "what it costs in the simulator", derived=True),
 )

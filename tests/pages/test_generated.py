@@ -24,7 +24,7 @@ def test_a_column_without_a_comment_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 def test_pages_hold_what_a_reader_looks_up() -> None:
     wanted = {
-        "docs/reference/cli.md": "| `--policy SPEC` | Run under this policy instead of the scenario's",
+        "docs/reference/cli.md": "| `--policy SPEC` | Policy to use instead of those in the scenario",
         "docs/reference/names.md": "| `node_wait` |",
         "docs/reference/scenario.md": "| `heartbeat` | duration | `500ms` |",
         "docs/reference/tables.md": "| `deadline` | number | when the job should have ended",

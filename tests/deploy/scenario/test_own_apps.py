@@ -104,7 +104,7 @@ def test_a_scenario_of_a_program_finds_it_too(folder: Path, monkeypatch: pytest.
          "no.txt)"),
         ("app: apps/words.py:Words, folder: nowhere", ".folder: 'nowhere' is no folder (looked for nowhere)"),
         ("app: apps/words.py:Words, params: {task_timeout: 0s}", ".params.task_timeout: 0.0 s is not above 0"),
-        ("app: streaming", ".params: streaming needs the parameter mapper: gets the lines of the split"),
+        ("app: streaming", ".params: streaming needs the parameter mapper: command that reads the lines of a split"),
         ("app: streaming, mapper: \"awk '{\"", ".mapper: \"awk '{\" is no command: no closing quotation"),
         ("app: streaming, mapper: cat, params: {mapper: cat}", ".params.mapper: mapper is given twice"),
         ("app: streaming, mapper: cat, combiner: cat", ".combiner: there is no reducer that it could combine for"),
