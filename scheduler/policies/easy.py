@@ -16,7 +16,7 @@ from dataclasses import replace
 from math import inf
 
 from schedbed.scheduler.models.gangs import StartsGangs
-from schedbed.scheduler.models.timeline import Timeline
+from schedbed.scheduler.models.promised_slots import Timeline
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import AVOIDED, Limits, Proposal
