@@ -64,13 +64,13 @@ def test_what_was_found_once_holds_now(path: Path) -> None:
 def few_policies() -> set[str]:
     """Return all registered policy names and some composed policies.
 
-    Each order is combined with each locality, with admissions in turn.
+    Each order is combined with each admission, with localities in turn.
     """
     few = {name for name in policy_names() if "+" not in name}
-    admissions = list(AXES["admission"])
+    localities = list(AXES["locality"])
     for first, order in enumerate(AXES["order"]):
-        for second, locality in enumerate(AXES["locality"]):
-            few.add(f"{order}+{locality}+{admissions[(first + second) % len(admissions)]}")
+        for second, admission in enumerate(AXES["admission"]):  # There are more of them than localities.
+            few.add(f"{order}+{localities[(first + second) % len(localities)]}+{admission}")
     return few
 
 

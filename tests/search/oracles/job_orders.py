@@ -42,7 +42,9 @@ def fifo_order(view: Any, kind: TaskKind) -> list[Any]:
     return sorted(ready_jobs(view, kind), key=by_priority)
 
 
-def fair_order(by_user: bool, settings: Mapping[str, Any], default: Any) -> Reference:
+def fair_order(
+    by_user: bool, settings: Mapping[str, Any], default: Any, *, by_name: bool = False
+) -> Reference:
     """Return a function that orders the ready jobs as Fair does.
 
     Pools below min(min share, demand) come first, by what they have of it, then the others by running tasks over
@@ -64,7 +66,12 @@ def fair_order(by_user: bool, settings: Mapping[str, Any], default: Any) -> Refe
             wants = held + sum(job.stage(kind).unstarted for job in pools[name])
             least = min(known.min_share.of(kind), wants)
             hungry = held < least
-            return not hungry, held / (least if hungry else known.weight), min(mine)[0], name
+            return (
+                not hungry,
+                held / (least if hungry else known.weight),
+                0.0 if by_name else min(mine)[0],
+                name,
+            )
 
         def job_key(job: Any) -> tuple[Any, ...]:
             if (settings.get(pool_of(job), default).inside or default.inside) == "fifo":

@@ -95,7 +95,8 @@ def _reference(policy: Any, order: Any) -> Reference | None:
     if type(order) is Fifo:
         return fifo_order
     if type(order) is Fair:
-        return fair_order(asked.pool_by == "user", asked.pools or {}, PoolSettings(inside=asked.inside))
+        default, by_name = PoolSettings(inside=asked.inside), asked.ties == "name"
+        return fair_order(asked.pool_by == "user", asked.pools or {}, default, by_name=by_name)
     if type(order) is Capacity:
         return capacity_order(asked, Memory(policy) if not policy.limits.slots else None)
     return None
