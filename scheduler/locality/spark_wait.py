@@ -21,12 +21,12 @@ class Timer:
     `accepts`: no offer was declined since the last reset (Spark's noRejectsSinceLastReset).
     """
 
-    __slots__ = ("accepts", "at_s", "beat", "declined", "level", "nearest", "reset_s", "seen")
+    __slots__ = ("accepts", "at_s", "declined", "level", "nearest", "node", "reset_s", "seen")
 
     def __init__(self, now_s: float) -> None:
         self.level, self.reset_s = NODE, now_s
         self.accepts = True
-        self.beat, self.at_s = -1, now_s  # The current offer: number and time of the heartbeat.
+        self.node, self.at_s = "", now_s  # The current offer: the node, and the time of its heartbeat.
         self.nearest: int | None = None  # The nearest level of the maps that it started.
         self.declined = False
         self.seen = ["", ""]  # The node, and the rack, on which the job had a map when last looked.
@@ -58,9 +58,9 @@ class SparkWait:
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
         """Implement `Locality.pick`: propose the nearest map that the job's level allows."""
         timer = self._timers[job.job]
-        if timer.beat != view.beats:
+        if (timer.node, timer.at_s) != (node.node, view.now_s):
             self._end_offer(view, timer)
-            timer.beat, timer.at_s, timer.nearest, timer.declined = view.beats, view.now_s, None, False
+            timer.node, timer.at_s, timer.nearest, timer.declined = node.node, view.now_s, None, False
         level = self._allowed(view, job, timer)
         task, place = job.local_map(node.node), NODE
         if task is None:
