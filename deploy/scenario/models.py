@@ -549,7 +549,7 @@ class Scenario(Section):
     speculation: Annotated[
         Any,
         says(
-            "whether slow tasks are run a second time: `none`, `late` (the LATE method), or "
+            "whether slow tasks are run a second time: `none`, `late` (the LATE method), `spark` (Spark's), or "
             "`{late: {...}}` with parameters"
         ),
     ] = "none"

@@ -244,6 +244,14 @@ def positive(raw: object) -> float:
     return value
 
 
+def multiple(raw: object) -> float:
+    """Parse a factor of 0 or more. Raises ValueError for other values."""
+    value = _float(raw)
+    if value is None or not 0 <= value < 1e9:
+        raise ValueError(f"{raw!r} is not a number of 0 or more")
+    return value
+
+
 def at_least_one(raw: object) -> int:
     """Parse a whole number of at least 1. Raises ValueError for other values."""
     value = _float(raw)

@@ -83,6 +83,20 @@ def together(attempts: pd.DataFrame) -> None:
     assert max(sum(held(attempts, at_s).values()) for at_s in attempts["assigned"]) <= 12
 
 
+def copies_at(count: int, least_s: float, most_s: float) -> Check:
+    """Check that so many tasks are copied, once each, at that time and on other nodes than their own."""
+
+    def check(attempts: pd.DataFrame) -> None:
+        copies = attempts[attempts["speculative"].astype(bool)]
+        assert len(copies) == copies["task"].nunique() == count
+        for copy in copies.itertuples():
+            _between(float(str(copy.assigned)), least_s, most_s)
+            mine = attempts.loc[attempts["task"] == copy.task, "node"].astype(str)
+            assert mine.nunique() == len(mine)
+
+    return check
+
+
 def maps_and_reduces(attempts: pd.DataFrame) -> None:
     for kind, names in (("map", ["j2", "j3", "j3", "j1"]), ("reduce", ["j2", "j3", "j2", "j1"])):
         assert attempts.loc[attempts["kind"] == kind, "name"].tolist()[:4] == names
@@ -118,6 +132,10 @@ RIGHT: dict[str, Check] = {
     "spark-suite/local-launches-keep-the-wait": first_on("n2", 4.0, 5.6),
     "spark-suite/wait-runs-while-all-slots-are-taken": first_start("a", 10.4, 11.2),
     "spark-suite/no-wait-for-a-node-without-slots": first_start("a", 1.0, 1.4),
+    "spark-suite/speculation-median": copies_at(1, 16.0, 17.6),
+    "spark-suite/speculation-min-runtime": copies_at(1, 21.0, 22.6),
+    "spark-suite/speculation-threshold": copies_at(1, 31.0, 32.6),
+    "spark-suite/speculation-twice-slow": copies_at(2, 11.0, 12.6),
     "spark-suite/declared-pool-keeps-the-mode": first_jobs("a0", "b3", "b3", "a1", "b4", "a2", "a2", "b4"),
 }
 
