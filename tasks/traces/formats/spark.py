@@ -16,7 +16,6 @@ from schedbed.tasks.traces.text import Fields
 from schedbed.tasks.traces.trace import Host, Trace, TraceFormat, TraceJob, TraceTask
 
 DEFAULT_RACK = "default-rack"
-LOCAL = ("PROCESS_LOCAL", "NODE_LOCAL")
 Place = tuple[int, int]
 """The key of a task: its stage, and its index in the stage."""
 
@@ -30,8 +29,11 @@ class _LoggedJob:
     parents: dict[int, tuple[int, ...]]  # Parent stages, by stage.
     end_s: float | None = None
     failed: bool = False
+    pool: str | None = None
+    name: str | None = None
     tasks: dict[Place, TraceTask] = field(default_factory=dict)
     failures: Counter[Place] = field(default_factory=Counter)
+    last_failed: dict[Place, TraceTask] = field(default_factory=dict)
 
 
 class _Log:
@@ -70,6 +72,9 @@ class _Log:
         }
         number = event.whole("Job ID", 0, 10**9)
         job = self.jobs[number] = _LoggedJob(number, event.number("Submission Time") / 1000, stages)
+        properties = _inner(event, "Properties")
+        job.pool = properties.text("spark.scheduler.pool", "") or None
+        job.name = properties.text("spark.job.description", "") or None
         self.job_by_stage |= dict.fromkeys(stages, job)
 
     def _task_ended(self, event: Fields) -> None:
@@ -82,6 +87,7 @@ class _Log:
         reason = event.raw.get("Task End Reason")
         if not isinstance(reason, dict) or reason.get("Reason") != "Success":
             job.failures[place] += 1
+            job.last_failed[place] = _task(info, _inner(event, "Task Metrics"))
         elif place not in job.tasks:
             job.tasks[place] = _task(info, _inner(event, "Task Metrics"))
 
@@ -101,7 +107,8 @@ def read_spark(path: Path) -> Trace:
     jobs.sort(key=lambda job: job.submit_s)
     notes["# ends of tasks belong to no job of the log"] += log.lost
     warnings = (
-        "no racks, queues or deadlines in a Spark event log; where input was is known of tasks that ran there only",
+        "no racks or deadlines in a Spark event log; where input was is known of tasks that ran there only",
+        *(() if any(job.queue for job in jobs) else ("no job of the log was submitted to a pool",)),
         "assumed: stages that wait for none are maps, all later ones reduces, after all maps",
         *(what.replace("#", str(count)) for what, count in sorted(notes.items()) if count),
     )
@@ -109,6 +116,9 @@ def read_spark(path: Path) -> Trace:
 
 
 def _job(job: _LoggedJob, log: _Log, notes: Counter[str]) -> TraceJob | None:
+    never = {place: task for place, task in job.last_failed.items() if place not in job.tasks}
+    notes["# tasks never succeeded; they run as long as their last attempt did"] += len(never)
+    job.tasks |= never
     notes["# jobs without tasks that ended are left out"] += not job.tasks
     if not job.tasks:
         return None
@@ -122,9 +132,10 @@ def _job(job: _LoggedJob, log: _Log, notes: Counter[str]) -> TraceJob | None:
     )
     notes["# attempts failed or were killed; they cost nothing here"] += job.failures.total()
     return TraceJob(
-        name=f"{log.application}-{job.number}"[:200],
+        name=(job.name or f"{log.application}-{job.number}")[:200],
         submit_s=job.submit_s,
         user=log.user,
+        queue=job.pool,
         duration_s=None if job.end_s is None or job.end_s < job.submit_s else job.end_s - job.submit_s,
         input_bytes=sum(task.input_bytes or 0 for task in maps),
         shuffle_bytes=sum(task.output_bytes or 0 for task in maps) if reduces else 0,
@@ -165,13 +176,19 @@ def _task(info: Fields, metrics: Fields) -> TraceTask:
         duration_s=duration_s,
         work_s=duration_s,
         cpu_s=cpu_s or None,
-        hosts=_hosts(info),
+        hosts=_hosts(info, round(_inner(metrics, "Input Metrics").number("Bytes Read", 0.0))),
     )
 
 
-def _hosts(info: Fields) -> tuple[Host, ...]:
-    host = info.text("Host", "")
-    return ((DEFAULT_RACK, host),) if host and info.text("Locality", "ANY") in LOCAL else ()
+def _hosts(info: Fields, read_bytes: int) -> tuple[Host, ...]:
+    """Return the host as the place of the task's data, if its data were there.
+
+    Spark calls a task without preferred hosts PROCESS_LOCAL as well, so that says something only of a task that
+    read input, from the executor's cache.
+    """
+    host, locality = info.text("Host", ""), info.text("Locality", "ANY")
+    is_there = locality == "NODE_LOCAL" or (locality == "PROCESS_LOCAL" and read_bytes > 0)
+    return ((DEFAULT_RACK, host),) if host and is_there else ()
 
 
 def _inner(fields: Fields, key: str) -> Fields:

@@ -116,7 +116,7 @@ def test_stages_become_maps_and_reduces(tmp_path: Path) -> None:
         "a stage whose parent was skipped waits for nothing"
     )
     assert "1 jobs did not succeed in the trace and are taken as if they had" in trace.warnings
-    assert "no racks, queues or deadlines in a Spark event log" in trace.warnings[0]
+    assert "no racks or deadlines in a Spark event log" in trace.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -132,3 +132,38 @@ def test_what_is_no_log_is_one_line(tmp_path: Path, events: list[Any], told: str
     with pytest.raises(BadInput) as caught:
         read_trace(written(tmp_path, events))
     assert told in str(caught.value)
+
+
+def test_pool_and_description_are_queue_and_name(tmp_path: Path) -> None:
+    properties = {"spark.scheduler.pool": "etl", "spark.job.description": "nightly load"}
+    log = [start(0, 1000, {0: []}) | {"Properties": properties}, task(0, 0, 1100, 2100), end(0, 2200)]
+    trace = read_trace(written(tmp_path, log))
+    assert [(job.queue, job.name) for job in trace.jobs] == [("etl", "nightly load")]
+    assert not any("pool" in warning for warning in trace.warnings)
+
+
+@pytest.mark.parametrize(
+    ("locality", "metrics", "has_place"),
+    [
+        ("NODE_LOCAL", {}, True),
+        ("PROCESS_LOCAL", MAP, True),  # read from the executor's cache
+        ("PROCESS_LOCAL", {}, False),  # what Spark calls a task without preferred hosts
+        ("RACK_LOCAL", MAP, False),
+        ("ANY", MAP, False),
+    ],
+)
+def test_a_task_has_a_place_where_its_data_were(
+    tmp_path: Path, locality: str, metrics: dict[str, Any], has_place: bool
+) -> None:
+    one = task(0, 0, 1100, 2100, metrics)
+    one["Task Info"]["Locality"] = locality
+    [job] = read_trace(written(tmp_path, [start(0, 1000, {0: []}), one, end(0, 2200)])).jobs
+    assert bool(job.maps[0].hosts) is has_place
+
+
+def test_a_task_that_never_succeeded_is_a_task_with_failed_attempts(tmp_path: Path) -> None:
+    tries = [task(0, 1, at_ms, at_ms + 500, reason="ExceptionFailure") for at_ms in (1100, 1700, 2300, 2900)]
+    log = [start(0, 1000, {0: []}), task(0, 0, 1100, 2100), *tries, end(0, 3500, "JobFailed")]
+    trace = read_trace(written(tmp_path, log))
+    assert [(each.failed_attempts, each.duration_s) for each in trace.jobs[0].maps] == [(0, 1.0), (4, 0.5)]
+    assert any("1 tasks never succeeded" in warning for warning in trace.warnings)
