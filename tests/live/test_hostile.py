@@ -24,7 +24,7 @@ from schedbed.deploy.scenario.resolve import resolve
 from tests.harness.command import write_scenario
 from tests.harness.engine import engine_or_skip
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]  # minutes; `doctor --hostile` for a release
 
 SOME = ("unwaited_children", "shared", "buffered", "receive")
 

@@ -330,6 +330,7 @@ def test_an_interrupted_simulation_leaves_nothing_on_the_hosts(lan: Lan) -> None
     nothing_is_left(*lan.hosts.values())
 
 
+@pytest.mark.slow  # minutes
 def test_simulations_of_a_lost_host_are_repeated(lan: Lan) -> None:
     process, out = simulate(lan, "sim-lost", "--address", "auto", "--repeats", "6", workload=LONG)
     lost = lan.hosts["left"]

@@ -17,7 +17,7 @@ from tests.harness.command import eventually, outputs
 from tests.harness.lan import ROOT, Lan, lan_or_skip
 from tests.live.test_hosts import CLI, CLUSTER, ENVIRONMENT, OUR_CODE, finish, nothing_is_left, start_raylet
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]  # minutes on hosts of a network of its own
 
 MARKER = "a-marker-that-no-cipher-text-has"
 TEXT = "".join(f"{MARKER} {number % 97}\n" for number in range(100_000))

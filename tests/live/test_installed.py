@@ -210,6 +210,7 @@ def test_a_policy_with_a_file_beside_it_in_virtual_time(schedbed: Installed, min
     assert "jobs succeeded" in schedbed("run", "quickstart", "--scale", "0.02", *options)
 
 
+@pytest.mark.slow  # a minute; test_docker runs containers from the checkout
 def test_a_run_in_containers(schedbed: Installed) -> None:
     """Run a small scenario of the user's. The larger one would use a whole core for a minute once more."""
     engine_or_skip()
