@@ -103,7 +103,7 @@ def complaint(tmp_path, text: str, *sets: str, **options) -> str:
         (
             "faults:",
             "speculation: soon\nfaults:",
-            "s.yaml:6: speculation: 'soon' is not one of none, late, {late: {key: value}}",
+            "s.yaml:6: speculation: 'soon' is not one of none, late, spark, {late: {key: value}}",
         ),
         (
             "faults:",
