@@ -245,7 +245,7 @@ def test_late_survives_a_crash_of_the_jobtracker():
 
 def test_parameters():
     assert make_speculation("none") is None and isinstance(make_speculation("late", 0.1), Late)
-    made = make_speculation({"late": {"min_runtime": "10s", "slow_node": 0}}, 0.5)
+    made: Any = make_speculation({"late": {"min_runtime": "10s", "slow_node": 0}}, 0.5)
     assert made is not None and (made._min_runtime_s, made._slow_node) == (5.0, 0.0)
     for raw, line in [
         ("soon", "'soon' is not one of none, late"),
