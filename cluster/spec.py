@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from schedbed.tasks.specs import NodeId
+from schedbed.tasks.specs import NodeId, TaskKind
 
 BY_HOST = "by-host"
 """The rack name of nodes that use their host as their rack."""
@@ -44,6 +44,10 @@ class NodeSpec:
         """Convert the foreground loads to tuples, since JSON has lists."""
         load = tuple((at_s, share) for at_s, share in self.foreground)
         object.__setattr__(self, "foreground", load)
+
+    def slots(self, kind: TaskKind) -> int:
+        """Return the node's number of slots for maps or for reduces."""
+        return self.map_slots if kind is TaskKind.MAP else self.reduce_slots
 
     @property
     def cpu_rate(self) -> float:

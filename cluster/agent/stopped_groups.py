@@ -223,7 +223,7 @@ ROUNDS = 8  # maximum rounds of signals; processes forked meanwhile get the sign
 
 
 class Seen(NamedTuple):
-    """One process at one time. `waited_s` is CPU time of reaped children; `resident_bytes` includes shared pages."""
+    """A process when last read. `waited_s` is CPU time of reaped children; `resident_bytes` includes shared pages."""
 
     own_s: float
     waited_s: float

@@ -22,7 +22,7 @@ HOST_BUSY = "host busy"
 
 @dataclass(frozen=True, slots=True)
 class Achieved:
-    """One resource's use on a node under one load. `ratio` is achieved / declared."""
+    """The use of a resource on a node under a load. `ratio` is achieved / declared."""
 
     node: str
     resource: str

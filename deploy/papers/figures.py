@@ -65,7 +65,7 @@ def grouped_bars(
 
 
 Samples = Sequence[Sequence[float]]
-"""One list per group, with one number per repeat."""
+"""A list of numbers for each group, with a number for each repeat."""
 
 
 def mean_bars(

@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from schedbed.cluster.spec import ClusterSpec
 from schedbed.deploy.scenario.check import Complaints
 from schedbed.deploy.scenario.models import Profiles
 from schedbed.deploy.scenario.own_code import own_policies
 from schedbed.deploy.scenario.resolved import PolicyChoice, ProfilesChoice
+from schedbed.deploy.scenario.yaml_file import KeyPath
 from schedbed.scheduler.registry.policy_spec import is_policy_file, parse_spec
 from schedbed.scheduler.registry.registry import AXES, build_policy, is_rigid
 from schedbed.scheduler.registry.speculation import make_speculation
@@ -61,27 +63,35 @@ def resolve_policies(
     return tuple(choices.values())
 
 
-def check_rigid(policies: Sequence[PolicyChoice], jobs: Sequence[PlannedJob], slots: int) -> str | None:
-    """Return why a policy that starts all maps of a job together can never start one of the jobs.
+def check_rigid(
+    policies: Sequence[PolicyChoice],
+    jobs: Sequence[PlannedJob],
+    cluster: ClusterSpec,
+    place: KeyPath,
+    complaints: Complaints,
+) -> None:
+    """Check that a policy that starts all maps of a job together, each in a slot, can start all jobs.
 
-    `slots` is the number of the cluster's map slots. Slots are all that such a policy counts.
+    `place` is the place of the jobs in the scenario file.
     """
     rigid = next((choice for choice in policies if choice.make is None and is_rigid(choice.given)), None)
     if rigid is None:
-        return None
-    job = max(jobs, key=lambda job: job.maps, default=None)
-    if job is not None and job.maps > slots:
-        return (
-            f"{rigid.spec} starts all maps of a job at once, but {job.name} ({job.job}) has {job.maps} maps "
-            f"and the cluster {slots} map slots"
-        )
+        return
+    slots = sum(node.map_slots for node in cluster.nodes)
+    large = max(jobs, key=lambda job: job.maps, default=None)
     wide = next((job for job in jobs if job.map_demand.vcores > 1), None)
-    if wide is not None:
-        return (
-            f"{rigid.spec} counts slots, but the maps of {wide.name} ({wide.job}) have {wide.map_demand.vcores} "
-            "vcores: give it more maps instead"
+    if large is not None and large.maps > slots:
+        complaints.add(
+            place,
+            f"{rigid.spec} starts all maps of a job at once, but {large.name} ({large.job}) has {large.maps} maps "
+            f"and the cluster {slots} map slots",
         )
-    return None
+    elif wide is not None:
+        complaints.add(
+            place,
+            f"{rigid.spec} counts slots, but the maps of {wide.name} ({wide.job}) have {wide.map_demand.vcores} "
+            "vcores: give it more maps instead",
+        )
 
 
 def check_speculation(given: Any, complaints: Complaints) -> None:

@@ -146,9 +146,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
     inputs = JobInputs(scenario, cluster, base, complaints)
     with no_collections():
         jobs, warnings = ((), ()) if idle else _plan(scenario, inputs)
-    rigid = check_rigid(policies, jobs, sum(node.map_slots for node in cluster.nodes))
-    if rigid is not None:
-        complaints.add(("workload",), rigid)
+    check_rigid(policies, jobs, cluster, ("workload",), complaints)
     complaints.raise_if_any()
     return ResolvedScenario(
         name=scenario.name or _stem(document.name),

@@ -133,10 +133,7 @@ class Desk:
                     f"{job.queue!r} is no queue of the policy, expected one of {', '.join(self._queues)}"
                 )
                 complaints.add((*JOBS, index, "queue"), message)
-        slots = sum(node.map_slots for node in self.scenario.cluster.nodes)
-        rigid = check_rigid(self.scenario.policies, planned, slots)
-        if rigid is not None:
-            complaints.add(JOBS, rigid)
+        check_rigid(self.scenario.policies, planned, self.scenario.cluster, JOBS, complaints)
         complaints.raise_if_any()
         if admit is not None:
             admit(planned, [file for path, file in files.items() if path not in self._files])

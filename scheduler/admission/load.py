@@ -69,7 +69,7 @@ class LoadTags:
         return tag(cpu > self._busy_share, io > self._busy_share)
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks.beat`: add the node's use to its series."""
+        """Implement `Hooks.beat`: record the node's use of CPU and disk."""
         self._cpu.see(node.node, node.usage.cpu_util)
         self._io.see(node.node, self._disk_use(view, node))
 

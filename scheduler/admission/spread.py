@@ -9,16 +9,15 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-from schedbed.scheduler.policy import Limits
+from schedbed.scheduler.admission.slots import Slots
 from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 
 
-class Spread:
+class Spread(Slots):
     """An admission axis that accepts tasks as long as the node has less than its part of them."""
 
-    limits = Limits(slots=True)
     elidable = True  # Heartbeats that report no change do not affect its answers.
 
     def __init__(self) -> None:
@@ -41,17 +40,12 @@ class Spread:
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
         """Implement `Admission.room`: return whether the node has a free slot and less than its part."""
-        free = node.free_slots(kind)
-        if free <= 0:
+        if not super().room(node, kind):
             return False
-        slots = node.spec.map_slots if kind is TaskKind.MAP else node.spec.reduce_slots
+        slots = node.spec.slots(kind)
         total = slots if self._view is None else self._view.slots(kind)
         load = min(1.0, self._total[kind] / max(1, total))
-        return slots - free < ceil(slots * load - 1e-9)
-
-    def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission.refuses`: return None, because a free slot can hold any task of its kind."""
-        return None
+        return slots - node.free_slots(kind) < ceil(slots * load - 1e-9)
 
 
 AXIS = Axis(

@@ -161,9 +161,8 @@ class CoreTables:
 
     def _could_hold(self, node: Node, stage: StageView) -> bool:
         limits, spec = self.limits, node.spec
-        slots = spec.map_slots if stage.kind is MAP else spec.reduce_slots
         return (
-            (not limits.slots or slots > 0)
+            (not limits.slots or spec.slots(stage.kind) > 0)
             and (not limits.memory or stage.demand.memory_bytes <= spec.memory_bytes)
             and (not limits.vcores or stage.demand.vcores <= spec.cores)
         )

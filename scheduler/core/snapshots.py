@@ -25,7 +25,7 @@ from schedbed.scheduler.core.states import Tally
 # another way, without an error. Two things make that hard. The state is one large graph with cycles: an attempt
 # knows its task, which knows its job, which lists its attempts. And identity matters: the policy, the ledger and
 # the queue of effects must share the same objects afterwards, as before. A format of our own would have to name
-# each class and each reference, and would be wrong when a field is added. Pickle keeps identity by itself, and
+# each class and each reference, and would be wrong when a field is added. Pickle keeps identity without help, and
 # a new field is in the snapshot without a word; so everything goes into one pickle, objects without attributes
 # first. What cannot be pickled, such as an open generator of a user's policy, is found while the snapshot is
 # written, when the events are still there.

@@ -20,7 +20,7 @@ from typing import Any
 from schedbed.scheduler.admission.slots import Slots
 from schedbed.scheduler.models.staging_costs import FORBIDDEN, cost_matrix, solve, staging_s
 from schedbed.scheduler.policies.explained import Explained
-from schedbed.scheduler.policy import AVOIDED, Admission, Locality, Order, Proposal, nearest_map
+from schedbed.scheduler.policy import AVOIDED, Admission, Locality, Order, Proposal
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import count, number, positive
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
@@ -124,7 +124,7 @@ class Lsap:
             self._assigned.clear()
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks.beat`: note when the node was heard, as the number of all heartbeats."""
+        """Implement `Hooks.beat`: record the heartbeat's number, counted over all nodes."""
         self._heard[node.node] = view.beats
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
@@ -316,12 +316,12 @@ class AssignedSlots(Explained):
             return super().decide(view, node, kind)
         if not self._has_room(view, node, kind):
             return None
-        jobs = list(self.order.jobs(view, node, kind))
         if self._starves is not None:
-            for job in jobs:
-                if self._starves(view, job) and _refusal(view, node, job, self.admission) is None:
-                    answer = nearest_map(node, job)
-                    return None if isinstance(answer, str) else self.noted(view, node, answer)
+            for job in self.order.jobs(view, node, kind):
+                answer = self._offer(view, node, job, kind) if self._starves(view, job) else None
+                if isinstance(answer, Proposal):
+                    return self.noted(view, node, answer)
+        jobs = self.order.jobs(view, node, kind)
         proposal = self.locality.next_map(view, node, jobs, self.admission, self._group_of)
         return None if proposal is None else self.noted(view, node, proposal)
 

@@ -355,10 +355,10 @@ class Capacity:
     def _free(self, node: NodeView, kind: TaskKind) -> int:
         """Return the free slots. A task that declares much memory occupies several."""
         tasks = [attempt.task for attempt in node.attempts.values()]
-        return _slots(node, kind) - sum(self._need(task.job, kind) for task in tasks if task.kind is kind)
+        return node.spec.slots(kind) - sum(self._need(task.job, kind) for task in tasks if task.kind is kind)
 
     def _fits(self, job: JobView, node: NodeView, kind: TaskKind, need: int, free: int) -> bool:
-        fits = min(need, _slots(node, kind)) <= free
+        fits = min(need, node.spec.slots(kind)) <= free
         if fits and need > 1:
             self._kept.get((job.job, kind), {}).pop(node.node, None)
         return fits
@@ -402,10 +402,6 @@ def _is_near(job: JobView, node: NodeView, kind: TaskKind) -> bool:
     if kind is TaskKind.REDUCE:
         return False
     return job.local_map(node.node) is not None or job.rack_map(node.rack) is not None
-
-
-def _slots(node: NodeView, kind: TaskKind) -> int:
-    return node.spec.map_slots if kind is TaskKind.MAP else node.spec.reduce_slots
 
 
 def _memory(view: View) -> int:

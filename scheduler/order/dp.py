@@ -152,8 +152,7 @@ class DynamicPriority(PoolOrder):
         users = self._bidders()
         claims = []
         for user in users:
-            could_start = sum(job.stage(kind).unstarted for job in user.ready[kind])
-            claims.append(Claim(slots_of(user, kind) + could_start, user.settings.weight))
+            claims.append(Claim(slots_of(user, kind) + user.startable(kind), user.settings.weight))
         shares = dict(zip((user.name for user in users), fair_shares(view.slots(kind), claims), strict=True))
         owed = []
         for user in users:

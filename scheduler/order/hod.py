@@ -183,10 +183,9 @@ class Hod:
     def _could_hold(self, node: NodeView, kind: TaskKind, memory_bytes: int, vcores: int) -> bool:
         """Return whether such a task could run on the node if it were idle."""
         limits, spec = self._limits, node.spec
-        slots = spec.map_slots if kind is TaskKind.MAP else spec.reduce_slots
         return (
             node.alive
-            and (slots > 0 or not limits.slots)
+            and (spec.slots(kind) > 0 or not limits.slots)
             and (memory_bytes <= spec.memory_bytes or not limits.memory)
             and (vcores <= spec.cores or not limits.vcores)
         )

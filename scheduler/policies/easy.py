@@ -12,7 +12,6 @@ depends on this end. Reduces start in the order of the jobs' starts.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 from schedbed.scheduler.models.gangs import StartsGangs
@@ -21,7 +20,7 @@ from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import AVOIDED, Limits, Proposal
 from schedbed.scheduler.registry.declarations import Whole
-from schedbed.scheduler.registry.parameters import count, duration, number, switch
+from schedbed.scheduler.registry.parameters import count_or_all, duration, number, switch
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -129,19 +128,22 @@ class Easy(StartsGangs):
                 queue.append(job)
             else:
                 self._why[job.job] = f"has {job.maps.total} maps, the cluster has {self._slots} map slots"
-        ends = [(self._ends_s[job], held) for job, held in self._gangs.held.items()]
-        plan, first_s, reserved = Timeline(view.now_s, free, ends, self._slack_s), inf, 0
+        plan, first_s, reserved = None, inf, 0
         for job in queue:
             size, lasts_s = job.maps.total, _requested_s(job)
-            if size <= free and (not reserved or plan.fits(view.now_s, size, lasts_s)):
+            if size <= free and (plan is None or plan.fits(view.now_s, size, lasts_s)):
                 free -= size
-                plan.take(view.now_s, size, lasts_s)
-                turn = f"backfilled before the reservation {_at(first_s)}" if reserved else "its turn"
+                if plan is not None:
+                    plan.take(view.now_s, size, lasts_s)
+                turn = "its turn" if plan is None else f"backfilled before the reservation {_at(first_s)}"
                 self._start(view, job, turn)
             elif not self._backfill:
                 self._why[job.job] = f"waits for {size} slots, {free} are free"
                 return
             elif reserved < self._reservations:
+                if plan is None:
+                    ends = [(self._ends_s[each], held) for each, held in self._gangs.held.items()]
+                    plan = Timeline(view.now_s, free, ends, self._slack_s)
                 at_s = plan.earliest_s(size, lasts_s)
                 reserved += 1
                 first_s = min(first_s, at_s)
@@ -174,10 +176,6 @@ def _at(time_s: float) -> str:
     return f"at {time_s:.1f} s" if time_s < inf else "at a time that nobody can know"
 
 
-def _count_or_all(raw: object) -> float:
-    return inf if raw == "all" else count("reservations", "1", "", least=1).read(raw)
-
-
 POLICY = Whole(
     name="easy",
     factory=Easy,
@@ -193,15 +191,11 @@ POLICY = Whole(
             "whether later jobs may start before the first waiting job, if they do not delay it",
             switch,
         ),
-        replace(
-            count(
-                "reservations",
-                "1",
-                "number of waiting jobs that have a reservation, which later jobs may not delay: 1 is EASY, all is "
-                "conservative backfilling",
-                least=1,
-            ),
-            read=_count_or_all,
+        count_or_all(
+            "reservations",
+            "1",
+            "number of waiting jobs that have a reservation, which later jobs may not delay: 1 is EASY, all is "
+            "conservative backfilling",
         ),
         duration(
             "slack",

@@ -165,7 +165,7 @@ class Late:
             task = attempt.task
             if attempt.state != "running" or len(task.attempts) != 1 or attempt.node is node:
                 continue
-            if not self._fits(view, node, task):
+            if not (_may_copy(task.job, kind) and has_room(view, node, task.job, kind, self.admission)):
                 continue
             del candidates[place]
             self._copies[kind][task.task] = None
@@ -175,13 +175,12 @@ class Late:
             )
         return None
 
-    def _fits(self, view: View, node: NodeView, task: TaskView) -> bool:
-        job, kind, admission = task.job, task.kind, self.admission
-        if not _may_copy(job, kind) or view.avoids(job, node, kind) or not view.fits(node, job.stage(kind)):
-            return False
-        return admission is None or (
-            admission.room(node, kind) and admission.refuses(node, job, kind) is None
-        )
+
+def has_room(view: View, node: NodeView, job: JobView, kind: TaskKind, admission: Any) -> bool:
+    """Return whether a copy of such a task may start on the node. `admission` is the policy's, or None."""
+    if view.avoids(job, node, kind) or not view.fits(node, job.stage(kind)):
+        return False
+    return admission is None or (admission.room(node, kind) and admission.refuses(node, job, kind) is None)
 
 
 def _may_copy(job: JobView, kind: TaskKind) -> bool:

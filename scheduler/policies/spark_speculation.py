@@ -13,6 +13,7 @@ from bisect import insort
 from statistics import median
 from typing import Any
 
+from schedbed.scheduler.policies.late import has_room
 from schedbed.scheduler.policy import Proposal
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
@@ -56,14 +57,17 @@ class SparkSpeculation:
         """Implement `Speculation.copy`: propose a slow task of the first job in order of submission."""
         for job in view.jobs.values():
             limit_s, why = self._limit_s(node, job, kind)
-            if limit_s is None or not self._has_room(view, node, job, kind):
+            if limit_s is None:
                 continue
             copied = self._copied.get(job.job, {})
             for attempt in job.attempts.values():
                 task, ran_s = attempt.task, view.now_s - attempt.assigned_s
                 if task.kind is not kind or attempt.state != "running" or ran_s <= limit_s:
                     continue
-                if len(task.attempts) == 1 and task.task not in copied and attempt.node is not node:
+                if len(task.attempts) > 1 or task.task in copied or attempt.node is node:
+                    continue
+                # Asked last, since an admission may record what it grants, such as the slots of a gang.
+                if has_room(view, node, job, kind, self.admission):
                     self._copied.setdefault(job.job, {})[task.task] = None
                     where = f"copy of {attempt.attempt} on {attempt.node.node}"
                     return Proposal(task, f"{where}: {ran_s:.1f} s, more than {why}", speculative=True)
@@ -78,15 +82,6 @@ class SparkSpeculation:
             usual_s = median(took_s)
             limit_s = max(self._multiplier * usual_s, self._min_runtime_s)
             return limit_s, f"{limit_s:.1f} s, by the median of {usual_s:.1f} s"
-        slots = node.spec.map_slots if kind is TaskKind.MAP else node.spec.reduce_slots
-        if self._threshold_s is not None and total <= max(1, slots):
+        if self._threshold_s is not None and total <= max(1, node.spec.slots(kind)):
             return self._threshold_s, f"the threshold of {self._threshold_s:.1f} s"
         return None, ""
-
-    def _has_room(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> bool:
-        if view.avoids(job, node, kind) or not view.fits(node, job.stage(kind)):
-            return False
-        admission = self.admission
-        return admission is None or (
-            admission.room(node, kind) and admission.refuses(node, job, kind) is None
-        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from math import inf
 from typing import Any
 
 from schedbed.tasks.errors import BadInput
@@ -73,6 +74,16 @@ def maybe_count(name: str, doc: str) -> PolicyParameter:
 
     def read(raw: object) -> int | None:
         return None if raw is None or raw is False or raw == "off" else plain.read(raw)
+
+    return replace(plain, read=read)
+
+
+def count_or_all(name: str, default: str, doc: str) -> PolicyParameter:
+    """Return a parameter whose value is a whole number above 0, or `all` (infinity)."""
+    plain = count(name, default, doc, least=1)
+
+    def read(raw: object) -> float:
+        return inf if raw == "all" else plain.read(raw)
 
     return replace(plain, read=read)
 

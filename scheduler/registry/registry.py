@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,11 @@ POLICIES = _policies()
 """The published policies, by name."""
 
 
+@cache
+def _file_loader() -> FileLoader:
+    return declared("schedbed.scheduler.guard", "LOADER", FileLoader)[0]
+
+
 def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: str = "store") -> Policy:
     """Return the policy that the SPEC describes, with durations times `scale`. Raises BadInput.
 
@@ -87,8 +93,7 @@ def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: st
     if parsed.axes is not None:
         return _compose(parsed, scale, store)
     if is_policy_file(parsed.name):
-        [loader] = declared("schedbed.scheduler.guard", "LOADER", FileLoader)
-        return loader.load(parsed.name, parsed.parameters, scale)
+        return _file_loader().load(parsed.name, parsed.parameters, scale)
     named = POLICIES.get(parsed.name)
     if named is None:
         raise BadInput(f"policy {parsed.name!r} {_unknown(parsed.name, POLICIES)}")

@@ -1,1 +1,1 @@
-"""The shipped applications, one per module, which declares it as `APP`. A new module is found by itself."""
+"""The shipped applications. Each module declares one as `APP`, so a new module needs no registration."""

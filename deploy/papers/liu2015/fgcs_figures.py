@@ -281,7 +281,7 @@ BASES = {"": YARN, "_8": CONTAINERS}
 """YARN with a core reserved as FGCS has it, and with all eight: section 3 has 8 tasks a node for YARN, and reserves a
 core in FGCS's units."""
 MORE_CORES = 2
-"""That no task is given, beside the reserved one: for tasks that compute more at times than they ask for."""
+"""Additional cores that are kept free, for tasks that sometimes use more CPU than they ask for."""
 
 
 def causes(bench: Bench) -> Measured:

@@ -165,8 +165,8 @@ def _task(info: Fields, metrics: Fields) -> TraceTask:
     launched, finished = info.number("Launch Time", 0.0), info.number("Finish Time", 0.0)
     duration_s = (finished - launched) / 1000 if finished > launched else None
     shuffled, fetched = _inner(metrics, "Shuffle Write Metrics"), _inner(metrics, "Shuffle Read Metrics")
-    read = _inner(metrics, "Input Metrics").number("Bytes Read", 0.0)
-    read += fetched.number("Remote Bytes Read", 0.0) + fetched.number("Local Bytes Read", 0.0)
+    input_bytes = _inner(metrics, "Input Metrics").number("Bytes Read", 0.0)
+    read = input_bytes + fetched.number("Remote Bytes Read", 0.0) + fetched.number("Local Bytes Read", 0.0)
     written = shuffled.number("Shuffle Bytes Written", 0.0)
     written += _inner(metrics, "Output Metrics").number("Bytes Written", 0.0)
     cpu_s = metrics.number("Executor CPU Time", 0.0) / 1e9
@@ -176,11 +176,11 @@ def _task(info: Fields, metrics: Fields) -> TraceTask:
         duration_s=duration_s,
         work_s=duration_s,
         cpu_s=cpu_s or None,
-        hosts=_hosts(info, round(_inner(metrics, "Input Metrics").number("Bytes Read", 0.0))),
+        hosts=_hosts(info, input_bytes),
     )
 
 
-def _hosts(info: Fields, read_bytes: int) -> tuple[Host, ...]:
+def _hosts(info: Fields, read_bytes: float) -> tuple[Host, ...]:
     """Return the host as the place of the task's data, if its data were there.
 
     Spark calls a task without preferred hosts PROCESS_LOCAL as well, so that says something only of a task that

@@ -8,6 +8,7 @@ from typing import Any
 
 from schedbed.scheduler.admission.containers import Containers
 from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.policies.late import has_room
 from schedbed.tasks.specs import TaskKind
 from tests.search.oracles.room import container_room, slot_room
 from tests.search.violation import hold
@@ -132,5 +133,5 @@ class LateRule:
         if type(admission) is Containers:
             return container_room(admission.reserved_cores, node, task.job, stage.kind)
         if type(admission) is not Slots:
-            return self._late._fits(view, node, task)
+            return has_room(view, node, task.job, stage.kind, admission)
         return slot_room(node, stage.kind)
