@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schedbed.scheduler.policies.late import Late
-from schedbed.scheduler.policies.spark_speculation import SparkSpeculation
+from schedbed.scheduler.policies.speculation_by_median import SparkSpeculation
 from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.registry.parameters import (
     PolicyParameter,

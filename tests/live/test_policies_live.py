@@ -38,6 +38,8 @@ RUN = [
     "csla",
     "easy",
     "hadoop1-fair",
+    "spark-fifo",
+    "spark-fair",
     COMPOSED,
 ]
 BLOCKS = {"size": "16MiB", "replication": 1, "placement": {"skewed": 0.3}}  # all input on one of three nodes

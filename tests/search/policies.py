@@ -28,6 +28,7 @@ QUEUES = ("default", "etl")
 _VALUES: dict[str, Sequence[Any]] = {
     "node_wait": ("0s", "1s", "4s"),
     "rack_wait": ("0s", "1s", "4s"),
+    "wait": ("0s", "1s", "3s"),
     "pools": (
         {"ana": {"weight": 2, "min_share": 1}},
         {"ana": {"min_share": 2}, "bo": {"inside": "fifo"}, "default": {"min_share": 1, "weight": 3}},

@@ -106,6 +106,10 @@ def one_on_each(attempts: pd.DataFrame) -> None:
     assert sorted(attempts["node"].astype(str)) == ["n1", "n2", "n3", "n4"]
 
 
+def all_local(maps: int) -> Check:
+    return lambda attempts: _equal(attempts["locality"].astype(str).tolist(), ["node"] * maps)
+
+
 def _equal(found: object, wanted: object) -> None:
     assert found == wanted
 
@@ -132,6 +136,10 @@ RIGHT: dict[str, Check] = {
     "spark-suite/local-launches-keep-the-wait": first_on("n2", 4.0, 5.6),
     "spark-suite/wait-runs-while-all-slots-are-taken": first_start("a", 10.4, 11.2),
     "spark-suite/no-wait-for-a-node-without-slots": first_start("a", 1.0, 1.4),
+    "spark-suite/stage-without-places-takes-all-offers": first_start("a", 4.0, 5.6),
+    "spark-suite/all-offers-at-once": all_local(6),
+    "spark-suite/nested-pools": first_jobs("s0", "s4", "s6", "s2"),
+    "spark-suite/preset-fair": running_at(5.0, z0=2, z1=2, n2=2),
     "spark-suite/speculation-median": copies_at(1, 16.0, 17.6),
     "spark-suite/speculation-min-runtime": copies_at(1, 21.0, 22.6),
     "spark-suite/speculation-threshold": copies_at(1, 31.0, 32.6),
