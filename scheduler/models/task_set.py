@@ -23,7 +23,6 @@ class TaskSet:
         self.name = f"TaskSet_{stage}.0"
         self.planned: dict[str, None] = {}
         self.levels: tuple[int, ...] = (ANY,)
-        self._known = 0
         self.add_all()
 
     def running(self, kind: TaskKind) -> int:
@@ -46,6 +45,7 @@ class TaskSet:
         self._of_rack: dict[str, list[TaskView]] = {}
         self._without_place: list[TaskView] = []
         self._all: list[TaskView] = []
+        self._left = 0  # The number of maps that wait.
         for task in reversed(self.job.maps.tasks):
             if self._waits(task):
                 self._add(task)
@@ -58,12 +58,13 @@ class TaskSet:
         if not task.hosts:
             self._without_place.append(task)
         self._all.append(task)
+        self._left += 1
 
     def has_more(self) -> bool:
         """Add the maps that must run again, if there are any. Return whether there are."""
-        more = self.job.maps.unstarted > self._known
-        self._known = self.job.maps.unstarted
-        if more:
+        waiting = self.waiting(TaskKind.MAP)
+        more = waiting > self._left
+        if waiting != self._left:
             self.add_all()
         return more
 
@@ -104,6 +105,7 @@ class TaskSet:
             if task is not None:
                 tasks.pop()
                 self.planned[task.task] = None
+                self._left -= 1
                 # Spark launches a task without a place as if it were at the nearest level (PROCESS_LOCAL).
                 return task, NODE if level == NO_PREFERENCE else level
         return None

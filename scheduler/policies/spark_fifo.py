@@ -70,7 +70,8 @@ class Spark:
             mine = TaskSet(job, self._stages, LocalityTimer(view.now_s, self._waits_s))
             self._sets[job.job] = self._pool(job).members[mine.name] = mine
             self._stages += 2 if job.reduces.total else 1
-        if kind is MAP and mine.has_more():
+            self._due = True
+        elif kind is MAP and mine.has_more():
             self._due = True
 
     def finished(self, view: View, job: JobView) -> None:
@@ -78,6 +79,8 @@ class Spark:
         mine = self._sets.pop(job.job, None)
         if mine is not None:
             self._pool(job).members.pop(mine.name, None)
+            for name, planned in self._planned.items() if mine.planned else ():
+                self._planned[name] = deque(each for each in planned if each[0].job is not job)
 
     def _pool(self, job: JobView) -> SparkPool:
         """Return the job's pool. A pool that is not declared is FIFO inside (FairSchedulableBuilder)."""
@@ -105,9 +108,7 @@ class Spark:
         planned = self._planned.get(node.node)
         while planned:
             task, why = planned.popleft()
-            mine = self._sets.get(task.job.job)
-            if mine is None:
-                continue
+            mine = self._sets[task.job.job]
             if task.job.excluded and view.avoids(task.job, node, MAP):
                 mine.give_back(task)
                 view.skip(node, task.job, MAP, AVOIDED)
@@ -128,8 +129,7 @@ class Spark:
         nodes = {each.node: each for each in view.nodes.values() if each.alive and each.spec.map_slots}
         for name in self._planned.keys() - nodes.keys():
             for task, _ in self._planned.pop(name):
-                if task.job.job in self._sets:
-                    self._sets[task.job.job].give_back(task)
+                self._sets[task.job.job].give_back(task)
         for each in self._sets.values():
             each.find_levels(nodes)
         self._offered = dict.fromkeys(nodes, 0)
