@@ -63,6 +63,9 @@ class Fair(PoolOrder):
         self._may_run: dict[str, None] = {}  # Jobs that may start tasks, if their number is limited.
         self.by_name = ties == "name"
         self._preemption: Preemption | None = None
+        self._ran: dict[
+            tuple[str, TaskKind], int
+        ] = {}  # What a pool with slots due ran when it last changed.
         timeouts_s = [settings.min_share_timeout_s for settings in self._settings.values()]
         if any(each is not None for each in (min_share_timeout_s, fair_share_timeout_s, *timeouts_s)):
             self._preemption = Preemption(min_share_timeout_s, fair_share_timeout_s, look_s)
@@ -127,6 +130,17 @@ class Fair(PoolOrder):
 
     # Preemption
 
+    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
+        """Implement `Hooks.changed`: sort the job and its pool again, and note slots that the pool has got."""
+        pool = self._pool(job)
+        if pool.due[kind]:
+            running = pool.tallies[kind].running
+            pool.due[kind] = max(0, pool.due[kind] - max(0, running - self._ran[pool.name, kind]))
+            self._ran[pool.name, kind] = running
+        super().changed(view, job, kind)
+        if not pool.ready[kind]:
+            pool.due[kind] = 0
+
     def starves(self, view: View, job: JobView) -> bool:
         """Implement `Order.starves`: return whether the pool has lacked map slots for longer than a timeout."""
         return self._preemption is not None and self._preemption.starves(view, self._pool(job), TaskKind.MAP)
@@ -135,7 +149,13 @@ class Fair(PoolOrder):
         """Implement `Hooks.preempt`."""
         if self._preemption is None:
             return ()
-        return self._preemption.kills(view, self.pools)
+        kills = self._preemption.kills(view, self.pools)
+        for name, kill in kills:
+            pool, kind = self.pools[name], kill.attempt.task.kind
+            pool.due[kind] += 1
+            self._ran[name, kind] = pool.tallies[kind].running
+            self._place(pool, kind)
+        return [kill for _, kill in kills]
 
 
 def pools(doc: str) -> PolicyParameter:
@@ -149,7 +169,8 @@ def pools(doc: str) -> PolicyParameter:
         "inside": _inside,
         "min_share_timeout": parse_duration,
     }
-    return by_name("pools", "pool", doc, example, readers, _settings)
+    durations = ("min_share_timeout",)
+    return by_name("pools", "pool", doc, example, readers, _settings, durations=durations)
 
 
 def _settings(*, min_share_timeout: float | None = None, **values: Any) -> PoolSettings:

@@ -53,16 +53,17 @@ class Pool:
     """The jobs of one user or queue, with sorted lists of the ready jobs.
 
     `by_name`: of two pools with equal keys, the first by name is served first. If false, the pool with the
-    oldest job is served first.
+    oldest job is served first. `due`: the slots that were taken for the pool by force and that it has not got yet.
     """
 
-    __slots__ = ("by_name", "jobs", "name", "ready", "settings", "tallies")
+    __slots__ = ("by_name", "due", "jobs", "name", "ready", "settings", "tallies")
 
     def __init__(self, name: str, settings: PoolSettings, *, by_name: bool = False) -> None:
         self.name = name
         self.by_name = by_name
         self.settings = settings
         self.tallies: dict[TaskKind, TallyView] = {}
+        self.due: dict[TaskKind, int] = dict.fromkeys(TaskKind, 0)
         self.ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
         self.jobs: SortedKeys[JobView] = SortedKeys()  # not ended, oldest first
 
@@ -70,10 +71,13 @@ class Pool:
         """Return the sort key of the pool; the smallest key comes first. The pool must have a ready job.
 
         A pool below its min share comes before others, by what it holds of the min share or, if it has less to
-        run, of its demand (SchedulingAlgorithms.FairShareComparator of Hadoop 1.0.3).
+        run, of its demand (SchedulingAlgorithms.FairShareComparator of Hadoop 1.0.3). Before these, unlike in
+        Hadoop, comes a pool for which a slot was taken by force, so that no other pool gets it.
         """
         running, settings = self.tallies[kind].running, self.settings
         submit_s = 0.0 if self.by_name else self.jobs.first().submit_s
+        if self.due[kind]:
+            return (-1, 0.0, submit_s, self.name)
         least = settings.min_share.of(kind)
         if running < least:
             least = min(least, running + self.startable(kind))

@@ -41,21 +41,21 @@ class Preemption:
         self._at_half_s: dict[tuple[str, TaskKind], float] = {}
         self._took_s: dict[tuple[str, TaskKind], float] = {}
 
-    def kills(self, view: View, pools: Mapping[str, Pool]) -> list[Kill]:
-        """Return the attempts to kill now for pools that lack slots.
+    def kills(self, view: View, pools: Mapping[str, Pool]) -> list[tuple[str, Kill]]:
+        """Return the attempts to kill now, each with the name of the pool that lacks a slot.
 
         Attempts are killed only in pools that hold more than their fair share.
         """
         looks = view.now_s >= self._looked_s + self._look_s
         if looks:
             self._looked_s = view.now_s
-        kills: list[Kill] = []
+        kills: list[tuple[str, Kill]] = []
         for kind in TaskKind:
             shares = self.shares(view, pools, kind)
             owed = [(name, *self._owed(view, pools[name], kind, share)) for name, share in shares.items()]
             if looks:
                 for name, kill in take_back(pools, kind, owed, shares):
-                    kills.append(kill)
+                    kills.append((name, kill))
                     self._took_s[name, kind] = view.now_s
         return kills
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import inf
@@ -178,6 +178,24 @@ def size(name: str, default: str, doc: str) -> PolicyParameter:
     )
 
 
+ScaledReader = Callable[[object, float], Any]
+"""Parses a raw value; the second argument is the scenario's scale."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedSettings(PolicyParameter):
+    """A parameter that maps names to settings, for YAML only.
+
+    `parse` returns the settings by name; its second argument is the scenario's scale, for settings that are times.
+    """
+
+    parse: ScaledReader
+
+    def value(self, raw: object, scale: float) -> dict[str, Any]:
+        """Implement `PolicyParameter.value`."""
+        return self.parse(raw, scale)
+
+
 def by_name(
     name: str,
     what: str,
@@ -186,27 +204,41 @@ def by_name(
     readers: Mapping[str, Reader],
     make: Callable[..., Any],
     check: Callable[[dict[str, Any]], None] | None = None,
-) -> PolicyParameter:
+    durations: Sequence[str] = (),
+) -> NamedSettings:
     """Return a parameter that maps names to settings, for YAML only. `what` a name denotes is for messages.
 
     `readers` parse settings by key, and `make` builds one name's object. `check` raises ValueError if they
-    cannot be combined.
+    cannot be combined. `durations` are the keys of settings that are times.
     """
 
-    def read(raw: object) -> dict[str, Any]:
+    def parse(raw: object, scale: float) -> dict[str, Any]:
         if raw == "{}":
             return {}
         if not isinstance(raw, Mapping):
             raise ValueError(f"{raw!r} is not a mapping such as {example} (YAML only)")
-        made = {str(key): _settings(f"{what} {key}", value, readers, make) for key, value in raw.items()}
+        made: dict[str, Any] = {}
+        for key, given in raw.items():
+            where = f"{what} {key}"
+            values = _settings(where, given, readers)
+            values |= {name: values[name] * scale for name in durations if name in values}
+            made[str(key)] = _made(where, values, make)
         if check is not None:
             check(made)
         return made
 
-    return PolicyParameter(name=name, default="{}", unit="", doc=doc, read=read, argument=name)
+    return NamedSettings(
+        name=name,
+        default="{}",
+        unit="",
+        doc=doc,
+        read=lambda raw: parse(raw, 1.0),
+        argument=name,
+        parse=parse,
+    )
 
 
-def _settings(where: str, raw: object, readers: Mapping[str, Reader], make: Callable[..., Any]) -> Any:
+def _settings(where: str, raw: object, readers: Mapping[str, Reader]) -> dict[str, Any]:
     if not isinstance(raw, Mapping):
         raise ValueError(f"{where}: {raw!r} is not a mapping of {', '.join(readers)}")
     values: dict[str, Any] = {}
@@ -217,6 +249,10 @@ def _settings(where: str, raw: object, readers: Mapping[str, Reader], make: Call
             values[key] = readers[key](value)
         except ValueError as error:
             raise ValueError(f"{where}: {key}: {error}") from None
+    return values
+
+
+def _made(where: str, values: Mapping[str, Any], make: Callable[..., Any]) -> Any:
     try:
         return make(**values)
     except ValueError as error:

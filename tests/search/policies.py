@@ -29,6 +29,8 @@ _VALUES: dict[str, Sequence[Any]] = {
     "node_wait": ("0s", "1s", "4s"),
     "rack_wait": ("0s", "1s", "4s"),
     "wait": ("0s", "1s", "3s"),
+    "clock": ("heartbeats", "wall"),
+    "reset": ("full", "launch"),
     "pools": (
         {"ana": {"weight": 2, "min_share": 1}},
         {"ana": {"min_share": 2}, "bo": {"inside": "fifo"}, "default": {"min_share": 1, "weight": 3}},

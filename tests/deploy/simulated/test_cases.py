@@ -102,6 +102,11 @@ def maps_and_reduces(attempts: pd.DataFrame) -> None:
         assert attempts.loc[attempts["kind"] == kind, "name"].tolist()[:4] == names
 
 
+def needy_in_turn(attempts: pd.DataFrame) -> None:
+    first_start("jb", 30.0, 46.0)(attempts)
+    first_start("ja", 70.0, 86.0)(attempts)
+
+
 def one_on_each(attempts: pd.DataFrame) -> None:
     assert sorted(attempts["node"].astype(str)) == ["n1", "n2", "n3", "n4"]
 
@@ -132,6 +137,7 @@ RIGHT: dict[str, Check] = {
     "hadoop1-suite/pool-max-maps": running_at(20.0, j1=2, j2=4),
     "hadoop1-suite/pool-max-jobs": running_at(20.0, j1=2, j2=2),
     "hadoop1-suite/min-maps-and-min-reduces": maps_and_reduces,
+    "hadoop1-suite/timeouts-of-pools": needy_in_turn,
     "hadoop1-suite/spread-when-underloaded": one_on_each,
     "spark-suite/local-launches-keep-the-wait": first_on("n2", 4.0, 5.6),
     "spark-suite/wait-runs-while-all-slots-are-taken": first_start("a", 10.4, 11.2),

@@ -40,6 +40,12 @@ def test_one_policy_in_many_words(spec: Any):
     assert (policy.locality.node_wait_s, policy.locality.rack_wait_s) == (1.5, 0.25)
 
 
+def test_the_timeouts_of_pools_are_times_of_the_scenario():
+    spec = {"fair": {"pools": {"ana": {"min_share": 1, "min_share_timeout": "60s"}}}}
+    order: Any = build_policy(spec, scale=0.1)
+    assert order.order.settings_of("ana").min_share_timeout_s == pytest.approx(6.0)
+
+
 def test_defaults_and_scale():
     """Missing parameters have their scaled defaults, and missing axes have the default choice."""
     policy = build_policy("delay", scale=0.1)

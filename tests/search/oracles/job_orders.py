@@ -43,12 +43,18 @@ def fifo_order(view: Any, kind: TaskKind) -> list[Any]:
 
 
 def fair_order(
-    by_user: bool, settings: Mapping[str, Any], default: Any, *, by_name: bool = False
+    by_user: bool,
+    settings: Mapping[str, Any],
+    default: Any,
+    due: Callable[[str, TaskKind], int],
+    *,
+    by_name: bool = False,
 ) -> Reference:
     """Return a function that orders the ready jobs as Fair does.
 
-    Pools below min(min share, demand) come first, by what they have of it, then the others by running tasks over
-    weight. Jobs of a pool are ordered by running tasks over priority weight, or as FIFO orders them.
+    Pools with slots that are `due` to them come first, then those below min(min share, demand), by what they have
+    of it, then the others by running tasks over weight. Jobs of a pool are ordered by running tasks over priority
+    weight, or as FIFO orders them.
     """
 
     def pool_of(job: Any) -> str:
@@ -66,6 +72,8 @@ def fair_order(
             wants = held + sum(job.stage(kind).unstarted for job in pools[name])
             least = min(known.min_share.of(kind), wants)
             hungry = held < least
+            if due(name, kind):
+                return (-1, 0.0, 0.0 if by_name else min(mine)[0], name)
             return (
                 not hungry,
                 held / (least if hungry else known.weight),

@@ -15,9 +15,12 @@ EPSILON = 1e-6
 class PreemptionRule:
     """Follows since when each pool has less than its promised slots, and computes the attempts to kill."""
 
-    def __init__(self, by_user: bool, settings: Mapping[str, Any], default: Any, timeouts: Any) -> None:
+    def __init__(
+        self, by_user: bool, settings: Mapping[str, Any], default: Any, timeouts: Any, look_s: float
+    ) -> None:
         self._by_user, self._settings, self._default = by_user, settings, default
         self._timeouts_s = timeouts  # For the min share and for half the fair share; None: never.
+        self._look_s, self._looked_s = look_s, float("-inf")
         self._content_s: dict[tuple[int, str, TaskKind], float] = {}
         self._took_s: dict[tuple[str, TaskKind], float] = {}
         self._pools: dict[str, None] = {}  # In the order of their first jobs.
@@ -34,11 +37,14 @@ class PreemptionRule:
 
         `before` has the attempts' states before the kills.
         """
-        wanted = [attempt.attempt for kind in TaskKind for attempt in self._due(view, kind, before)]
+        looks = view.now_s >= self._looked_s + self._look_s
+        if looks:
+            self._looked_s = view.now_s
+        wanted = [attempt.attempt for kind in TaskKind for attempt in self._due(view, kind, before, looks)]
         seen = f"{view.now_s}: {[kill.attempt.attempt for kill in kills]} instead of {wanted}"
         hold([kill.attempt.attempt for kill in kills] == wanted, "pre-emption gives back what is owed", seen)
 
-    def _due(self, view: Any, kind: TaskKind, before: Mapping[str, str]) -> list[Any]:
+    def _due(self, view: Any, kind: TaskKind, before: Mapping[str, str], looks: bool) -> list[Any]:
         shares, kept = shares_of_pools(view, kind, self._by_user, self._settings)
         live = [a for job in view.jobs.values() for a in job.attempts.values() if a.task.kind is kind]
         coming = sum(
@@ -47,6 +53,8 @@ class PreemptionRule:
             for attempt in node.attempts.values()
         )
         owed = {name: self._owed(view, name, kind, shares, kept) for name in self._pools}
+        if not looks:
+            return []
         killable = sorted((a for a in live if before[a.attempt] != "killing"), key=lambda a: -a.serial)
         victims = []
         left = dict(kept)

@@ -96,7 +96,11 @@ def _reference(policy: Any, order: Any) -> Reference | None:
         return fifo_order
     if type(order) is Fair:
         default, by_name = PoolSettings(inside=asked.inside), asked.ties == "name"
-        return fair_order(asked.pool_by == "user", asked.pools or {}, default, by_name=by_name)
+
+        def due(name: str, kind: TaskKind) -> int:
+            return order.pools[name].due[kind]
+
+        return fair_order(asked.pool_by == "user", asked.pools or {}, default, due, by_name=by_name)
     if type(order) is Capacity:
         return capacity_order(asked, Memory(policy) if not policy.limits.slots else None)
     return None
@@ -259,7 +263,7 @@ def _watch_preemption(policy: Any, order: Any) -> None:
     asked = order.asked
     timeouts = asked.min_share_timeout_s, asked.fair_share_timeout_s
     settings, default = asked.pools or {}, PoolSettings(inside=asked.inside)
-    rule = PreemptionRule(asked.pool_by == "user", settings, default, timeouts)
+    rule = PreemptionRule(asked.pool_by == "user", settings, default, timeouts, asked.look_s)
     preempt, submitted = policy.preempt, policy.submitted
 
     def told(view: Any, job: Any) -> None:
