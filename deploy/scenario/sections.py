@@ -248,7 +248,8 @@ def _framework_section_form(value: object) -> str:
 
 
 FrameworkModel = Annotated[
-    Annotated[Literal["none", "hadoop1", "yarn"], Tag("name")] | Annotated[FrameworkChoice, Tag("costs")],
+    Annotated[Literal["none", "hadoop1", "yarn", "slurm"], Tag("name")]
+    | Annotated[FrameworkChoice, Tag("costs")],
     Discriminator(_framework_section_form),
 ]
 
