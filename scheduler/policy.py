@@ -115,8 +115,8 @@ class Kill(NamedTuple):
     reason: str
 
 
-class KillJob(NamedTuple):
-    """An answer of a shipped policy's `Hooks.preempt`: end a job in the state killed. Its attempts are stopped.
+class TimeOut(NamedTuple):
+    """An answer of a shipped policy's `Hooks.preempt`: end a job in the state timeout. Its attempts are stopped.
 
     reason: a short text, recorded with the job and, for each of its live attempts, in the decisions table.
     """
@@ -232,11 +232,11 @@ class Hooks(Protocol):
         """
         ...
 
-    def preempt(self, view: View) -> Sequence[Kill | KillJob]:
+    def preempt(self, view: View) -> Sequence[Kill | TimeOut]:
         """Return the attempts to stop now, each as a `Kill`.
 
         The core calls this hook on every tick. A `Kill` of an attempt that is not live raises PolicyError. A
-        shipped policy with a true attribute `ends_jobs` may also end whole jobs, each by a `KillJob`.
+        shipped policy with a true attribute `ends_jobs` may also end whole jobs, each by a `TimeOut`.
         """
         ...
 

@@ -10,10 +10,11 @@ the job's `requested_s`. Without it the job's end is unknown, and later jobs nev
 depends on this end. Reduces start in the order of the jobs' starts.
 
 The papers' machine has equal slots (`models.promised_slots`). Slurm's reservations name whole nodes
-(`reserve=nodes`, `models.promised_nodes`): then also a job that starts is given named nodes, and its maps run on
+(`reserve=nodes`, `models.promised_nodes`). Then a job that starts is given named nodes as well, and its maps run on
 these only. If a node of a started job is lost, or is avoided after failures, other nodes with free slots take its
-place. Slurm has two schedulers besides: the main one starts jobs in order at each submission and end, and stops at the
-first that does not fit; the other one backfills, once an `interval`. And it ends jobs that are over their time.
+place. A map that runs again after all maps have ended, since its output was lost, takes any slot. Slurm has two
+schedulers: the main one starts jobs in order at each submission and end, and stops at the first job that does not
+fit; the other one backfills, once an `interval`. Slurm also ends jobs that are over their time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from schedbed.scheduler.models.promised_nodes import NodePlan, pick_nodes
 from schedbed.scheduler.models.promised_slots import Places, Plan, SlotPlan
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
-from schedbed.scheduler.policy import AVOIDED, KillJob, Limits, Proposal
+from schedbed.scheduler.policy import AVOIDED, Limits, Proposal, TimeOut
 from schedbed.scheduler.registry.declarations import Whole
 from schedbed.scheduler.registry.parameters import choice, count_or_all, duration, number, switch
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
@@ -41,10 +42,10 @@ class Easy(StartsGangs):
     `backfill`: start later jobs before the first job that does not fit. `reservations`: the number of waiting jobs
     that later jobs may not delay (1: EASY; infinity: conservative backfilling). `slack_s`: two times that differ by
     fewer seconds are treated as equal. Such a tolerance is necessary since launches wait for heartbeats and
-    traces contain whole seconds, so ends that should be simultaneous differ slightly. It does not count for
-    `reserve` nodes. `interval_s`: backfill only so long after the last time, 0 at each change. `depth`: the number of
-    waiting jobs that are looked at. `limit_check_s`: the time between two looks for jobs over their requested time,
-    which end then, None for never.
+    traces contain whole seconds, so ends that should be simultaneous differ slightly. With `reserve` nodes it counts
+    only for jobs over their time. `interval_s`: backfill only so long after the last time, 0 at each change.
+    `depth`: the number of waiting jobs that are looked at. `limit_check_s`: the time between two looks for jobs over
+    their requested time, which end then, None for never.
     """
 
     limits = Limits(slots=True)
@@ -69,6 +70,8 @@ class Easy(StartsGangs):
         self._interval_s, self._depth, self._limit_check_s = interval_s, depth, limit_check_s
         self._waiting: SortedKeys[JobView] = SortedKeys()
         self._ends_s: dict[str, float] = {}  # Requested ends of started jobs.
+        self._unlaunched: dict[str, int] = {}  # Maps of started jobs that were not launched yet.
+        self._limits_s: dict[str, float] = {}  # Requested ends, counted from the launch of the last map.
         self._places: dict[str, dict[NodeId, int]] = {}  # The named nodes of started jobs that hold slots.
         self._why: dict[str, str] = {}
         self._said: dict[str, str] = {}  # Why each waiting job waits, as of its last row.
@@ -102,6 +105,8 @@ class Easy(StartsGangs):
         waited = job in self._waiting
         self._waiting.drop(job)
         self._ends_s.pop(job.job, None)
+        self._limits_s.pop(job.job, None)
+        self._unlaunched.pop(job.job, None)
         self._places.pop(job.job, None)
         self._why.pop(job.job, None)
         self._said.pop(job.job, None)
@@ -118,13 +123,15 @@ class Easy(StartsGangs):
             if self._unsaid:
                 self._gangs.stage_ready()
 
-    def preempt(self, view: View) -> list[KillJob]:
+    def preempt(self, view: View) -> list[TimeOut]:
         """Implement `Hooks.preempt`: end the jobs that are over their requested time, at each look for them."""
         if self._limit_check_s is None or view.now_s < (self._checks + 1) * self._limit_check_s:
             return []
         self._checks = int(view.now_s / self._limit_check_s)
-        over = [view.jobs[job] for job, end_s in self._ends_s.items() if end_s <= view.now_s]
-        return [KillJob(job, f"over its requested time of {_requested_s(job):.1f} s") for job in over]
+        over = [
+            view.jobs[job] for job, limit_s in self._limits_s.items() if limit_s + self._slack_s < view.now_s
+        ]
+        return [TimeOut(job, f"over its requested time of {_requested_s(job):.1f} s") for job in over]
 
     # Resting nodes
 
@@ -151,6 +158,7 @@ class Easy(StartsGangs):
                 continue
             task = _nearest(job, node)
             if task is not None:
+                self._launched(view, job)
                 return Proposal(task, self._why[job.job])
         for job, why in self._unsaid:
             view.skip(node, job, kind, why)
@@ -158,9 +166,16 @@ class Easy(StartsGangs):
         self._unsaid = []
         return None
 
+    def _launched(self, view: View, job: JobView) -> None:
+        """Count the job's time from now on, unless all of its maps were launched before, since launches take time."""
+        if self._unlaunched.get(job.job, 0) > 0:
+            self._unlaunched[job.job] -= 1
+            self._limits_s[job.job] = view.now_s + _requested_s(job)
+
     def _is_place(self, job: JobView, node: NodeView) -> bool:
-        """Return whether the job may start one more map on the node."""
-        return not self._names_nodes or self._places[job.job].get(node.node, 0) > _held(job, node)
+        """Return whether the job may start one more map on the node, on any node if it has given its slots back."""
+        places = self._places.get(job.job)
+        return places is None or places.get(node.node, 0) > _held(job, node)
 
     def _reduce(self, view: View, node: NodeView) -> Proposal | None:
         for job in self._gangs.started.values():
@@ -228,8 +243,10 @@ class Easy(StartsGangs):
     def _start(self, view: View, job: JobView, places: Places, why: str) -> None:
         self._waiting.drop(job)
         self._gangs.start(job, job.maps.total)
-        self._places[job.job] = dict(places)
+        if self._names_nodes:
+            self._places[job.job] = dict(places)
         self._ends_s[job.job] = view.now_s + _requested_s(job)
+        self._unlaunched[job.job] = job.maps.total
         self._why[job.job] = f"{why}: {job.maps.total} slots at once"
 
     # Named nodes
@@ -237,13 +254,13 @@ class Easy(StartsGangs):
     def _move(self, view: View) -> None:
         """Give started jobs free slots of other nodes for those of nodes that are lost or that they avoid."""
         for job in self._gangs.starting.values():
-            places = self._places[job.job]
+            places = self._places.get(job.job, {})
             for name in list(places):
                 node = view.nodes[name]
                 if not node.alive or (job.excluded and view.avoids(job, node, MAP)):
                     places[name] = _held(job, node)
             lacks = min(job.maps.total - sum(places.values()), job.maps.unstarted)
-            if lacks > 0:
+            if lacks > 0 and job.job in self._places:
                 self._add_places(view, job, places, lacks)
 
     def _add_places(self, view: View, job: JobView, places: dict[NodeId, int], lacks: int) -> None:

@@ -27,5 +27,6 @@ POLICY = Whole(
         "interval": "30s",
         "depth": "500",
         "limit_check": "30s",
+        "slack": "2s",
     },
 )

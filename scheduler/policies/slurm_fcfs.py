@@ -17,5 +17,5 @@ POLICY = Whole(
     paper="Slurm 22.05, sched/builtin",
     rigid=True,
     parameters=PARAMETERS,
-    defaults={"backfill": "false", "reserve": "nodes", "limit_check": "30s"},
+    defaults={"backfill": "false", "reserve": "nodes", "limit_check": "30s", "slack": "2s"},
 )

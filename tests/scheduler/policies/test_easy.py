@@ -16,7 +16,7 @@ from schedbed.cluster.tracker import Tracker
 from schedbed.scheduler.core.core import Core, CoreConfig
 from schedbed.scheduler.core.rows import Commit
 from schedbed.scheduler.policies.easy import Easy
-from schedbed.scheduler.policy import KillJob, PolicyError
+from schedbed.scheduler.policy import PolicyError, TimeOut
 from schedbed.scheduler.registry.registry import POLICIES, build_policy
 from schedbed.scheduler.simulate.compiled.covers import why_not_policy
 from schedbed.scheduler.view import NodeView, View
@@ -284,6 +284,16 @@ def test_named_nodes_that_are_lost_or_avoided_are_replaced() -> None:
     assert set(world.ended_jobs().values()) == {"succeeded"}
 
 
+def test_a_map_whose_output_is_lost_after_the_job_gave_its_slots_back_takes_any_slot() -> None:
+    world = World(Easy(reserve="nodes"), [node(f"n{i}", maps=2) for i in (1, 2, 3)])
+    world.lasts = lambda attempt, name: 60_000 if "_r_" in attempt and name != "n1" else None
+    world.submit(job("a", 2, reduces=2, submit_s=1.0, requested_s=10.0))
+    world.at(13.0, lambda: world.crash("n1")).run()
+    assert nodes_of(world, "a").count("n1") >= 2
+    assert world.ended_jobs() == {"a": "succeeded"}
+    assert [row.task for row in world.tape.decisions if row.answer == "launch"].count("a_m_000000") == 2
+
+
 def test_jobs_pass_the_first_only_at_the_end_of_an_interval() -> None:
     """Job b waits for a. Of the jobs that may pass it, c and d start at 20 s; e starts at 40 s, after a's end.
 
@@ -327,7 +337,7 @@ def test_a_job_over_its_requested_time_is_killed_at_the_next_look() -> None:
     world.durations = {"a": 100_000, "d": 100_000}
     world.submit(job("a", 4, reduces=1, submit_s=0.1, requested_s=5.0)).submit(job("d", 1, submit_s=0.2))
     world.submit(job("b", 4, submit_s=1.0, requested_s=20.0)).run()
-    assert world.ended_jobs() == {"a": "killed", "b": "succeeded", "d": "succeeded"}
+    assert world.ended_jobs() == {"a": "timeout", "b": "succeeded", "d": "succeeded"}
     [ended] = [row for row in world.tape.jobs if row.job == "a"]
     assert ended.finish == 8.0
     assert 8.0 <= starts_of(world)["b"] <= 9.0
@@ -339,20 +349,20 @@ def test_a_job_whose_reduces_run_too_long_is_killed_as_well() -> None:
     world = World(build_policy("slurm-fcfs:limit_check=1s"), [node("n1", maps=2), node("n2", maps=2)])
     world.lasts = lambda attempt, name: 100_000 if "_r_" in attempt else 1000
     world.submit(job("a", 2, reduces=1, submit_s=0.1, requested_s=5.0)).run()
-    assert world.ended_jobs() == {"a": "killed"}
+    assert world.ended_jobs() == {"a": "timeout"}
 
 
 def test_only_a_running_job_can_be_killed() -> None:
     class Twice:
-        def preempt(self, view: View) -> list[KillJob]:
+        def preempt(self, view: View) -> list[TimeOut]:
             """Kill each job twice."""
-            return [KillJob(each, "away") for each in view.jobs.values() for _ in range(2)]
+            return [TimeOut(each, "away") for each in view.jobs.values() for _ in range(2)]
 
         def decide(self, view: View, node: NodeView, kind: TaskKind) -> None:
             """Start nothing."""
 
     world = World(Twice(), [node("n1")]).submit(job("a", 1))
-    with pytest.raises(PolicyError, match="a is killed, it cannot be killed"):
+    with pytest.raises(PolicyError, match="a is timeout, it cannot time out"):
         world.run()
 
 
