@@ -118,6 +118,8 @@ class Kill(NamedTuple):
 class TimeOut(NamedTuple):
     """An answer of a shipped policy's `Hooks.preempt`: end a job in the state timeout. Its attempts are stopped.
 
+    Such a policy has a true attribute `ends_jobs`. A user's policy can stop attempts only.
+
     reason: a short text, recorded with the job and, for each of its live attempts, in the decisions table.
     """
 
@@ -232,11 +234,10 @@ class Hooks(Protocol):
         """
         ...
 
-    def preempt(self, view: View) -> Sequence[Kill | TimeOut]:
+    def preempt(self, view: View) -> Sequence[Kill]:
         """Return the attempts to stop now, each as a `Kill`.
 
-        The core calls this hook on every tick. A `Kill` of an attempt that is not live raises PolicyError. A
-        shipped policy with a true attribute `ends_jobs` may also end whole jobs, each by a `TimeOut`.
+        The core calls this hook on every tick. A `Kill` of an attempt that is not live raises PolicyError.
         """
         ...
 

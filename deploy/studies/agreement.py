@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from math import isnan
 from statistics import mean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Run = Mapping[str, tuple[float, float]]
 
 
-class Agreement(NamedTuple):
-    """How far a simulated run agrees with a recorded one."""
+class JobAgreement(NamedTuple):
+    """The errors of a simulated run against a recorded one."""
 
     jobs: int  # Number of jobs in both runs.
     error: float  # Mean of the jobs' absolute errors of completion.
@@ -26,7 +27,7 @@ class Agreement(NamedTuple):
     order: float  # Kendall's tau of the orders of ends: 1 for equal orders, -1 for opposite ones.
 
 
-def agreement(recorded: Run, simulated: Run) -> Agreement:
+def agreement(recorded: Run, simulated: Run) -> JobAgreement:
     """Compare the jobs that both runs have. Raises ValueError if there are none."""
     jobs = [job for job in recorded if job in simulated]
     if not jobs:
@@ -34,7 +35,7 @@ def agreement(recorded: Run, simulated: Run) -> Agreement:
     real, made = ({job: run[job] for job in jobs} for run in (recorded, simulated))
     errors = {job: _error(_completion(real[job]), _completion(made[job])) for job in jobs}
     worst_job = max(jobs, key=lambda job: abs(errors[job]))
-    return Agreement(
+    return JobAgreement(
         jobs=len(jobs),
         error=mean(map(abs, errors.values())),
         worst=errors[worst_job],
@@ -86,11 +87,9 @@ def _error(real: float, made: float) -> float:
 
 
 def _tau(ends: Sequence[tuple[float, float]]) -> float:
-    """Return Kendall's tau b. Two jobs that end together in a run count for neither order; 1 if all do."""
-    signs = [(_sign(a[0] - b[0]), _sign(a[1] - b[1])) for a, b in combinations(ends, 2)]
-    both = (sum(abs(real) for real, _ in signs) * sum(abs(made) for _, made in signs)) ** 0.5
-    return sum(real * made for real, made in signs) / both if both else 1.0
+    """Return Kendall's tau-b of the ends in the two runs, 1 if all jobs end together in one of them."""
+    from scipy.stats import kendalltau
 
-
-def _sign(number: float) -> int:
-    return (number > 0) - (number < 0)
+    found: Any = kendalltau([real for real, _ in ends], [made for _, made in ends])
+    tau = float(found.statistic)
+    return 1.0 if isnan(tau) else tau

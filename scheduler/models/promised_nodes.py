@@ -18,10 +18,6 @@ from schedbed.tasks.specs import NodeId, id_key
 
 YEAR_S = 365 * 86_400.0
 """The run time of a job without a requested time, as for a job without a limit in Slurm (YEAR_MINUTES)."""
-KILL_WAIT_S = 30.0
-"""KillWait: a job that is over its time is taken to end this long after it."""
-WINDOW_S = 30.0
-"""Jobs that end close in time are removed at once when a later start is looked for, see `NodePlan._will_run`."""
 
 Nodes = int
 """A set of nodes: bit i is set for the node at place i, as in Slurm's bitmaps."""
@@ -35,8 +31,8 @@ class Period(NamedTuple):
     nodes: Nodes
 
 
-class Running(NamedTuple):
-    """A running job: its promised end, a number for the order of equal ends, and its slots by node."""
+class RunningJob(NamedTuple):
+    """A running job's promised end, a number for the order of equal ends, and the job's slots by node."""
 
     end_s: float
     serial: int
@@ -47,17 +43,24 @@ class NodePlan:
     """The plan of one cycle. A reservation keeps its nodes whole, from its start until its end.
 
     `slots`: the slots of each live node. `jobs`: the promised end in s of each running job, and its slots by node.
+    `window_s`: see `_will_run`. `kill_wait_s`: a job that is over its promise is taken to end this long after it.
     """
 
     def __init__(
-        self, now_s: float, slots: Mapping[NodeId, int], jobs: Iterable[tuple[float, Places]]
+        self,
+        now_s: float,
+        slots: Mapping[NodeId, int],
+        jobs: Iterable[tuple[float, Places]],
+        *,
+        window_s: float = 30.0,
+        kill_wait_s: float = 30.0,
     ) -> None:
-        self._now_s = now_s
+        self._now_s, self._window_s, self._kill_wait_s = now_s, window_s, kill_wait_s
         self._names = sorted(slots, key=id_key)
         self._index = {name: i for i, name in enumerate(self._names)}
         self._all: Nodes = (1 << len(self._names)) - 1
         self._free = [slots[name] for name in self._names]
-        self._running: list[Running] = []
+        self._running: list[RunningJob] = []
         self._periods = [Period(now_s, now_s + 100 * YEAR_S, self._all)]
         for end_s, places in jobs:
             self._run(end_s, {self._index[name]: n for name, n in places.items() if name in self._index})
@@ -65,15 +68,15 @@ class NodePlan:
     def _run(self, end_s: float, slots: Mapping[int, int]) -> None:
         for i, count in slots.items():
             self._free[i] -= count
-        insort(self._running, Running(min(end_s, self._now_s + YEAR_S), len(self._running), slots))
+        insort(self._running, RunningJob(min(end_s, self._now_s + YEAR_S), len(self._running), slots))
 
     @property
     def full(self) -> bool:
-        """Implement `Plan.full`."""
+        """Implement `StartPlan.full`."""
         return not any(free > 0 for free in self._free)
 
     def start(self, size: int, lasts_s: float) -> Places | None:
-        """Implement `Plan.start`: on nodes that no reservation keeps before the job's end."""
+        """Implement `StartPlan.start`: on nodes that no reservation keeps before the job's end."""
         lasts_s = min(lasts_s, YEAR_S)
         nodes, _ = self._usable(self._now_s, lasts_s)
         slots = pick_nodes(self._free_of(nodes), size)
@@ -83,7 +86,7 @@ class NodePlan:
         return {self._names[i]: count for i, count in slots.items()}
 
     def reserve(self, size: int, lasts_s: float) -> float:
-        """Implement `Plan.reserve`: the whole nodes that the job would be given, as in `_attempt_backfill`.
+        """Implement `StartPlan.reserve`: the whole nodes that the job would be given, as in `_attempt_backfill`.
 
         A start is first looked for on the nodes that are not reserved now, then on those of later periods.
         """
@@ -148,15 +151,15 @@ class NodePlan:
         """Return when the job would start on some of the nodes, and on which, if running jobs keep their promises.
 
         As in `_will_run_test`, running jobs are removed in the order of their ends, a window of ends at a time,
-        which doubles, and the start is the last end of the window. The windows begin at multiples of 30 s.
+        which doubles, and the start is the last end of the window. The windows begin at multiples of `window_s`.
         """
         free = self._free_of(nodes)
         picked = pick_nodes(free, size)
         if picked is not None:
             return self._now_s, _set_of(picked)
         jobs = [job for job in self._running if any(nodes >> i & 1 for i in job.slots)]
-        window_s, place = WINDOW_S, 0
-        base_s = jobs[0].end_s // WINDOW_S * WINDOW_S + WINDOW_S if jobs else 0.0
+        window_s, place = max(self._window_s, 0.001), 0
+        base_s = (jobs[0].end_s // window_s + 1) * window_s if jobs else 0.0
         while place < len(jobs):
             first = place
             while place < len(jobs) and (place == first or jobs[place].end_s <= base_s + window_s):
@@ -173,7 +176,7 @@ class NodePlan:
 
     def _guessed_s(self, end_s: float) -> float:
         """Return when a job ends that has promised `end_s`. A promise that is over is `_guess_job_end` of Slurm."""
-        return end_s if end_s > self._now_s else max(end_s + KILL_WAIT_S, self._now_s + 1.0)
+        return end_s if end_s > self._now_s else max(end_s + self._kill_wait_s, self._now_s)
 
     def _free_of(self, nodes: Nodes) -> list[int]:
         return [free if nodes >> i & 1 else 0 for i, free in enumerate(self._free)]

@@ -14,7 +14,7 @@ Places = Mapping[NodeId, int]
 """The number of slots of a job on each node; empty for a job that may take any slots."""
 
 
-class Plan(Protocol):
+class StartPlan(Protocol):
     """The room for waiting jobs from now on. The caller asks about one job after the other, by priority."""
 
     @property
@@ -53,7 +53,7 @@ class SlotPlan:
         return self._left <= 0
 
     def start(self, size: int, lasts_s: float) -> Places | None:
-        """Implement `Plan.start`."""
+        """Implement `StartPlan.start`."""
         if size > self._left or not self._fits(self._now_s, size, lasts_s):
             return None
         self._left -= size
@@ -61,7 +61,7 @@ class SlotPlan:
         return {}
 
     def reserve(self, size: int, lasts_s: float) -> float:
-        """Implement `Plan.reserve`. What depends on an end that nobody promised might be possible at any time.
+        """Implement `StartPlan.reserve`. What depends on an end that nobody promised might be possible at any time.
 
         Then all slots are kept from now on.
         """

@@ -23,7 +23,7 @@ from math import inf
 
 from schedbed.scheduler.models.gangs import StartsGangs
 from schedbed.scheduler.models.promised_nodes import NodePlan, pick_nodes
-from schedbed.scheduler.models.promised_slots import Places, Plan, SlotPlan
+from schedbed.scheduler.models.promised_slots import Places, SlotPlan, StartPlan
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import AVOIDED, Limits, Proposal, TimeOut
@@ -43,9 +43,9 @@ class Easy(StartsGangs):
     that later jobs may not delay (1: EASY; infinity: conservative backfilling). `slack_s`: two times that differ by
     fewer seconds are treated as equal. Such a tolerance is necessary since launches wait for heartbeats and
     traces contain whole seconds, so ends that should be simultaneous differ slightly. With `reserve` nodes it counts
-    only for jobs over their time. `interval_s`: backfill only so long after the last time, 0 at each change.
+    only for jobs over their time. `interval_s`: time between two backfillings, 0 for one at each change.
     `depth`: the number of waiting jobs that are looked at. `limit_check_s`: the time between two looks for jobs over
-    their requested time, which end then, None for never.
+    their requested time, which end then, None for never. `window_s` and `kill_wait_s`: see `NodePlan`.
     """
 
     limits = Limits(slots=True)
@@ -61,12 +61,15 @@ class Easy(StartsGangs):
         interval_s: float = 0.0,
         depth: float = inf,
         limit_check_s: float | None = None,
+        window_s: float = 30.0,
+        kill_wait_s: float = 30.0,
     ) -> None:
         super().__init__()
         self._backfill = backfill
         self._slack_s = slack_s
         self._reservations = reservations
         self._names_nodes = reserve == "nodes"
+        self._window_s, self._kill_wait_s = window_s, kill_wait_s
         self._interval_s, self._depth, self._limit_check_s = interval_s, depth, limit_check_s
         self._waiting: SortedKeys[JobView] = SortedKeys()
         self._ends_s: dict[str, float] = {}  # Requested ends of started jobs.
@@ -79,7 +82,8 @@ class Easy(StartsGangs):
         self._dirty = False  # Whether anything has changed since the queue was last examined.
         self._slots = 0
         self._cycle_s = 0.0  # Of the last backfilling, with an interval.
-        self._checks = 0  # Looks for jobs over their requested time.
+        self._has_news = False  # Whether any job was submitted or has ended since then.
+        self._checked_s = 0.0  # Of the last look for jobs over their requested time.
 
     @property
     def acts_on_ticks(self) -> bool:
@@ -92,13 +96,13 @@ class Easy(StartsGangs):
     def submitted(self, view: View, job: JobView) -> None:
         """Implement `Hooks.submitted`: queue the job."""
         self._waiting.put(job, fifo_key(job))
-        self._dirty = True
+        self._dirty = self._has_news = True
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
         """Implement `Hooks.changed`: release the slots of a job whose maps have ended."""
         if self._gangs.changed(job, kind):
             self._places.pop(job.job, None)
-            self._dirty = True
+            self._dirty = self._has_news = True
 
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`: remove the job from the queue, and release any slots that it holds."""
@@ -111,23 +115,24 @@ class Easy(StartsGangs):
         self._why.pop(job.job, None)
         self._said.pop(job.job, None)
         if self._gangs.finished(job) or waited:
-            self._dirty = True
+            self._dirty = self._has_news = True
 
     # Time
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: backfill if the interval is over."""
-        if self._interval_s and self._waiting and view.now_s >= self._cycle_s + self._interval_s:
-            self._cycle_s = view.now_s
+        """Implement `Hooks.tick`: backfill if the interval is over, and there was something new (`_more_work`)."""
+        is_due = self._interval_s > 0 and view.now_s >= self._cycle_s + self._interval_s
+        if is_due and (self._has_news or self._waiting):
+            self._cycle_s, self._has_news = view.now_s, False
             self._examine(view, backfill=self._backfill)
             if self._unsaid:
                 self._gangs.stage_ready()
 
     def preempt(self, view: View) -> list[TimeOut]:
         """Implement `Hooks.preempt`: end the jobs that are over their requested time, at each look for them."""
-        if self._limit_check_s is None or view.now_s < (self._checks + 1) * self._limit_check_s:
+        if self._limit_check_s is None or view.now_s < self._checked_s + self._limit_check_s:
             return []
-        self._checks = int(view.now_s / self._limit_check_s)
+        self._checked_s = view.now_s
         over = [
             view.jobs[job] for job, limit_s in self._limits_s.items() if limit_s + self._slack_s < view.now_s
         ]
@@ -232,11 +237,17 @@ class Easy(StartsGangs):
                 which = "the first job" if self._reservations == 1 else "a job before it, the first"
                 self._why[job.job] = f"{size} slots would delay {which}, reserved {_at(first_s)}"
 
-    def _plan(self, view: View) -> Plan:
+    def _plan(self, view: View) -> StartPlan:
         ends_s, held = self._ends_s, self._gangs.held
         if self._names_nodes:
             slots = {name: node.spec.map_slots for name, node in view.nodes.items() if node.alive}
-            return NodePlan(view.now_s, slots, [(ends_s[each], self._places[each]) for each in held])
+            return NodePlan(
+                view.now_s,
+                slots,
+                [(ends_s[each], self._places[each]) for each in held],
+                window_s=self._window_s,
+                kill_wait_s=self._kill_wait_s,
+            )
         ends = [(ends_s[each], count) for each, count in held.items()]
         return SlotPlan(view.now_s, self._slots, self._gangs.free(self._slots), ends, self._slack_s)
 
@@ -336,6 +347,17 @@ PARAMETERS = (
         "off",
         "time between two looks for jobs that run longer than requested, which are killed; `off` lets them run (Slurm: "
         "30 s, PERIODIC_TIMEOUT)",
+    ),
+    duration(
+        "window",
+        "30s",
+        "with named nodes: running jobs that promise to end within this time, which doubles, are taken to end together "
+        "when a reservation is placed, as in Slurm",
+    ),
+    duration(
+        "kill_wait",
+        "30s",
+        "with named nodes: a job that is over its time is taken to end this long after it (Slurm: KillWait)",
     ),
 )
 

@@ -37,6 +37,9 @@ RUN = [
     "fgcs",
     "csla",
     "easy",
+    "easy:reserve=nodes",
+    "slurm-fcfs",
+    "slurm-backfill:interval=1s,reservations=1",
     "hadoop1-fair",
     COMPOSED,
 ]

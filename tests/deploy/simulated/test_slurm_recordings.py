@@ -61,7 +61,7 @@ def run_of(jobs: pd.DataFrame, submit: str, finish: str, name: str) -> Run:
 def test_jobs_take_as_long_as_recorded(workload: str, policy: str, framework: str, most: float) -> None:
     found = agreement(recorded(workload, policy), simulated(workload, policy, framework))
     assert found.jobs == 10
-    assert found.error <= most and abs(found.worst) <= most
+    assert found.error <= most and abs(found.worst) <= 0.05
     assert abs(found.makespan) <= most and found.order >= 0.9
 
 

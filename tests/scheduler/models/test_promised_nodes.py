@@ -82,7 +82,8 @@ def test_ends_within_a_window_count_together(second_s: float, at_s: float) -> No
 
 def test_a_promise_that_is_over_is_taken_for_a_kill_after_30_s() -> None:
     assert NodePlan(65.0, nodes(1), [(60.0, held(1, 1))]).reserve(2, 60.0) == 90.0
-    assert NodePlan(95.0, nodes(1), [(60.0, held(1, 1))]).reserve(2, 60.0) == 96.0
+    assert NodePlan(95.0, nodes(1), [(60.0, held(1, 1))]).reserve(2, 60.0) == 95.0
+    assert NodePlan(65.0, nodes(1), [(60.0, held(1, 1))], kill_wait_s=7.0).reserve(2, 60.0) == 67.0
 
 
 def test_a_job_without_a_requested_time_lasts_a_year() -> None:
