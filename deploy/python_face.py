@@ -59,7 +59,7 @@ class Result:
         """Return the jobs, one row per job.
 
         Columns: job (id), name, user, queue, app, submit, start, finish, deadline (seconds), maps, reduces
-        (counts), input_bytes, output_bytes, state (`succeeded`, `failed` or `killed`).
+        (counts), input_bytes, output_bytes, state (`succeeded`, `failed`, `killed` or `timeout`).
         """
         return self._table("jobs")
 

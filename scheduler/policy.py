@@ -115,6 +115,18 @@ class Kill(NamedTuple):
     reason: str
 
 
+class TimeOut(NamedTuple):
+    """An answer of a shipped policy's `Hooks.preempt`: end a job in the state timeout. Its attempts are stopped.
+
+    Such a policy has a true attribute `ends_jobs`. A user's policy can stop attempts only.
+
+    reason: a short text, recorded with the job and, for each of its live attempts, in the decisions table.
+    """
+
+    job: JobView
+    reason: str
+
+
 class Limits(NamedTuple):
     """The limits that the core enforces on a node when a policy starts tasks.
 

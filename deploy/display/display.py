@@ -15,7 +15,7 @@ Status = Mapping[str, Any]
 
 REFRESH_S = 0.25
 LINE_EVERY_S = 5.0
-ENDED = ("succeeded", "failed", "killed")
+ENDED = ("succeeded", "failed", "killed", "timeout")
 
 
 class Display(Protocol):

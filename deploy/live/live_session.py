@@ -24,6 +24,7 @@ from schedbed.deploy.live.fault_injector import FaultInjector, injecting
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.scheduler.core.states import AS_PLANNED
 from schedbed.scheduler.driver import Plan
 from schedbed.scheduler.guard.call_record import LAST_CALL, LAST_WORDS
 from schedbed.scheduler.guard.stuck_watch import StuckWatch
@@ -302,12 +303,12 @@ class Session:
         return [job for job in self.jobs if self.ended.get(job.job) == "succeeded"]
 
     def unsuccessful(self) -> list[str]:
-        """Return a line with the state and reason for each planned job that has not succeeded."""
+        """Return a line with the state and reason for each planned job that makes the run fail."""
         states = [(job.job, self.ended.get(job.job, "has no row")) for job in self.jobs]
         return [
             f"{job} {state}: {self.reasons.get(job, 'reason not known')}"
             for job, state in states
-            if state != "succeeded"
+            if state not in AS_PLANNED
         ]
 
     def stop(self) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.runfile import RunFile, RunRecord, TableRecord
 from schedbed.deploy.results.shared_work import cores_for, share
+from schedbed.scheduler.core.states import AS_PLANNED
 from schedbed.scheduler.history import COLUMNS, PARTS, read_table
 from schedbed.scheduler.part_merge import folder_bytes, merge
 from schedbed.tasks.errors import BadInput
@@ -70,7 +71,10 @@ def merge_parts(folder: Path | str, run: RunFile) -> None:
 
 
 def failures(folder: Path | str, run: RunFile) -> list[str]:
-    """Return a line for each run that failed, for each job that did not succeed, and for each damaged part file."""
+    """Return a line for each run that failed, for each job that did not succeed, and for each damaged part file.
+
+    A job that ran for longer than requested, and was ended by the policy for this, is no failure of the run.
+    """
     jobs = read_table(folder, "jobs")
     found: list[str] = []
     for record in run.runs:
@@ -85,7 +89,7 @@ def failures(folder: Path | str, run: RunFile) -> list[str]:
 
 
 def _unlike_plan(run: RunFile, record: RunRecord, states: dict[str, str]) -> Iterator[str]:
-    bad = [f"{job} {state}" for job, state in states.items() if state != "succeeded"]
+    bad = [f"{job} {state}" for job, state in states.items() if state not in AS_PLANNED]
     lost = [job for job in run.jobs if job not in states]
     if run.jobs and bad:
         yield shortened(bad)

@@ -570,7 +570,7 @@ class Scenario(Section):
     framework: Annotated[
         FrameworkModel,
         says(
-            "delays of a real framework that the simulator adds: `none`, `hadoop1`, `yarn`, or "
+            "delays of a real framework that the simulator adds: `none`, `hadoop1`, `yarn`, `slurm`, or "
             "`{hadoop1: {...}}` with changed values"
         ),
     ] = "none"

@@ -235,11 +235,21 @@ class FrameworkChoice(Section):
         FrameworkCosts | None,
         says("delays of MapReduce on YARN, of which the given ones replace those of the profile `yarn`"),
     ] = None
+    slurm: Annotated[
+        FrameworkCosts | None,
+        says("delays of Slurm, of which the given ones replace those of the profile `slurm`"),
+    ] = None
+
+    @property
+    def given(self) -> dict[str, FrameworkCosts]:
+        """Return the costs by the profile's name."""
+        costs = {"hadoop1": self.hadoop1, "yarn": self.yarn, "slurm": self.slurm}
+        return {name: each for name, each in costs.items() if each is not None}
 
     @model_validator(mode="after")
     def _one_of(self) -> FrameworkChoice:
-        if (self.hadoop1 is None) == (self.yarn is None):
-            raise ValueError("expected one of hadoop1: {...} and yarn: {...}")
+        if len(self.given) != 1:
+            raise ValueError("expected one of hadoop1: {...}, yarn: {...} and slurm: {...}")
         return self
 
 
@@ -248,7 +258,8 @@ def _framework_section_form(value: object) -> str:
 
 
 FrameworkModel = Annotated[
-    Annotated[Literal["none", "hadoop1", "yarn"], Tag("name")] | Annotated[FrameworkChoice, Tag("costs")],
+    Annotated[Literal["none", "hadoop1", "yarn", "slurm"], Tag("name")]
+    | Annotated[FrameworkChoice, Tag("costs")],
     Discriminator(_framework_section_form),
 ]
 
@@ -258,9 +269,7 @@ def framework_of(given: Any) -> Framework:
     if isinstance(given, str):
         return PROFILES[given]
     assert isinstance(given, FrameworkChoice)
-    name = "hadoop1" if given.hadoop1 is not None else "yarn"
-    costs = given.hadoop1 or given.yarn
-    assert costs is not None
+    [(name, costs)] = given.given.items()
     return costs.applied(PROFILES[name])
 
 

@@ -246,7 +246,7 @@ class SubmittedJob:
 
     @property
     def state(self) -> str:
-        """Return the job's state: waiting, running, succeeded, failed or killed.
+        """Return the job's state: waiting, running, succeeded, failed, killed or timeout.
 
         A job is waiting until its submit time.
         """

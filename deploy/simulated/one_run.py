@@ -21,6 +21,7 @@ from schedbed.deploy.results.shared_work import share
 from schedbed.deploy.scenario.resolved import PolicyChoice
 from schedbed.deploy.worker_fork import RESULT, STOPPED, CutOff, Send, WorkEnd
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
+from schedbed.scheduler.core.states import AS_PLANNED
 from schedbed.scheduler.history import COLUMNS, ROW_GROUP_ROWS, History, drop_parts
 from schedbed.scheduler.registry.policy_spec import is_policy_file
 from schedbed.scheduler.simulate.row_frames import RowRanges, Text, as_frame
@@ -113,8 +114,8 @@ class HistoryRows:
         self._take("attempts", row)
 
     def job(self, row: JobRow) -> None:
-        """Implement `Sink.job`: queue the row for the jobs table, and record a job that did not succeed."""
-        if row.state != "succeeded":
+        """Implement `Sink.job`: queue the row for the jobs table, and record a job that makes the run fail."""
+        if row.state not in AS_PLANNED:
             self.bad_jobs.append(f"{row.job} {row.state}")
         self._take("jobs", row)
 

@@ -2,7 +2,7 @@
 // lanes are drawn between events as well, so that their boxes grow evenly. All text is set as text.
 const { drawLanes, colorOf } = await import("./swimlane.js" + location.search);
 const TOKEN = new URLSearchParams(location.search).get("token"), KEPT = 6000, DECISIONS = 200, SHOWN = 60;
-const ENDED = ["succeeded", "failed", "killed"], byId = (id) => document.getElementById(id);
+const ENDED = ["succeeded", "failed", "killed", "timeout"], byId = (id) => document.getElementById(id);
 const LANES_MS = 50, AHEAD_S = 1.5;
 let run = null, dirty = false, drawnAt = 0;
 

@@ -356,8 +356,11 @@ class Ledger(JobTables):
             return "the job avoids the node after failures there"
         return None
 
-    def preempt(self, proposal: policies.Kill) -> None:
-        """Kill the attempt that a policy chose. Raises PolicyError if the attempt is not assigned or running."""
+    def preempt(self, proposal: policies.Kill | policies.TimeOut) -> None:
+        """Kill an attempt or end a job. Raises PolicyError if it has ended, or the attempt is being killed."""
+        if isinstance(proposal, policies.TimeOut):
+            self._time_out(proposal)
+            return
         attempt = proposal.attempt
         if not isinstance(attempt, Attempt) or attempt.state not in (
             ASSIGNED,
@@ -366,6 +369,15 @@ class Ledger(JobTables):
             raise policies.PolicyError(f"{attempt.attempt} is {attempt.state}, it cannot be pre-empted")
         self._decided(attempt.node.node, attempt.task, "kill", proposal.reason)
         self.kill(attempt, proposal.reason)
+
+    def _time_out(self, proposal: policies.TimeOut) -> None:
+        job = proposal.job
+        if not isinstance(job, Job) or not job.active:
+            raise policies.PolicyError(f"{job.job} is {job.state}, it cannot time out")
+        for attempt in job.attempts.values():
+            if attempt.state is not KILLING:
+                self._decided(attempt.node.node, attempt.task, "kill", proposal.reason)
+        self.end_job(job, JobState.TIMEOUT, proposal.reason)
 
     def reported(self, attempt: Attempt, report: AttemptReport) -> None:
         """Process the end of an attempt, as described by the node's report (state, times and counters)."""

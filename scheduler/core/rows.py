@@ -115,7 +115,7 @@ class JobRow(NamedTuple):
     reduces: int  # number of reduces
     input_bytes: int  # size of the input in bytes
     output_bytes: int  # size of the committed output in bytes
-    state: str  # `succeeded`, `failed` or `killed`
+    state: str  # `succeeded`, `failed`, `killed` or `timeout` (by a policy, after the requested run time)
 
 
 def job_row(job: Job) -> JobRow:

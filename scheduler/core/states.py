@@ -7,12 +7,16 @@ from typing import Any, TypeVar
 
 
 class JobState(StrEnum):
-    """The states of a job. The jobs table contains only the final states: succeeded, failed, killed."""
+    """The states of a job. The jobs table contains only the final states: succeeded, failed, killed, timeout.
+
+    TIMEOUT: ended by the policy since the job ran for longer than requested.
+    """
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     KILLED = "killed"
+    TIMEOUT = "timeout"
 
 
 class TaskState(StrEnum):
@@ -44,6 +48,8 @@ class AttemptState(StrEnum):
 # Module constants, because looking up members through their class would slow down simulations.
 JOB_RUNNING, JOB_SUCCEEDED = JobState.RUNNING, JobState.SUCCEEDED
 JOB_FAILED, JOB_KILLED = JobState.FAILED, JobState.KILLED
+AS_PLANNED = (JobState.SUCCEEDED, JobState.TIMEOUT)
+"""The final states of jobs after which a run has not failed: a policy may end jobs by its rules."""
 TASK_UNSTARTED, TASK_RUNNING = TaskState.UNSTARTED, TaskState.RUNNING
 TASK_COMMITTING, TASK_DONE = TaskState.COMMITTING, TaskState.DONE
 ASSIGNED, RUNNING, KILLING = AttemptState.ASSIGNED, AttemptState.RUNNING, AttemptState.KILLING
@@ -53,10 +59,11 @@ FAILED, KILLED, LOST = AttemptState.FAILED, AttemptState.KILLED, AttemptState.LO
 _ENDS = frozenset({AttemptState.SUCCEEDED, AttemptState.FAILED, AttemptState.KILLED, AttemptState.LOST})
 
 JOBS: dict[JobState, frozenset[JobState]] = {
-    JobState.RUNNING: frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.KILLED}),
+    JobState.RUNNING: frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.KILLED, JobState.TIMEOUT}),
     JobState.SUCCEEDED: frozenset(),
     JobState.FAILED: frozenset(),
     JobState.KILLED: frozenset(),
+    JobState.TIMEOUT: frozenset(),
 }
 """The states of a job that may follow each state."""
 

@@ -8,6 +8,13 @@ maps than the cluster has slots, for example while nodes are lost, waits and del
 job refuses all nodes, and gives the reason again only when the reason has changed. The requested run time is
 the job's `requested_s`. Without it the job's end is unknown, and later jobs never delay a reservation that
 depends on this end. Reduces start in the order of the jobs' starts.
+
+The papers' machine has equal slots (`models.promised_slots`). Slurm's reservations name whole nodes
+(`reserve=nodes`, `models.promised_nodes`). Then a job that starts is given named nodes as well, and its maps run on
+these only. If a node of a started job is lost, or is avoided after failures, other nodes with free slots take its
+place. A map that runs again after all maps have ended, since its output was lost, takes any slot. Slurm has two
+schedulers: the main one starts jobs in order at each submission and end, and stops at the first job that does not
+fit; the other one backfills, once an `interval`. Slurm also ends jobs that are over their time.
 """
 
 from __future__ import annotations
@@ -15,14 +22,15 @@ from __future__ import annotations
 from math import inf
 
 from schedbed.scheduler.models.gangs import StartsGangs
-from schedbed.scheduler.models.promised_slots import Timeline
+from schedbed.scheduler.models.promised_nodes import NodePlan, pick_nodes
+from schedbed.scheduler.models.promised_slots import Places, SlotPlan, StartPlan
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
-from schedbed.scheduler.policy import AVOIDED, Limits, Proposal
+from schedbed.scheduler.policy import AVOIDED, Limits, Proposal, TimeOut
 from schedbed.scheduler.registry.declarations import Whole
-from schedbed.scheduler.registry.parameters import count_or_all, duration, number, switch
+from schedbed.scheduler.registry.parameters import choice, count_or_all, duration, number, switch
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
-from schedbed.tasks.specs import TaskKind
+from schedbed.tasks.specs import NodeId, TaskKind, id_key
 
 MAP = TaskKind.MAP
 
@@ -34,44 +42,101 @@ class Easy(StartsGangs):
     `backfill`: start later jobs before the first job that does not fit. `reservations`: the number of waiting jobs
     that later jobs may not delay (1: EASY; infinity: conservative backfilling). `slack_s`: two times that differ by
     fewer seconds are treated as equal. Such a tolerance is necessary since launches wait for heartbeats and
-    traces contain whole seconds, so ends that should be simultaneous differ slightly.
+    traces contain whole seconds, so ends that should be simultaneous differ slightly. With `reserve` nodes it counts
+    only for jobs over their time. `interval_s`: time between two backfillings, 0 for one at each change.
+    `depth`: the number of waiting jobs that are looked at. `limit_check_s`: the time between two looks for jobs over
+    their requested time, which end then, None for never. `window_s` and `kill_wait_s`: see `NodePlan`.
     """
 
     limits = Limits(slots=True)
     elidable = True  # Heartbeats without news do not change its answers.
 
-    def __init__(self, *, backfill: bool = True, slack_s: float = 0.5, reservations: float = 1) -> None:
+    def __init__(
+        self,
+        *,
+        backfill: bool = True,
+        slack_s: float = 0.5,
+        reservations: float = 1,
+        reserve: str = "slots",
+        interval_s: float = 0.0,
+        depth: float = inf,
+        limit_check_s: float | None = None,
+        window_s: float = 30.0,
+        kill_wait_s: float = 30.0,
+    ) -> None:
         super().__init__()
         self._backfill = backfill
         self._slack_s = slack_s
         self._reservations = reservations
+        self._names_nodes = reserve == "nodes"
+        self._window_s, self._kill_wait_s = window_s, kill_wait_s
+        self._interval_s, self._depth, self._limit_check_s = interval_s, depth, limit_check_s
         self._waiting: SortedKeys[JobView] = SortedKeys()
         self._ends_s: dict[str, float] = {}  # Requested ends of started jobs.
+        self._unlaunched: dict[str, int] = {}  # Maps of started jobs that were not launched yet.
+        self._limits_s: dict[str, float] = {}  # Requested ends, counted from the launch of the last map.
+        self._places: dict[str, dict[NodeId, int]] = {}  # The named nodes of started jobs that hold slots.
         self._why: dict[str, str] = {}
         self._said: dict[str, str] = {}  # Why each waiting job waits, as of its last row.
         self._unsaid: list[tuple[JobView, str]] = []  # Waiting jobs that wait for another reason now.
         self._dirty = False  # Whether anything has changed since the queue was last examined.
         self._slots = 0
+        self._cycle_s = 0.0  # Of the last backfilling, with an interval.
+        self._has_news = False  # Whether any job was submitted or has ended since then.
+        self._checked_s = 0.0  # Of the last look for jobs over their requested time.
+
+    @property
+    def acts_on_ticks(self) -> bool:
+        return self._interval_s > 0 or self._limit_check_s is not None
+
+    @property
+    def ends_jobs(self) -> bool:
+        return self._limit_check_s is not None
 
     def submitted(self, view: View, job: JobView) -> None:
         """Implement `Hooks.submitted`: queue the job."""
         self._waiting.put(job, fifo_key(job))
-        self._dirty = True
+        self._dirty = self._has_news = True
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
         """Implement `Hooks.changed`: release the slots of a job whose maps have ended."""
         if self._gangs.changed(job, kind):
-            self._dirty = True
+            self._places.pop(job.job, None)
+            self._dirty = self._has_news = True
 
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`: remove the job from the queue, and release any slots that it holds."""
         waited = job in self._waiting
         self._waiting.drop(job)
         self._ends_s.pop(job.job, None)
+        self._limits_s.pop(job.job, None)
+        self._unlaunched.pop(job.job, None)
+        self._places.pop(job.job, None)
         self._why.pop(job.job, None)
         self._said.pop(job.job, None)
         if self._gangs.finished(job) or waited:
-            self._dirty = True
+            self._dirty = self._has_news = True
+
+    # Time
+
+    def tick(self, view: View) -> None:
+        """Implement `Hooks.tick`: backfill if the interval is over, and there was something new (`_more_work`)."""
+        is_due = self._interval_s > 0 and view.now_s >= self._cycle_s + self._interval_s
+        if is_due and (self._has_news or self._waiting):
+            self._cycle_s, self._has_news = view.now_s, False
+            self._examine(view, backfill=self._backfill)
+            if self._unsaid:
+                self._gangs.stage_ready()
+
+    def preempt(self, view: View) -> list[TimeOut]:
+        """Implement `Hooks.preempt`: end the jobs that are over their requested time, at each look for them."""
+        if self._limit_check_s is None or view.now_s < self._checked_s + self._limit_check_s:
+            return []
+        self._checked_s = view.now_s
+        over = [
+            view.jobs[job] for job, limit_s in self._limits_s.items() if limit_s + self._slack_s < view.now_s
+        ]
+        return [TimeOut(job, f"over its requested time of {_requested_s(job):.1f} s") for job in over]
 
     # Resting nodes
 
@@ -85,29 +150,37 @@ class Easy(StartsGangs):
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Implement `Policy.decide`: start all jobs that may start now, then return a task of a started job."""
         self._gangs.offered()
-        if view.slots(MAP) != self._slots:
-            self._slots, self._dirty = view.slots(MAP), True
-        if self._dirty:
-            self._dirty = False
-            self._start_jobs(view)
-            whys = ((job, self._why.get(job.job, "waits behind the first job")) for job in self._waiting)
-            self._unsaid = [
-                (job, why) for job, why in whys if job.maps.ready and self._said.get(job.job) != why
-            ]
+        if self._dirty or view.slots(MAP) != self._slots:
+            self._examine(view, backfill=self._backfill and not self._interval_s)
         if kind is not MAP:
             return self._reduce(view, node)
         for job in self._gangs.starting.values():
+            if not self._is_place(job, node):
+                continue
             if job.excluded and view.avoids(job, node, kind):
+                self._dirty = self._dirty or self._names_nodes
                 view.skip(node, job, kind, AVOIDED)
                 continue
             task = _nearest(job, node)
             if task is not None:
+                self._launched(view, job)
                 return Proposal(task, self._why[job.job])
         for job, why in self._unsaid:
             view.skip(node, job, kind, why)
             self._said[job.job] = why
         self._unsaid = []
         return None
+
+    def _launched(self, view: View, job: JobView) -> None:
+        """Count the job's time from now on, unless all of its maps were launched before, since launches take time."""
+        if self._unlaunched.get(job.job, 0) > 0:
+            self._unlaunched[job.job] -= 1
+            self._limits_s[job.job] = view.now_s + _requested_s(job)
+
+    def _is_place(self, job: JobView, node: NodeView) -> bool:
+        """Return whether the job may start one more map on the node, on any node if it has given its slots back."""
+        places = self._places.get(job.job)
+        return places is None or places.get(node.node, 0) > _held(job, node)
 
     def _reduce(self, view: View, node: NodeView) -> Proposal | None:
         for job in self._gangs.started.values():
@@ -121,46 +194,106 @@ class Easy(StartsGangs):
 
     # Starts of jobs
 
-    def _start_jobs(self, view: View) -> None:
-        free, queue = self._gangs.free(self._slots), list[JobView]()
+    def _examine(self, view: View, *, backfill: bool) -> None:
+        """Start all jobs that may start now, and note why the others wait."""
+        self._slots, self._dirty = view.slots(MAP), False
+        if self._names_nodes:
+            self._move(view)
+        self._start_jobs(view, backfill=backfill)
+        whys = ((job, self._why.get(job.job, "waits behind the first job")) for job in self._waiting)
+        self._unsaid = [(job, why) for job, why in whys if job.maps.ready and self._said.get(job.job) != why]
+
+    def _start_jobs(self, view: View, *, backfill: bool) -> None:
+        queue = list[JobView]()
         for job in self._waiting:
             if job.maps.total <= self._slots:
                 queue.append(job)
             else:
                 self._why[job.job] = f"has {job.maps.total} maps, the cluster has {self._slots} map slots"
-        plan, first_s, reserved = None, inf, 0
-        for job in queue:
+        if not queue:
+            return
+        plan, first_s, reserved = self._plan(view), inf, 0
+        for tested, job in enumerate(queue):
+            if reserved and tested >= self._depth:
+                return
             size, lasts_s = job.maps.total, _requested_s(job)
-            if size <= free and (plan is None or plan.fits(view.now_s, size, lasts_s)):
-                free -= size
-                if plan is not None:
-                    plan.take(view.now_s, size, lasts_s)
-                turn = "its turn" if plan is None else f"backfilled before the reservation {_at(first_s)}"
-                self._start(view, job, turn)
-            elif not self._backfill:
-                self._why[job.job] = f"waits for {size} slots, {free} are free"
+            places = plan.start(size, lasts_s)
+            if places is not None:
+                turn = f"backfilled before the reservation {_at(first_s)}" if reserved else "its turn"
+                self._start(view, job, places, turn)
+            elif not backfill:
+                if not self._backfill or job.job not in self._why:
+                    self._why[job.job] = f"waits for {size} slots, {self._gangs.free(self._slots)} are free"
                 return
             elif reserved < self._reservations:
-                if plan is None:
-                    ends = [(self._ends_s[each], held) for each, held in self._gangs.held.items()]
-                    plan = Timeline(view.now_s, free, ends, self._slack_s)
-                at_s = plan.earliest_s(size, lasts_s)
+                at_s = plan.reserve(size, lasts_s)
                 reserved += 1
                 first_s = min(first_s, at_s)
+                free = self._gangs.free(self._slots)
                 self._why[job.job] = f"waits for {size} slots, {free} are free; reserved {_at(at_s)}"
-                # What depends on an end that nobody promised might be possible at any time: all slots are kept.
-                plan.take(view.now_s if at_s == inf else at_s, self._slots if at_s == inf else size, lasts_s)
-            elif free <= 0:
+            elif plan.full:
                 return
             else:
                 which = "the first job" if self._reservations == 1 else "a job before it, the first"
                 self._why[job.job] = f"{size} slots would delay {which}, reserved {_at(first_s)}"
 
-    def _start(self, view: View, job: JobView, why: str) -> None:
+    def _plan(self, view: View) -> StartPlan:
+        ends_s, held = self._ends_s, self._gangs.held
+        if self._names_nodes:
+            slots = {name: node.spec.map_slots for name, node in view.nodes.items() if node.alive}
+            return NodePlan(
+                view.now_s,
+                slots,
+                [(ends_s[each], self._places[each]) for each in held],
+                window_s=self._window_s,
+                kill_wait_s=self._kill_wait_s,
+            )
+        ends = [(ends_s[each], count) for each, count in held.items()]
+        return SlotPlan(view.now_s, self._slots, self._gangs.free(self._slots), ends, self._slack_s)
+
+    def _start(self, view: View, job: JobView, places: Places, why: str) -> None:
         self._waiting.drop(job)
         self._gangs.start(job, job.maps.total)
+        if self._names_nodes:
+            self._places[job.job] = dict(places)
         self._ends_s[job.job] = view.now_s + _requested_s(job)
+        self._unlaunched[job.job] = job.maps.total
         self._why[job.job] = f"{why}: {job.maps.total} slots at once"
+
+    # Named nodes
+
+    def _move(self, view: View) -> None:
+        """Give started jobs free slots of other nodes for those of nodes that are lost or that they avoid."""
+        for job in self._gangs.starting.values():
+            places = self._places.get(job.job, {})
+            for name in list(places):
+                node = view.nodes[name]
+                if not node.alive or (job.excluded and view.avoids(job, node, MAP)):
+                    places[name] = _held(job, node)
+            lacks = min(job.maps.total - sum(places.values()), job.maps.unstarted)
+            if lacks > 0 and job.job in self._places:
+                self._add_places(view, job, places, lacks)
+
+    def _add_places(self, view: View, job: JobView, places: dict[NodeId, int], lacks: int) -> None:
+        names = sorted((name for name, node in view.nodes.items() if node.alive), key=id_key)
+        taken = dict.fromkeys(names, 0)
+        for name, count in ((name, count) for each in self._places.values() for name, count in each.items()):
+            if name in taken:
+                taken[name] += count
+        nodes = [view.nodes[name] for name in names]
+        avoided = [bool(job.excluded) and view.avoids(job, node, MAP) for node in nodes]
+        free = [
+            0 if avoids else node.spec.map_slots - taken[node.node]
+            for node, avoids in zip(nodes, avoided, strict=True)
+        ]
+        found = pick_nodes(free, min(lacks, sum(count for count in free if count > 0)))
+        for i, count in (found or {}).items():
+            places[names[i]] = places.get(names[i], 0) + count
+
+
+def _held(job: JobView, node: NodeView) -> int:
+    """Return the number of the job's maps that run on the node."""
+    return sum(each.task.job is job and each.task.kind is MAP for each in node.attempts.values())
 
 
 def _requested_s(job: JobView) -> float:
@@ -176,6 +309,58 @@ def _at(time_s: float) -> str:
     return f"at {time_s:.1f} s" if time_s < inf else "at a time that nobody can know"
 
 
+PARAMETERS = (
+    number(
+        "backfill",
+        "true",
+        "",
+        "whether later jobs may start before the first waiting job, if they do not delay it",
+        switch,
+    ),
+    count_or_all(
+        "reservations",
+        "1",
+        "number of waiting jobs that have a reservation, which later jobs may not delay: 1 is EASY, all is "
+        "conservative backfilling (Slurm: bf_job_part_count_reserve, where 0 is all)",
+    ),
+    duration(
+        "slack",
+        "500ms",
+        "largest difference between two times that still count as equal, since heartbeats delay starts; with slots",
+    ),
+    choice(
+        "reserve",
+        ("slots", "nodes"),
+        "what a reservation promises: a number of slots, as in the papers, or whole nodes that it names, as in Slurm",
+    ),
+    duration(
+        "interval",
+        "0s",
+        "time between two backfillings, each with a plan of its own; 0 backfills at each submission and end "
+        "(Slurm: bf_interval)",
+    ),
+    count_or_all(
+        "depth", "all", "number of waiting jobs that a backfilling looks at (Slurm: bf_max_job_test)"
+    ),
+    duration(
+        "limit_check",
+        "off",
+        "time between two looks for jobs that run longer than requested, which are killed; `off` lets them run (Slurm: "
+        "30 s, PERIODIC_TIMEOUT)",
+    ),
+    duration(
+        "window",
+        "30s",
+        "with named nodes: running jobs that promise to end within this time, which doubles, are taken to end together "
+        "when a reservation is placed, as in Slurm",
+    ),
+    duration(
+        "kill_wait",
+        "30s",
+        "with named nodes: a job that is over its time is taken to end this long after it (Slurm: KillWait)",
+    ),
+)
+
 POLICY = Whole(
     name="easy",
     factory=Easy,
@@ -183,24 +368,5 @@ POLICY = Whole(
     "do not delay the first (EASY backfilling).",
     paper="Lifka 1995; Mu'alem and Feitelson 2001",
     rigid=True,
-    parameters=(
-        number(
-            "backfill",
-            "true",
-            "",
-            "whether later jobs may start before the first waiting job, if they do not delay it",
-            switch,
-        ),
-        count_or_all(
-            "reservations",
-            "1",
-            "number of waiting jobs that have a reservation, which later jobs may not delay: 1 is EASY, all is "
-            "conservative backfilling",
-        ),
-        duration(
-            "slack",
-            "500ms",
-            "largest difference between two times that still count as equal, since heartbeats delay starts",
-        ),
-    ),
+    parameters=PARAMETERS,
 )

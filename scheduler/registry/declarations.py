@@ -33,6 +33,7 @@ class Declared:
     `rank` is the position in the registry's lists. If the optional dependency `needs` is not installed, the
     policy or axis is not listed, and its use raises an error with the pip extra to install. `rigid`: all maps
     of a job start together, each in a slot, so a job that has more maps than the cluster slots never starts.
+    `defaults` replaces default values, by parameter, as text: so a preset of a real system has that system's defaults.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Declared:
     rank: int = LAST
     needs: Needs | None = None
     rigid: bool = False
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lacks(self) -> Needs | None:
@@ -79,14 +81,12 @@ class Axis(Declared):
 class Named(Declared):
     """A policy from a paper that consists of one implementation of each axis, declared as `POLICY`.
 
-    Its parameters are those of the three implementations, which the registry adds. `defaults` replaces default
-    values, by parameter, as text: so a preset of a real system has that system's defaults.
+    Its parameters are those of the three implementations, which the registry adds.
     """
 
     order: str
     locality: str = "greedy"
     admission: str = "slots"
-    defaults: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def axes(self) -> dict[str, str]:

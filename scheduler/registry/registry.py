@@ -60,15 +60,16 @@ def _policies() -> dict[str, Named | Whole]:
 
 
 def _filled(policy: Declared) -> Named | Whole:
-    """Return the declared policy with the parameters of its three axes, if it has axes."""
-    if isinstance(policy, Whole):
-        return policy
-    if not isinstance(policy, Named):
+    """Return the declared policy with the parameters of its three axes, if it has axes, and with its defaults."""
+    if not isinstance(policy, Named | Whole):
         raise TypeError(f"POLICY {policy.name} is neither Named nor Whole")
-    given = [p for axis, name in policy.axes.items() for p in AXES[axis][name].parameters]
+    of_axes = [p for axis, name in policy.axes.items() for p in AXES[axis][name].parameters]
+    given = [*policy.parameters, *of_axes]
     unknown = policy.defaults.keys() - {p.name for p in given}
     if unknown:
-        raise TypeError(f"POLICY {policy.name} has a default of {', '.join(unknown)}, which no axis has")
+        raise TypeError(
+            f"POLICY {policy.name} has a default of {', '.join(unknown)}, which it has no parameter for"
+        )
     given = [replace(p, default=policy.defaults.get(p.name, p.default)) for p in given]
     return replace(policy, parameters=tuple(given))
 

@@ -92,5 +92,6 @@ YARN = Framework(
     jvm_s=0.9,
     fetch_poll_s=1.0,
 )
-PROFILES: Mapping[str, Framework] = {each.name: each for each in (NONE, HADOOP1, YARN)}
-"""The frameworks by name. The values of hadoop1 were measured from traces."""
+SLURM = Framework(name="slurm", localize_s=0.4)  # The handover of a node to a job, see docs/simulator.md.
+PROFILES: Mapping[str, Framework] = {each.name: each for each in (NONE, HADOOP1, YARN, SLURM)}
+"""The frameworks by name. The values of hadoop1 and slurm were measured from traces."""

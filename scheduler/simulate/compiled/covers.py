@@ -117,6 +117,8 @@ def _why_not_asked(policy: Policy, *, contention: bool) -> str | None:
     """Return why the loop cannot ask the policy, or None; it gives up at a proposal that is impossible."""
     if reads_progress(policy):
         return "the policy may read the progress of attempts"
+    if getattr(policy, "ends_jobs", False):
+        return "the policy may end jobs"
     if contention and splits(policy):
         return "the policy splits tasks, and attempts contend"
     if contention and not counts_slots(policy):

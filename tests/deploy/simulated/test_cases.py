@@ -115,6 +115,22 @@ def all_local(maps: int) -> Check:
     return lambda attempts: _equal(attempts["locality"].astype(str).tolist(), ["node"] * maps)
 
 
+def starts_between(job: str, least_s: float, most_s: float) -> Check:
+    """Check that all maps of the job start in that time."""
+
+    def check(attempts: pd.DataFrame) -> None:
+        times_s = starts(attempts, job)
+        _between(min(times_s), least_s, most_s)
+        _between(max(times_s), least_s, most_s)
+
+    return check
+
+
+def in_a_cycle(attempts: pd.DataFrame) -> None:
+    times_s = [at_s for job in ("j3", "j4", "j5", "j6") for at_s in starts(attempts, job)]
+    assert max(times_s) - min(times_s) <= 1.5 and max(times_s) <= 83.0
+
+
 def _equal(found: object, wanted: object) -> None:
     assert found == wanted
 
@@ -150,6 +166,9 @@ RIGHT: dict[str, Check] = {
     "spark-suite/speculation-min-runtime": copies_at(1, 21.0, 22.6),
     "spark-suite/speculation-threshold": copies_at(1, 31.0, 32.6),
     "spark-suite/speculation-twice-slow": copies_at(2, 11.0, 12.6),
+    "backfill-suite/reserved-nodes": starts_between("j4", 60.0, 63.0),
+    "backfill-suite/over-the-limit": starts_between("j2", 60.0, 155.0),
+    "backfill-suite/backfill-cycle": in_a_cycle,
     "spark-suite/declared-pool-keeps-the-mode": first_jobs("a0", "b3", "b3", "a1", "b4", "a2", "a2", "b4"),
 }
 

@@ -16,7 +16,11 @@ from schedbed.cluster.tracker import Tracker
 from schedbed.scheduler.core.core import Core, CoreConfig
 from schedbed.scheduler.core.rows import Commit
 from schedbed.scheduler.policies.easy import Easy
-from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.policy import PolicyError, TimeOut
+from schedbed.scheduler.registry.registry import POLICIES, build_policy
+from schedbed.scheduler.simulate.compiled.covers import why_not_policy
+from schedbed.scheduler.view import NodeView, View
+from schedbed.tasks.specs import TaskKind
 from tests.harness.world import Tape, World, job, node
 
 
@@ -244,3 +248,132 @@ def test_a_job_larger_than_the_cluster_waits_and_delays_no_other() -> None:
     assert starts_s["small"] < 45.0 and starts_s["large"] > 79.0
     assert "has 4 maps, the cluster has 2 map slots" in {row.reason for row in world.tape.decisions}
     assert set(world.ended_jobs().values()) == {"succeeded"}
+
+
+def nodes_of(world: World, job_id: str) -> list[str]:
+    return [row.node for row in world.tape.decisions if row.answer == "launch" and row.job == job_id]
+
+
+def starts_of(world: World) -> dict[str, float]:
+    return {row.job: row.t for row in reversed(world.tape.decisions) if row.answer == "launch"}
+
+
+def test_with_named_nodes_the_maps_run_on_these() -> None:
+    """Job a has n1 and half of n2, b of three slots the rest of n2 and n3; c of one slot waits."""
+    world = World(Easy(reserve="nodes"), [node(f"n{i}", maps=2) for i in (1, 2, 3)])
+    for number, (name, maps) in enumerate((("a", 3), ("b", 3), ("c", 1))):
+        world.submit(job(name, maps, submit_s=number / 100, requested_s=10.0))
+    world.run()
+    assert sorted(nodes_of(world, "a")) == ["n1", "n1", "n2"]
+    assert sorted(nodes_of(world, "b")) == ["n2", "n3", "n3"]
+    assert starts_of(world)["c"] > 10.0
+
+
+def test_named_nodes_that_are_lost_or_avoided_are_replaced() -> None:
+    """Job a has n1 and n2. A map fails on n2, and runs on n3, the only other free slot. Then n1 is lost.
+
+    One of its maps has the slot that is left on n2, and the other one waits for a slot of the job.
+    """
+    world = World(Easy(reserve="nodes"), [node(f"n{i}", maps=2) for i in (1, 2)] + [node("n3", maps=3)])
+    world.failing = lambda attempt, name: "broken" if name == "n2" and attempt.endswith("_000002_0") else None
+    world.submit(job("a", 4, submit_s=1.0, requested_s=10.0)).submit(
+        job("b", 2, submit_s=2.0, requested_s=5.0)
+    )
+    world.at(3.0, lambda: world.crash("n1")).run()
+    assert nodes_of(world, "a")[::-1] == ["n2", "n2", "n3", "n2", "n2", "n1", "n1"]
+    assert set(world.ended_jobs().values()) == {"succeeded"}
+
+
+def test_a_map_whose_output_is_lost_after_the_job_gave_its_slots_back_takes_any_slot() -> None:
+    world = World(Easy(reserve="nodes"), [node(f"n{i}", maps=2) for i in (1, 2, 3)])
+    world.lasts = lambda attempt, name: 60_000 if "_r_" in attempt and name != "n1" else None
+    world.submit(job("a", 2, reduces=2, submit_s=1.0, requested_s=10.0))
+    world.at(13.0, lambda: world.crash("n1")).run()
+    assert nodes_of(world, "a").count("n1") >= 2
+    assert world.ended_jobs() == {"a": "succeeded"}
+    assert [row.task for row in world.tape.decisions if row.answer == "launch"].count("a_m_000000") == 2
+
+
+def test_jobs_pass_the_first_only_at_the_end_of_an_interval() -> None:
+    """Job b waits for a. Of the jobs that may pass it, c and d start at 20 s; e starts at 40 s, after a's end.
+
+    Job f is in order and starts at its submission.
+    """
+    policy = Easy(reserve="nodes", interval_s=20.0, reservations=inf)
+    world = World(policy, [node(f"n{i}", maps=2) for i in (1, 2, 3, 4)])
+    world.durations = {"a": 60_000, "b": 10_000}
+    world.submit(job("a", 4, submit_s=0.1, requested_s=60.0)).submit(
+        job("b", 8, submit_s=1.0, requested_s=60.0)
+    )
+    for name, submit_s in (("c", 3.0), ("d", 9.0), ("e", 21.0), ("f", 80.0)):
+        world.submit(job(name, 1, submit_s=submit_s, requested_s=15.0))
+    world.run()
+    starts_s = starts_of(world)
+    assert 20.0 <= starts_s["c"] <= starts_s["d"] <= 21.0
+    assert 40.0 <= starts_s["e"] <= 41.0
+    assert 60.0 <= starts_s["b"] <= 61.0
+    assert 80.0 <= starts_s["f"] <= 81.0
+
+
+def test_a_backfilling_looks_at_the_first_jobs_only() -> None:
+    """Job c waits for the second reservation, and d, which could start, is the fourth job."""
+    starts = {}
+    for depth in (2, 3):
+        world = World(Easy(reserve="nodes", reservations=inf, depth=depth), [node("n1", maps=4)])
+        world.durations = {"a": 30_000}
+        for number, (name, maps) in enumerate((("a", 3), ("b", 4), ("c", 4), ("d", 1))):
+            world.submit(job(name, maps, submit_s=number / 100, requested_s=30.0 - number))
+        world.run()
+        starts[depth] = starts_of(world)["d"]
+    assert starts[2] > 30.0 > 1.0 > starts[3]
+
+
+def test_a_job_over_its_requested_time_is_killed_at_the_next_look() -> None:
+    """Job a of 5 s runs for 100 s. It is looked for every 4 s, ends at 8 s, and b has its slots.
+
+    Job c ends in time, and d, which requested nothing, may run for ever.
+    """
+    world = World(Easy(limit_check_s=4.0), [node("n1", maps=2), node("n2", maps=3)])
+    world.durations = {"a": 100_000, "d": 100_000}
+    world.submit(job("a", 4, reduces=1, submit_s=0.1, requested_s=5.0)).submit(job("d", 1, submit_s=0.2))
+    world.submit(job("b", 4, submit_s=1.0, requested_s=20.0)).run()
+    assert world.ended_jobs() == {"a": "timeout", "b": "succeeded", "d": "succeeded"}
+    [ended] = [row for row in world.tape.jobs if row.job == "a"]
+    assert ended.finish == 8.0
+    assert 8.0 <= starts_of(world)["b"] <= 9.0
+    kills = [(row.job, row.reason) for row in world.tape.decisions if row.answer == "kill"]
+    assert kills == [("a", "over its requested time of 5.0 s")] * 4
+
+
+def test_a_job_whose_reduces_run_too_long_is_killed_as_well() -> None:
+    world = World(build_policy("slurm-fcfs:limit_check=1s"), [node("n1", maps=2), node("n2", maps=2)])
+    world.lasts = lambda attempt, name: 100_000 if "_r_" in attempt else 1000
+    world.submit(job("a", 2, reduces=1, submit_s=0.1, requested_s=5.0)).run()
+    assert world.ended_jobs() == {"a": "timeout"}
+
+
+def test_only_a_running_job_can_be_killed() -> None:
+    class Twice:
+        def preempt(self, view: View) -> list[TimeOut]:
+            """Kill each job twice."""
+            return [TimeOut(each, "away") for each in view.jobs.values() for _ in range(2)]
+
+        def decide(self, view: View, node: NodeView, kind: TaskKind) -> None:
+            """Start nothing."""
+
+    world = World(Twice(), [node("n1")]).submit(job("a", 1))
+    with pytest.raises(PolicyError, match="a is timeout, it cannot time out"):
+        world.run()
+
+
+def test_the_compiled_loop_leaves_policies_that_end_jobs_alone() -> None:
+    assert why_not_policy(build_policy("slurm-fcfs"), contention=False) == "the policy may end jobs"
+    assert why_not_policy(build_policy("slurm-fcfs:limit_check=off"), contention=False) is None
+
+
+def test_the_presets_are_easy_with_other_defaults() -> None:
+    assert {parameter.name for parameter in POLICIES["slurm-backfill"].parameters} == {
+        parameter.name for parameter in POLICIES["easy"].parameters
+    }
+    defaults = {parameter.name: parameter.default for parameter in POLICIES["slurm-backfill"].parameters}
+    assert (defaults["reserve"], defaults["interval"], defaults["depth"]) == ("nodes", "30s", "500")

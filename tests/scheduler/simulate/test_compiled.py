@@ -87,6 +87,7 @@ ASKED = (
     "mrcp",
     "mimp",
     "easy",
+    "easy:reserve=nodes,interval=5s,reservations=all",
     "ras",
     "fgcs",
     "csla",

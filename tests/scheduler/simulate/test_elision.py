@@ -79,6 +79,9 @@ def test_what_a_parent_class_says_is_not_taken_for_an_answer(
         ("ras", True),
         ("delay", False),
         ("capacity", False),
+        ("easy", False),
+        ("slurm-fcfs", True),
+        ("easy:interval=1s", True),
         ("order=capacity,admission=containers", True),
     ],
 )
@@ -92,6 +95,7 @@ def test_ticks_are_for_who_does_something_on_them(spec: Any, acts: bool) -> None
         ("ras", True),
         ("fgcs", True),
         ("easy", True),
+        ("slurm-backfill", True),
         ("order=fifo,admission=gang", True),
         ("order=fifo,admission=containers", True),
         ("fifo", False),

@@ -216,7 +216,12 @@ GANGS = (
 NODE_FAULTS = ("kill", "freeze", "slow", "partition")
 
 
-@pytest.mark.parametrize("policy", ("fifo", "delay", "easy", "fgcs", "ras", "ras:cycle=3s,steps=3", *GANGS))
+SLURM = "easy:reserve=nodes,interval=3s,reservations=all"
+
+
+@pytest.mark.parametrize(
+    "policy", ("fifo", "delay", "easy", SLURM, "fgcs", "ras", "ras:cycle=3s,steps=3", *GANGS)
+)
 @pytest.mark.parametrize("seed", range(4))
 def test_nor_do_they_when_nodes_fail(policy: str, seed: int) -> None:
     jobs, files = random_jobs(seed)
@@ -304,3 +309,17 @@ def test_every_process_gives_the_same_bytes() -> None:
     }
     assert len(outputs) == 1
     assert outputs.pop().count(b"succeeded") > 20
+
+
+@pytest.mark.parametrize(
+    "policy", (SLURM, "slurm-fcfs:limit_check=2s", "slurm-backfill:interval=2s,limit_check=3s")
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_nor_do_they_when_jobs_start_in_cycles_and_end_by_their_limits(policy: str, seed: int) -> None:
+    jobs, files = random_jobs(seed)
+    jobs = [replace(each, requested_s=2.0 + 7 * i % 20) for i, each in enumerate(jobs)]
+    given = setup(jobs, 4, policy=policy, files=files, seed=seed, timing=Timing())
+    spared, complete = simulate(given), simulate(replace(given, process_all_heartbeats=True))
+    assert spared.text(*DECIDED) == complete.text(*DECIDED)
+    states = {row[13] for row in spared.rows["job"]}
+    assert "succeeded" in states and states <= {"succeeded", "timeout"}
