@@ -239,17 +239,21 @@ class FrameworkChoice(Section):
         FrameworkCosts | None,
         says("delays of Slurm, of which the given ones replace those of the profile `slurm`"),
     ] = None
+    spark: Annotated[
+        FrameworkCosts | None,
+        says("delays of Spark, of which the given ones replace those of the profile `spark`"),
+    ] = None
 
     @property
     def given(self) -> dict[str, FrameworkCosts]:
         """Return the costs by the profile's name."""
-        costs = {"hadoop1": self.hadoop1, "yarn": self.yarn, "slurm": self.slurm}
+        costs = {"hadoop1": self.hadoop1, "yarn": self.yarn, "slurm": self.slurm, "spark": self.spark}
         return {name: each for name, each in costs.items() if each is not None}
 
     @model_validator(mode="after")
     def _one_of(self) -> FrameworkChoice:
         if len(self.given) != 1:
-            raise ValueError("expected one of hadoop1: {...}, yarn: {...} and slurm: {...}")
+            raise ValueError("expected one of hadoop1: {...}, yarn: {...}, slurm: {...} and spark: {...}")
         return self
 
 
@@ -258,7 +262,7 @@ def _framework_section_form(value: object) -> str:
 
 
 FrameworkModel = Annotated[
-    Annotated[Literal["none", "hadoop1", "yarn", "slurm"], Tag("name")]
+    Annotated[Literal["none", "hadoop1", "yarn", "slurm", "spark"], Tag("name")]
     | Annotated[FrameworkChoice, Tag("costs")],
     Discriminator(_framework_section_form),
 ]

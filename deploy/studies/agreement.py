@@ -7,7 +7,6 @@ relative to the recorded value: 0.05 means that the simulated value is 5% too la
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from math import isnan
 from statistics import mean
 from typing import Any, NamedTuple
@@ -55,23 +54,6 @@ def mean_run(repeats: Sequence[Run]) -> dict[str, tuple[float, float]]:
 def mean_completion(run: Run) -> float:
     """Return the mean of the jobs' completions in seconds."""
     return mean(map(_completion, run.values()))
-
-
-def other_winners(
-    recorded: Mapping[str, float], simulated: Mapping[str, float], tie: float = 0.01
-) -> list[tuple[str, str]]:
-    """Return the pairs of policies of which the simulation has another winner than the recordings.
-
-    The values are the policies' mean completions. Two recorded values that differ by a smaller share than `tie` have
-    no winner.
-    """
-    pairs = combinations([policy for policy in recorded if policy in simulated], 2)
-    won = (pair if recorded[pair[0]] < recorded[pair[1]] else pair[::-1] for pair in pairs)
-    return [
-        (first, second)
-        for first, second in won
-        if recorded[second] > recorded[first] * (1 + tie) and simulated[first] >= simulated[second]
-    ]
 
 
 def _completion(job: tuple[float, float]) -> float:

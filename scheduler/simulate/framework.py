@@ -93,5 +93,6 @@ YARN = Framework(
     fetch_poll_s=1.0,
 )
 SLURM = Framework(name="slurm", localize_s=0.4)  # The handover of a node to a job, see docs/simulator.md.
-PROFILES: Mapping[str, Framework] = {each.name: each for each in (NONE, HADOOP1, YARN, SLURM)}
-"""The frameworks by name. The values of hadoop1 and slurm were measured from traces."""
+SPARK = Framework(name="spark", jvm_s=0.05)  # What a task takes more than its work, see docs/simulator.md.
+PROFILES: Mapping[str, Framework] = {each.name: each for each in (NONE, HADOOP1, YARN, SLURM, SPARK)}
+"""The frameworks by name. The values of hadoop1, slurm and spark were measured from traces."""

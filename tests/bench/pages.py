@@ -4,7 +4,8 @@
     python -m tests.bench.pages --claims DIR       # first keeps the claims of `schedbed reproduce --out DIR`
 
 Figures are kept by `tests/bench/run --out docs/results/figures`, limits by `schedbed doctor quickstart --hostile
---machines KIND --save docs/results/limits/KIND.json`, when a policy pays by `python -m tests.pages.when_pays`. The text
+--machines KIND --save docs/results/limits/KIND.json`, when a policy pays by `python -m
+tests.pages.when_pays`, what agrees with real schedulers by `python -m tests.pages.agrees`. The text
 around the tables stands in docs/results/PAGE.template.md; a line `{{NAME}}` there becomes a table. A page for each
 paper and each benchmark has no template: its texts are in docs/results/reproduce and docs/results/benchmarks.yaml.
 """
@@ -20,7 +21,7 @@ from pathlib import Path
 import yaml
 
 from tests.bench.figures import PIVOT, ROOT, Figure, ResultFile, pivoted, show
-from tests.pages import claims, limit_tables, when_pays, whole_arena
+from tests.pages import agrees, claims, limit_tables, when_pays, whole_arena
 
 RESULTS = ROOT / "docs" / "results"
 PLACE = re.compile(r"^\{\{([\w/-]+)\}\}$", re.MULTILINE)
@@ -45,6 +46,7 @@ def rendered(results: Path = RESULTS) -> dict[str, str]:
         "reproduce.md": of_claims,
         "results/claims.md": counts,
         "limits.md": {name: limit_tables.table(kept) for name, kept in limits.items()},
+        "agrees.md": agrees.tables(results / "agrees"),
         "arena.md": {"ranks": whole_arena.ranks(arena), "leaders": whole_arena.leaders(arena)},
         "policies.md": {f"when/{name}": text for name, text in when_pays.tables(results / "when").items()},
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedbed.deploy.studies.agreement import agreement, mean_completion, mean_run, other_winners
+from schedbed.deploy.studies.agreement import agreement, mean_completion, mean_run
 
 
 def test_errors_are_shares_of_what_was_recorded() -> None:
@@ -31,12 +31,3 @@ def test_repeats_are_averaged_by_job() -> None:
     repeats = [{"a": (0.0, 10.0), "b": (1.0, 2.0)}, {"a": (1.0, 13.0)}]
     assert mean_run(repeats) == {"a": (0.5, 11.5)}
     assert mean_completion(mean_run(repeats)) == 11.0
-
-
-def test_a_winner_is_another_one_only_where_the_recordings_have_one() -> None:
-    recorded = {"fcfs": 200.0, "easy": 160.0, "cons": 159.0}
-    assert other_winners(recorded, {"fcfs": 190.0, "easy": 150.0, "cons": 151.0}) == []
-    assert other_winners(recorded, {"fcfs": 150.0, "easy": 150.0, "cons": 151.0}) == [
-        ("easy", "fcfs"),
-        ("cons", "fcfs"),
-    ]

@@ -1,0 +1,292 @@
+"""Hold schedbed against recorded runs of real schedulers, for docs/agrees.md.
+
+    python -m tests.pages.agrees [--live] [ROW ...]
+
+The recordings are in `../shared/traces`. Then `python -m tests.bench.pages` writes the tables. A simulated row is the
+same on any host; `--live` measures the rows that have a live run, in real time, so it needs a quiet host. ROW is the
+beginning of a row's name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import pandas as pd
+
+import schedbed
+from schedbed.deploy.studies.agreement import Run, agreement, mean_completion, mean_run
+from tests.bench.figures import ROOT, host_line, today
+
+RECORDINGS = ROOT.parent / "shared" / "traces"
+KEPT = ROOT / "docs" / "results" / "agrees"
+SPARK, SLURM, YARN, MAPREDUCE = "spark-standalone", "slurm", "hadoop-yarn", "hadoop-mapreduce-yarn"
+SYSTEMS = {
+    SLURM: "Slurm 22.05.8",
+    SPARK: "Spark 3.5.5",
+    YARN: "YARN 3.4.1, bare",
+    MAPREDUCE: "MapReduce 3.4.1 on YARN",
+}
+
+
+class Row(NamedTuple):
+    """A workload under a setting of a real scheduler, and what is simulated for it.
+
+    `rule`: what the row tries. `repeats`: the repeats recorded on a quiet host, or () for all. `profile`: the framework
+    of the second simulation. `most`, `most_with`: the largest mean error of a job that a test allows, by the policy
+    alone and with the profile; None where the system's rules are not there yet.
+    """
+
+    system: str
+    workload: str
+    setting: str
+    rule: str
+    policy: Any
+    sets: tuple[str, ...] = ()
+    repeats: tuple[int, ...] = ()
+    profile: str = "none"
+    most: float | None = None
+    most_with: float | None = None
+    scenario: str = ""
+    live: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.system}/{self.workload}-{self.setting}"
+
+    @property
+    def path(self) -> Path:
+        return RECORDINGS / self.system / f"{self.scenario or self.workload}.schedbed.yaml"
+
+
+def _slurm(workload: str, setting: str, rule: str, policy: str, *sets: str, live: bool = False) -> Row:
+    return Row(
+        SLURM, workload, setting, rule, policy, sets, profile="slurm", most=0.05, most_with=0.025, live=live
+    )
+
+
+def _spark(
+    workload: str,
+    setting: str,
+    rule: str,
+    policy: str,
+    *sets: str,
+    most: float,
+    repeats: tuple[int, ...] = (),
+    live: bool = False,
+) -> Row:
+    return Row(SPARK, workload, setting, rule, policy, sets, repeats, "spark", most, most / 2, live=live)
+
+
+def _yarn(workload: str, setting: str, rule: str, policy: Any, *sets: str) -> Row:
+    return Row(YARN, workload, setting, rule, policy, sets)
+
+
+def _queues(*names: str) -> dict[str, Any]:
+    share = 10000 // len(names) / 100
+    return {"capacity": {"queues": {name: {"capacity": share, "user_limit_factor": 10} for name in names}}}
+
+
+EASY = "slurm-backfill:reservations=1,interval=1s"
+ALL = "slurm-backfill:interval=1s"
+ONE_NODE = ("cluster.nodes=1", "cluster.node.map_slots=12", "cluster.node.cores=12")
+FAIR = "spark-fair:pool_by=user"
+USERS = ("u1", "u2", "u3")
+ROWS = (
+    _slurm("exact", "fcfs", "sched/builtin", "slurm-fcfs"),
+    _slurm("exact", "easy", "one reservation", EASY),
+    _slurm("exact", "cons", "a reservation for each job", ALL),
+    _slurm("exact", "one", "one reservation, one node", EASY, *ONE_NODE),
+    _slurm("over", "fcfs", "sched/builtin", "slurm-fcfs", live=True),
+    _slurm("over", "easy", "one reservation", EASY, live=True),
+    _slurm("over", "cons", "a reservation for each job", ALL, live=True),
+    _slurm("over", "one", "one reservation, one node", EASY, *ONE_NODE),
+    _spark("w1", "fifo", "FIFO", "spark-fifo", most=0.05, repeats=(3,), live=True),
+    _spark(
+        "w1", "fair", "FAIR, a pool for each user", f"{FAIR},wait=0s", most=0.05, repeats=(2, 3), live=True
+    ),
+    _spark("w3", "wait0", "locality wait of 0 s", f"{FAIR},wait=0s", most=0.05, live=True),
+    _spark("w3", "wait3", "locality wait of 3 s", f"{FAIR},wait=3s", most=0.1, live=True),
+    _spark("w3", "wait10", "locality wait of 10 s", f"{FAIR},wait=10s", most=0.1, live=True),
+    _spark("w3", "legacy3", "the same before Spark 3.1, 3 s", f"{FAIR},wait=3s,reset=launch", most=0.13),
+    _spark(
+        "w3",
+        "legacy10",
+        "the same before Spark 3.1, 10 s",
+        f"{FAIR},wait=10s,reset=launch",
+        most=0.1,
+        repeats=(3,),
+    ),
+    _spark("w4", "off", "FIFO, a slow node", "spark-fifo", most=0.05, repeats=(3,)),
+    _spark("w4", "on", "speculation", "spark-fifo", "speculation=spark", most=0.1),
+    _yarn("w1", "fifo-oob", "FifoScheduler", "fifo"),
+    _yarn("w1", "fair-oob", "FairScheduler", "fair:pool_by=queue,ties=name"),
+    _yarn("w1", "capacity-oob", "CapacityScheduler", _queues("u0", "u1", "u2", "u3", "u4", "u5")),
+    _yarn("y1", "fifo-oob", "FifoScheduler", "fifo"),
+    _yarn("y1", "fair-oob", "FairScheduler", "fair:pool_by=queue,ties=name"),
+    _yarn("y1", "capacity-oob", "CapacityScheduler", _queues(*USERS)),
+    _yarn("y2", "fifo-oob", "FifoScheduler", "fifo"),
+    _yarn("y2", "fair-oob", "FairScheduler", "fair:pool_by=queue,ties=name"),
+    _yarn("w3", "fair-oob", "FairScheduler, no wait", "fair:pool_by=queue,ties=name"),
+    _yarn("w3", "fair-loc1-oob", "FairScheduler, locality thresholds of 1", "delay:pool_by=queue,ties=name"),
+    _yarn("w3", "cap-nld40-oob", "CapacityScheduler, node-locality-delay 40", _queues(*USERS)),
+)
+PAIRS = (
+    (SLURM, "exact", "fcfs", "easy"),
+    (SLURM, "exact", "easy", "cons"),
+    (SLURM, "over", "fcfs", "easy"),
+    (SLURM, "over", "easy", "cons"),
+    (SPARK, "w1", "fifo", "fair"),
+    (SPARK, "w3", "wait0", "wait3"),
+    (SPARK, "w3", "wait0", "wait10"),
+    (SPARK, "w3", "wait10", "legacy10"),
+    (SPARK, "w4", "off", "on"),
+    (YARN, "w1", "fifo-oob", "fair-oob"),
+    (YARN, "y1", "fifo-oob", "fair-oob"),
+    (YARN, "y1", "fair-oob", "capacity-oob"),
+    (YARN, "y2", "fifo-oob", "fair-oob"),
+    (YARN, "w3", "fair-oob", "fair-loc1-oob"),
+)
+"""Pairs of settings of one workload, of which one is better: system, workload, first and second setting."""
+
+
+@cache
+def _completions(system: str) -> pd.DataFrame:
+    path = RECORDINGS / system / "completions.csv"
+    rows = pd.read_csv(path if path.exists() else path.with_suffix(".csv.gz"))
+    return rows.rename(columns={"policy": "setting"})
+
+
+def recorded(row: Row) -> tuple[Run, float | None]:
+    """Return the mean recorded run of a row, and the share of node-local maps where it was recorded."""
+    rows = _completions(row.system)
+    mine = rows[(rows["workload"] == row.workload) & (rows["setting"] == row.setting)]
+    if row.repeats:
+        mine = mine[mine["repeat"].isin(row.repeats)]
+    runs = [run_of(repeat, "submit_s", "finish_s", "job") for _, repeat in mine.groupby("repeat")]
+    if row.system == YARN:
+        paths = (RECORDINGS / YARN / "tasks").glob(f"{row.workload}-{row.setting}-*.csv.gz")
+        tasks = pd.concat([pd.read_csv(path) for path in sorted(paths)])["locality"].fillna("none")
+        local = None if (tasks == "none").all() else float((tasks == "node").mean())
+    elif "node_local_percent" in mine and mine["node_local_percent"].notna().all():
+        local = float(mine["node_local_percent"].mean()) / 100
+    else:
+        local = None
+    return mean_run(runs), local
+
+
+def run_of(jobs: pd.DataFrame, submit: str, finish: str, name: str) -> Run:
+    """Return {job: (submit, finish)} of a table."""
+    times = zip(jobs[submit].astype(float), jobs[finish].astype(float), strict=True)
+    return dict(zip(jobs[name].astype(str), times, strict=True))
+
+
+def measured(row: Row, framework: str, machines: Literal["sim", "process"] = "sim") -> dict[str, Any]:
+    """Run a row's scenario, and return its errors: see `schedbed.deploy.studies.agreement`."""
+    profile = [f"framework={framework}"] if machines == "sim" else []
+    result: Any = schedbed.run(row.path, machines=machines, policies=[row.policy], sets=[*row.sets, *profile])
+    real, local = recorded(row)
+    made = run_of(result.jobs, "submit", "finish", "name")
+    found = agreement(real, made)
+    maps = result.attempts[result.attempts["kind"].astype(str) == "map"]
+    return {
+        **{
+            name: round(value, 4) if isinstance(value, float) else value
+            for name, value in found._asdict().items()
+        },
+        "mean_s": round(mean_completion(made), 2),
+        "recorded_mean_s": round(mean_completion(real), 2),
+        "node_local": None
+        if local is None
+        else round(float((maps["locality"].astype(str) == "node").mean()), 3),
+        "recorded_node_local": None if local is None else round(local, 3),
+    }
+
+
+def simulated(row: Row) -> dict[str, Any]:
+    """Return the errors of a row by the policy alone, and with its profile."""
+    alone = measured(row, "none")
+    return {"alone": alone} | ({"with": measured(row, row.profile)} if row.profile != "none" else {})
+
+
+def load(name: str, kept: Path = KEPT) -> dict[str, Any]:
+    path = kept / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"rows": {}}
+
+
+def tables(kept: Path = KEPT) -> dict[str, str]:
+    """Return the tables of docs/agrees.md, as Markdown."""
+    made, live = load("simulated", kept)["rows"], load("live", kept)
+    seen = f"Live on {live['date']}: {live['host']}." if "host" in live else "No live run is kept."
+    return {"errors": _errors(made, live["rows"]), "effects": _effects(made), "live": seen}
+
+
+def _errors(made: Mapping[str, Any], live: Mapping[str, Any]) -> str:
+    lines = [
+        "| system | workload | rule | policy | error of a job, mean (worst) | with the profile | of the mean | of the "
+        "makespan | order of ends | node-local, recorded / here | live |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in ROWS:
+        found = made[row.name]
+        alone, profile = found["alone"], found.get("with")
+        policy = row.policy if isinstance(row.policy, str) else next(iter(row.policy))
+        local = "-"
+        if alone["node_local"] is not None:
+            local = f"{alone['recorded_node_local']:.0%} / {alone['node_local']:.0%}"
+        cells = (
+            SYSTEMS[row.system],
+            f"{row.workload}, {row.setting}",
+            row.rule,
+            f"`{policy}`",
+            f"{alone['error']:.1%} ({alone['worst']:+.1%})",
+            "-" if profile is None else f"{profile['error']:.1%} ({profile['worst']:+.1%})",
+            f"{alone['mean_completion']:+.1%}",
+            f"{alone['makespan']:+.1%}",
+            f"{alone['order']:.2f}",
+            local,
+            f"{live[row.name]['error']:.1%}" if row.name in live else "-",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _effects(made: Mapping[str, Any]) -> str:
+    lines = [
+        "| system | workload | pair | recorded, mean completion | here | winner |",
+        "|---|---|---|---|---|---|",
+    ]
+    for system, workload, first, second in PAIRS:
+        one, two = (made[f"{system}/{workload}-{each}"]["alone"] for each in (first, second))
+        real, here = (two[key] / one[key] - 1 for key in ("recorded_mean_s", "mean_s"))
+        winner = "the same" if real * here > 0 or abs(real) < 0.01 else "**another**"
+        lines.append(
+            f"| {SYSTEMS[system]} | {workload} | `{second}` against `{first}` | {real:+.1%} | {here:+.1%} | {winner} |"
+        )
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rows", nargs="*", help="the beginnings of names of rows, such as slurm/over")
+    parser.add_argument("--live", action="store_true", help="run the rows that have a live run, in real time")
+    given = parser.parse_args(arguments)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    name = "live" if given.live else "simulated"
+    kept = load(name)
+    for row in ROWS:
+        if (given.live and not row.live) or not row.name.startswith(tuple(given.rows) or ""):
+            continue
+        kept["rows"][row.name] = measured(row, "none", "process") if given.live else simulated(row)
+        print(row.name, kept["rows"][row.name], flush=True)
+    if given.live:
+        kept |= {"host": host_line(), "date": today()}
+    (KEPT / f"{name}.json").write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
