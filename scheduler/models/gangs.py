@@ -47,7 +47,9 @@ class Gangs:
         """Record the start of a job as a gang, which holds `size` map slots from now on."""
         self.held[job.job] = size
         self._held_slots += size
-        self.started[job.job] = self.starting[job.job] = job
+        self.started[job.job] = job
+        if job.maps.unstarted:
+            self.starting[job.job] = job
         self.turn += 1
 
     def changed(self, job: JobView, kind: TaskKind) -> bool:

@@ -20,6 +20,7 @@ fit; the other one backfills, once an `interval`. Slurm also ends jobs that are 
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
 from schedbed.scheduler.models.gangs import StartsGangs
 from schedbed.scheduler.models.promised_nodes import NodePlan, pick_nodes
@@ -43,9 +44,8 @@ class Easy(StartsGangs):
     that later jobs may not delay (1: EASY; infinity: conservative backfilling). `slack_s`: two times that differ by
     fewer seconds are treated as equal. Such a tolerance is necessary since launches wait for heartbeats and
     traces contain whole seconds, so ends that should be simultaneous differ slightly. With `reserve` nodes it counts
-    only for jobs over their time. `interval_s`: time between two backfillings, 0 for one at each change.
-    `depth`: the number of waiting jobs that are looked at. `limit_check_s`: the time between two looks for jobs over
-    their requested time, which end then, None for never. `window_s` and `kill_wait_s`: see `NodePlan`.
+    only for jobs over their time. `depth`: the number of waiting jobs that are looked at. `end_window_s` and
+    `kill_wait_s`: see `NodePlan`.
     """
 
     limits = Limits(slots=True)
@@ -58,10 +58,8 @@ class Easy(StartsGangs):
         slack_s: float = 0.5,
         reservations: float = 1,
         reserve: str = "slots",
-        interval_s: float = 0.0,
         depth: float = inf,
-        limit_check_s: float | None = None,
-        window_s: float = 30.0,
+        end_window_s: float = 30.0,
         kill_wait_s: float = 30.0,
     ) -> None:
         super().__init__()
@@ -69,74 +67,39 @@ class Easy(StartsGangs):
         self._slack_s = slack_s
         self._reservations = reservations
         self._names_nodes = reserve == "nodes"
-        self._window_s, self._kill_wait_s = window_s, kill_wait_s
-        self._interval_s, self._depth, self._limit_check_s = interval_s, depth, limit_check_s
+        self._end_window_s, self._kill_wait_s = end_window_s, kill_wait_s
+        self._depth = depth
         self._waiting: SortedKeys[JobView] = SortedKeys()
         self._ends_s: dict[str, float] = {}  # Requested ends of started jobs.
-        self._unlaunched: dict[str, int] = {}  # Maps of started jobs that were not launched yet.
-        self._limits_s: dict[str, float] = {}  # Requested ends, counted from the launch of the last map.
+        self._backfills_at_once = backfill
         self._places: dict[str, dict[NodeId, int]] = {}  # The named nodes of started jobs that hold slots.
         self._why: dict[str, str] = {}
         self._said: dict[str, str] = {}  # Why each waiting job waits, as of its last row.
         self._unsaid: list[tuple[JobView, str]] = []  # Waiting jobs that wait for another reason now.
         self._dirty = False  # Whether anything has changed since the queue was last examined.
         self._slots = 0
-        self._cycle_s = 0.0  # Of the last backfilling, with an interval.
-        self._has_news = False  # Whether any job was submitted or has ended since then.
-        self._checked_s = 0.0  # Of the last look for jobs over their requested time.
-
-    @property
-    def acts_on_ticks(self) -> bool:
-        return self._interval_s > 0 or self._limit_check_s is not None
-
-    @property
-    def ends_jobs(self) -> bool:
-        return self._limit_check_s is not None
 
     def submitted(self, view: View, job: JobView) -> None:
         """Implement `Hooks.submitted`: queue the job."""
         self._waiting.put(job, fifo_key(job))
-        self._dirty = self._has_news = True
+        self._dirty = True
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
         """Implement `Hooks.changed`: release the slots of a job whose maps have ended."""
         if self._gangs.changed(job, kind):
             self._places.pop(job.job, None)
-            self._dirty = self._has_news = True
+            self._dirty = True
 
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`: remove the job from the queue, and release any slots that it holds."""
         waited = job in self._waiting
         self._waiting.drop(job)
         self._ends_s.pop(job.job, None)
-        self._limits_s.pop(job.job, None)
-        self._unlaunched.pop(job.job, None)
         self._places.pop(job.job, None)
         self._why.pop(job.job, None)
         self._said.pop(job.job, None)
         if self._gangs.finished(job) or waited:
-            self._dirty = self._has_news = True
-
-    # Time
-
-    def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: backfill if the interval is over, and there was something new (`_more_work`)."""
-        is_due = self._interval_s > 0 and view.now_s >= self._cycle_s + self._interval_s
-        if is_due and (self._has_news or self._waiting):
-            self._cycle_s, self._has_news = view.now_s, False
-            self._examine(view, backfill=self._backfill)
-            if self._unsaid:
-                self._gangs.stage_ready()
-
-    def preempt(self, view: View) -> list[TimeOut]:
-        """Implement `Hooks.preempt`: end the jobs that are over their requested time, at each look for them."""
-        if self._limit_check_s is None or view.now_s < self._checked_s + self._limit_check_s:
-            return []
-        self._checked_s = view.now_s
-        over = [
-            view.jobs[job] for job, limit_s in self._limits_s.items() if limit_s + self._slack_s < view.now_s
-        ]
-        return [TimeOut(job, f"over its requested time of {_requested_s(job):.1f} s") for job in over]
+            self._dirty = True
 
     # Resting nodes
 
@@ -151,7 +114,7 @@ class Easy(StartsGangs):
         """Implement `Policy.decide`: start all jobs that may start now, then return a task of a started job."""
         self._gangs.offered()
         if self._dirty or view.slots(MAP) != self._slots:
-            self._examine(view, backfill=self._backfill and not self._interval_s)
+            self._examine(view, backfill=self._backfills_at_once)
         if kind is not MAP:
             return self._reduce(view, node)
         for job in self._gangs.starting.values():
@@ -163,7 +126,7 @@ class Easy(StartsGangs):
                 continue
             task = _nearest(job, node)
             if task is not None:
-                self._launched(view, job)
+                self._launching(view, job)
                 return Proposal(task, self._why[job.job])
         for job, why in self._unsaid:
             view.skip(node, job, kind, why)
@@ -171,11 +134,8 @@ class Easy(StartsGangs):
         self._unsaid = []
         return None
 
-    def _launched(self, view: View, job: JobView) -> None:
-        """Count the job's time from now on, unless all of its maps were launched before, since launches take time."""
-        if self._unlaunched.get(job.job, 0) > 0:
-            self._unlaunched[job.job] -= 1
-            self._limits_s[job.job] = view.now_s + _requested_s(job)
+    def _launching(self, view: View, job: JobView) -> None:
+        """Note that a map of the job is launched. A subclass counts the job's time."""
 
     def _is_place(self, job: JobView, node: NodeView) -> bool:
         """Return whether the job may start one more map on the node, on any node if it has given its slots back."""
@@ -245,7 +205,7 @@ class Easy(StartsGangs):
                 view.now_s,
                 slots,
                 [(ends_s[each], self._places[each]) for each in held],
-                window_s=self._window_s,
+                window_s=self._end_window_s,
                 kill_wait_s=self._kill_wait_s,
             )
         ends = [(ends_s[each], count) for each, count in held.items()]
@@ -257,7 +217,6 @@ class Easy(StartsGangs):
         if self._names_nodes:
             self._places[job.job] = dict(places)
         self._ends_s[job.job] = view.now_s + _requested_s(job)
-        self._unlaunched[job.job] = job.maps.total
         self._why[job.job] = f"{why}: {job.maps.total} slots at once"
 
     # Named nodes
@@ -289,6 +248,83 @@ class Easy(StartsGangs):
         found = pick_nodes(free, min(lacks, sum(count for count in free if count > 0)))
         for i, count in (found or {}).items():
             places[names[i]] = places.get(names[i], 0) + count
+
+
+class TimedEasy(Easy):
+    """`Easy` with what happens by the clock, as in Slurm: backfilling in cycles, and the ends of jobs over their time.
+
+    `interval_s`: time between two backfillings, 0 for one at each change. `limit_check_s`: time between two looks for
+    jobs over their requested time, which end then, None for never. A job's time counts from the launch of its last map,
+    since launches take time.
+    """
+
+    elidable = True  # Heartbeats without news do not change its answers; ticks are all simulated.
+
+    def __init__(
+        self, *, interval_s: float = 0.0, limit_check_s: float | None = None, **settings: Any
+    ) -> None:
+        super().__init__(**settings)
+        self._interval_s, self._limit_check_s = interval_s, limit_check_s
+        self._backfills_at_once = self._backfill and not interval_s
+        self._cycle_s = self._checked_s = 0.0  # Of the last backfilling and the last look.
+        self._has_news = False  # Whether any job was submitted or has ended since the last backfilling.
+        self._unlaunched: dict[str, int] = {}  # Maps of started jobs that were not launched yet.
+        self._limits_s: dict[
+            str, float
+        ] = {}  # Requested ends of started jobs, by the launch of the last map.
+
+    @property
+    def ends_jobs(self) -> bool:
+        """Return whether `preempt` may end jobs."""
+        return self._limit_check_s is not None
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """Implement `Hooks.submitted`."""
+        super().submitted(view, job)
+        self._has_news = True
+        self._unlaunched[job.job] = job.maps.total
+
+    def finished(self, view: View, job: JobView) -> None:
+        """Implement `Hooks.finished`."""
+        super().finished(view, job)
+        self._has_news = True
+        self._unlaunched.pop(job.job, None)
+        self._limits_s.pop(job.job, None)
+
+    def rests(self, view: View, node: NodeView) -> bool:
+        """Implement `Resting.rests`, as `Easy`. When a tick starts a job or gives a reason, `rest_turn` grows."""
+        return super().rests(view, node)
+
+    def _launching(self, view: View, job: JobView) -> None:
+        if self._unlaunched[job.job] > 0:
+            self._unlaunched[job.job] -= 1
+            self._limits_s[job.job] = view.now_s + _requested_s(job)
+
+    def tick(self, view: View) -> None:
+        """Implement `Hooks.tick`: backfill if the interval is over, and there was something new (`_more_work`)."""
+        is_due = self._interval_s > 0 and view.now_s >= self._cycle_s + self._interval_s
+        if is_due and (self._has_news or self._waiting):
+            self._cycle_s, self._has_news = view.now_s, False
+            self._examine(view, backfill=self._backfill)
+            if self._unsaid:
+                self._gangs.stage_ready()
+
+    def preempt(self, view: View) -> list[TimeOut]:
+        """Implement `Hooks.preempt`: end the jobs that are over their requested time, at each look for them."""
+        if self._limit_check_s is None or view.now_s < self._checked_s + self._limit_check_s:
+            return []
+        self._checked_s = view.now_s
+        over = [
+            view.jobs[job] for job, limit_s in self._limits_s.items() if limit_s + self._slack_s < view.now_s
+        ]
+        return [TimeOut(job, f"over its requested time of {_requested_s(job):.1f} s") for job in over]
+
+
+def make_easy(*, interval_s: float = 0.0, limit_check_s: float | None = None, **settings: Any) -> Easy:
+    """Return the policy, without hooks for the clock if nothing happens by it."""
+    if not interval_s and limit_check_s is None:
+        return Easy(**settings)
+    return TimedEasy(interval_s=interval_s, limit_check_s=limit_check_s, **settings)
 
 
 def _held(job: JobView, node: NodeView) -> int:
@@ -349,7 +385,7 @@ PARAMETERS = (
         "30 s, PERIODIC_TIMEOUT)",
     ),
     duration(
-        "window",
+        "end_window",
         "30s",
         "with named nodes: running jobs that promise to end within this time, which doubles, are taken to end together "
         "when a reservation is placed, as in Slurm",
@@ -363,7 +399,7 @@ PARAMETERS = (
 
 POLICY = Whole(
     name="easy",
-    factory=Easy,
+    factory=make_easy,
     summary="All maps of a job start together, in FIFO order; later jobs may start earlier if they "
     "do not delay the first (EASY backfilling).",
     paper="Lifka 1995; Mu'alem and Feitelson 2001",

@@ -10,12 +10,12 @@ queue's order (priority/multifactor), partitions, preemption, and what `models.p
 
 from __future__ import annotations
 
-from schedbed.scheduler.policies.easy import PARAMETERS, Easy
+from schedbed.scheduler.policies.easy import PARAMETERS, make_easy
 from schedbed.scheduler.registry.declarations import Whole
 
 POLICY = Whole(
     name="slurm-backfill",
-    factory=Easy,
+    factory=make_easy,
     summary="Slurm's sched/backfill: every 30 s a plan in which each waiting rigid job has whole nodes from a time on; "
     "others start before it if they end by then. A job ends at its time limit.",
     paper="Slurm 22.05, sched/backfill and select/cons_tres",

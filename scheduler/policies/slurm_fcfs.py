@@ -7,12 +7,12 @@ Not modeled: priorities beside the queue's order (priority/multifactor), partiti
 
 from __future__ import annotations
 
-from schedbed.scheduler.policies.easy import PARAMETERS, Easy
+from schedbed.scheduler.policies.easy import PARAMETERS, make_easy
 from schedbed.scheduler.registry.declarations import Whole
 
 POLICY = Whole(
     name="slurm-fcfs",
-    factory=Easy,
+    factory=make_easy,
     summary="Slurm's sched/builtin: rigid jobs start in order of submission; a job ends at its time limit.",
     paper="Slurm 22.05, sched/builtin",
     rigid=True,

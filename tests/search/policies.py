@@ -63,6 +63,10 @@ _VALUES: dict[str, Sequence[Any]] = {
     "remaining": ("mean", "progress"),
     "user_limit_factor": (1, 2),
     "backfill": (True, False),
+    "reserve": ("slots", "nodes"),
+    "reservations": (1, 2, "all"),
+    "depth": (1, 3),
+    "kill_wait": ("0s", "5s"),
     "minimum_user_limit_percent": (25, 100),
 }
 """Values of parameters by name; other parameters keep their defaults."""

@@ -15,7 +15,7 @@ from schedbed.cluster.messages import AttemptReport, AttemptStatus, Launch
 from schedbed.cluster.tracker import Tracker
 from schedbed.scheduler.core.core import Core, CoreConfig
 from schedbed.scheduler.core.rows import Commit
-from schedbed.scheduler.policies.easy import Easy
+from schedbed.scheduler.policies.easy import Easy, TimedEasy
 from schedbed.scheduler.policy import PolicyError, TimeOut
 from schedbed.scheduler.registry.registry import POLICIES, build_policy
 from schedbed.scheduler.simulate.compiled.covers import why_not_policy
@@ -299,7 +299,7 @@ def test_jobs_pass_the_first_only_at_the_end_of_an_interval() -> None:
 
     Job f is in order and starts at its submission.
     """
-    policy = Easy(reserve="nodes", interval_s=20.0, reservations=inf)
+    policy = TimedEasy(reserve="nodes", interval_s=20.0, reservations=inf)
     world = World(policy, [node(f"n{i}", maps=2) for i in (1, 2, 3, 4)])
     world.durations = {"a": 60_000, "b": 10_000}
     world.submit(job("a", 4, submit_s=0.1, requested_s=60.0)).submit(
@@ -333,7 +333,7 @@ def test_a_job_over_its_requested_time_is_killed_at_the_next_look() -> None:
 
     Job c ends in time, and d, which requested nothing, may run for ever.
     """
-    world = World(Easy(limit_check_s=4.0), [node("n1", maps=2), node("n2", maps=3)])
+    world = World(TimedEasy(limit_check_s=4.0), [node("n1", maps=2), node("n2", maps=3)])
     world.durations = {"a": 100_000, "d": 100_000}
     world.submit(job("a", 4, reduces=1, submit_s=0.1, requested_s=5.0)).submit(job("d", 1, submit_s=0.2))
     world.submit(job("b", 4, submit_s=1.0, requested_s=20.0)).run()
