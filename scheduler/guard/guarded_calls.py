@@ -5,7 +5,6 @@ A call is also aborted if it reads what a skipped heartbeat may have left outdat
 
 from __future__ import annotations
 
-import dis
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any, NoReturn
@@ -67,14 +66,16 @@ class Guard:
         return call
 
     def _fail(self, what: str, error: BaseException) -> NoReturn:
-        """Raise PolicyFailed for a call's error, or a KeyboardInterrupt of Ctrl-C unchanged."""
+        """Raise PolicyFailed for a call's error, or a KeyboardInterrupt unchanged."""
         if isinstance(error, Overdue):
             TIME_BOUND.rest()
             raise PolicyFailed(TIME_BOUND.trouble) from None
         if isinstance(error, PolicyFailed):
             raise error
-        if isinstance(error, KeyboardInterrupt) and not is_raised(error):
-            raise error  # Ctrl-C during the policy's call.
+        if isinstance(
+            error, KeyboardInterrupt
+        ):  # Ctrl-C during the call; a policy that raises it ends the run, too.
+            raise error
         raise self.blamed(what, error) from error
 
     def blamed(self, what: str, error: BaseException) -> PolicyFailed:
@@ -95,18 +96,3 @@ class Guard:
     def line_of(self, method: str) -> str:
         """Return where a method begins, such as `mine.py, line 7`."""
         return self._source.line_of_method(self._made, method)
-
-
-# Distinction of a Ctrl-C on the keyboard from a KeyboardInterrupt that a policy raised.
-
-RAISES = dis.opmap["RAISE_VARARGS"]
-
-
-def is_raised(error: BaseException) -> bool:
-    """Return whether the error comes from a `raise` statement, not Ctrl-C. Without traceback it does."""
-    traceback = error.__traceback__
-    if traceback is None:
-        return True
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    return traceback.tb_frame.f_code.co_code[traceback.tb_lasti] == RAISES
