@@ -359,8 +359,6 @@ class Composed:
         Limits(slots=True, memory=False, vcores=False)
     """
 
-    compiled_as = "composed"
-
     def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
         self.order = order
         self.locality = locality

@@ -13,7 +13,6 @@ class Slots:
 
     limits = Limits(slots=True)
     elidable = True  # Heartbeats that report no change do not affect its answers.
-    compiled_as = "slots"
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
         """Implement `Admission.room`."""

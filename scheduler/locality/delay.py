@@ -39,7 +39,6 @@ class Delay:
     """
 
     elidable = True  # Heartbeats that report no change do not affect its answers.
-    compiled_as = "delay"
 
     def __init__(self, *, node_wait_s: float = 5.0, rack_wait_s: float = 5.0) -> None:
         self.node_wait_s = node_wait_s

@@ -11,7 +11,6 @@ class Greedy:
     """A locality axis that immediately starts the unstarted map whose input is nearest."""
 
     elidable = True  # Heartbeats that report no change do not affect its answers.
-    compiled_as = "greedy"
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
         """Implement `Locality.pick`: propose a node-local map, else a rack-local map, else any map."""

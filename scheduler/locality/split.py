@@ -47,7 +47,6 @@ class SplitLocality(Delay):
     """
 
     elidable = True  # Heartbeats that report no change do not affect its answers.
-    splits = True  # Its answers may start parts of maps, which the compiled loop does not simulate.
 
     def __init__(
         self,

@@ -212,11 +212,11 @@ class Capacity:
         return tuple(self._settings) if self._settings and self._unpromised < _SLACK else ()
 
     @property
-    def compiled_as(self) -> str | None:
-        """Return "capacity" if the compiled loop can run this order: tasks of one slot, shares for all queues."""
+    def is_plain(self) -> bool:
+        """Return whether tasks take one slot each, and all queues have shares of the slots."""
         by_slots = not (self._by_memory or self.sizes_slots or self._off_switch is not None)
         are_shares = all(settings.capacity is not None for settings in self._settings.values())
-        return "capacity" if by_slots and are_shares else None
+        return by_slots and are_shares
 
     @property
     def acts_on_ticks(self) -> bool:

@@ -75,13 +75,13 @@ class Fair(PoolOrder):
         return self._preemption is not None
 
     @property
-    def compiled_as(self) -> str | None:
-        """Return "fair" if the compiled loop has what the settings need: weights and orders, but no limits."""
+    def is_plain(self) -> bool:
+        """Return whether the settings are only weights and orders: no shares, limits or pre-emption."""
         plain = all(
             settings == PoolSettings(weight=settings.weight, inside=settings.inside)
             for settings in self._settings.values()
         )
-        return "fair" if plain and not self._limits_jobs and not self.preempts else None
+        return plain and not self._limits_jobs and not self.preempts
 
     def new_pool(self, name: str) -> Pool:
         """Implement `PoolOrder.new_pool`."""

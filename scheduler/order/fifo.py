@@ -23,7 +23,6 @@ class Fifo:
     """The order axis of a composed policy: jobs by priority, then submit time."""
 
     elidable = True  # Heartbeats without news do not change its answers.
-    compiled_as = "fifo"
 
     def __init__(self) -> None:
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}

@@ -17,8 +17,6 @@ class Explained(Composed):
     An axis has a note if it defines `note(view, node, job, kind)`, and a report if it defines `report()`.
     """
 
-    compiled_as = "composed"
-
     @property
     def elidable(self) -> bool:
         return super().elidable

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from schedbed.scheduler.policy import Composed, Limits, Policy, says
+from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.locality.delay import Delay
+from schedbed.scheduler.locality.greedy import Greedy
+from schedbed.scheduler.locality.split import SplitLocality
+from schedbed.scheduler.order.capacity import Capacity
+from schedbed.scheduler.order.fair import Fair
+from schedbed.scheduler.order.fifo import Fifo
+from schedbed.scheduler.policies.explained import Explained
+from schedbed.scheduler.policy import Composed, Limits, Policy
 from schedbed.scheduler.simulate.elision import reads_progress
 from schedbed.scheduler.simulate.setup import Setup
 
@@ -29,8 +38,15 @@ OF_NO_ACCOUNT = ("heartbeat_rows", "skip_rows", "sizes")
 
 `sizes` limits which costs a policy reads. The compiled policies read none, and the core applies it to others.
 """
-ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair", "capacity"), ("greedy", "delay"), ("slots",)
-"""The compiled versions of each axis, by the names in the attribute `compiled_as` of axes."""
+FORMS: Mapping[type, Callable[[Any], str | None]] = {
+    Fifo: lambda order: "fifo",
+    Fair: lambda order: "fair" if order.is_plain else None,
+    Capacity: lambda order: "capacity" if order.is_plain else None,
+    Greedy: lambda locality: "greedy",
+    Delay: lambda locality: "delay",
+    Slots: lambda admission: "slots",
+}
+"""The compiled version of each axis, by class; a subclass has none. Not every object of a class has one."""
 
 
 def why_not(simulation: Simulation) -> str | None:
@@ -88,10 +104,15 @@ class Forms(NamedTuple):
 
 def forms_of(policy: Policy) -> Forms | None:
     """Return the compiled versions of the policy's axes, or None if it has other code."""
-    if says(policy, "compiled_as") != "composed":
+    if type(policy) not in (Composed, Explained):
         return None
     assert isinstance(policy, Composed)
-    return Forms(*(says(axis, "compiled_as") for axis in policy.axes))
+    return Forms(*map(_form_of, policy.axes))
+
+
+def _form_of(axis: Any) -> str | None:
+    form = FORMS.get(type(axis))
+    return None if form is None else form(axis)
 
 
 def why_not_policy(policy: Policy, *, contention: bool) -> str | None:
@@ -104,13 +125,13 @@ def is_compiled(policy: Policy) -> bool:
     forms = forms_of(policy)
     if forms is None or getattr(policy, "speculation", None) is not None:
         return False
-    return forms.order in ORDERS and forms.locality in LOCALITIES and forms.admission in ADMISSIONS
+    return None not in forms
 
 
 def compiled_axis(policy: Policy, form: str) -> Any:
     """Return the axis whose compiled version is `form`, or None."""
     axes: tuple[Any, ...] = getattr(policy, "axes", ()) if is_compiled(policy) else ()
-    return next((axis for axis in axes if says(axis, "compiled_as") == form), None)
+    return next((axis for axis in axes if _form_of(axis) == form), None)
 
 
 def _why_not_asked(policy: Policy, *, contention: bool) -> str | None:
@@ -127,7 +148,8 @@ def _why_not_asked(policy: Policy, *, contention: bool) -> str | None:
 
 
 def splits(policy: Policy) -> bool:
-    return any(says(axis, "splits") for axis in getattr(policy, "axes", ()))
+    """Return whether the policy may start parts of maps, which the compiled loop does not simulate."""
+    return isinstance(policy, Composed) and isinstance(policy.locality, SplitLocality)
 
 
 def counts_slots(policy: Policy) -> bool:

@@ -49,8 +49,8 @@ _APART = {
         "core.entities:Node.running_maps",
         "core.entities:Node.running_reduces",
         "core.entities:Attempt.phase",
-        "order.fair:Fair.compiled_as",
-        "order.capacity:Capacity.compiled_as",
+        "order.fair:Fair.is_plain",
+        "order.capacity:Capacity.is_plain",
     ),
     LIVE: (
         *(f"driver:Driver.{name}" for name in ("_add", "_move_block", "blocks_of", "report")),
