@@ -68,6 +68,7 @@ def _job_texts(jobs: Sequence[PlannedJob]) -> list[str]:
             f'"user": {name(job.user)}, "queue": {name(job.queue)}, "priority": {name(job.priority)}, '
             f'"submit_s": {_number(job.submit_s)}, "deadline_s": {_number(job.deadline_s)}, '
             f'"requested_s": {_number(job.requested_s)}, '
+            f'"after": {_text(job.after)}, "think_s": {_number(job.think_s)}, '
             f'"input": {_text(job.input)}, "maps": {job.maps}, "reduces": {job.reduces}, {rest}'
         )
     return made

@@ -49,10 +49,12 @@ def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
     mapped = _mapped(trace, inputs)
     shared = share_inputs(made, inputs, workload.block or inputs.scenario.blocks.size)
     planner = SyntheticPlanner(inputs)
+    ids = {job.number: f"job_{number:04d}" for number, job in enumerate(made, start=1)}
     planned = [
         planner.plan(
             f"job_{number:04d}",
             job,
+            after=None if job.after is None else ids.get(job.after),
             preferred=_preferred(job, mapped, inputs),
             shared=shared.get(job.input_path) if shared and _reads(job) else None,
         )
@@ -132,10 +134,11 @@ class SyntheticPlanner:
         job: str,
         made: SyntheticJob,
         *,
+        after: str | None = None,
         preferred: tuple[tuple[NodeId, ...], ...] | None = None,
         shared: str | None = None,
     ) -> PlannedJob:
-        """Return the synthetic job as a planned one, with scaled costs.
+        """Return the synthetic job as a planned one, with scaled costs, submitted after the job with the id `after`.
 
         Its maps read the input file `shared` or, without it, a new one, whose blocks are at `preferred`
         nodes.
@@ -154,6 +157,8 @@ class SyntheticPlanner:
             submit_s=made.submit_s * scale,
             deadline_s=None if made.deadline_s is None else (made.submit_s + made.deadline_s) * scale,
             requested_s=None if made.requested_s is None else made.requested_s * scale,
+            after=after,
+            think_s=0.0 if after is None else made.think_s * scale,
             input=filler,
             maps=len(maps.costs),
             reduces=len(made.reduces),

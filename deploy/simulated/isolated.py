@@ -64,7 +64,7 @@ def _each_alone_s(scenario: ResolvedScenario, jobs: Sequence[PlannedJob]) -> dic
 def _alone_s(scenario: ResolvedScenario, job: PlannedJob) -> float | None:
     alone = replace(
         scenario,
-        jobs=(replace(job, submit_s=0.0, deadline_s=None),),
+        jobs=(replace(job, submit_s=0.0, deadline_s=None, after=None),),
         inputs=tuple(file for file in scenario.inputs if file.path in job.reads),
         faults=(),
         speculation="none",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring
@@ -54,10 +55,11 @@ class Conversion:
     def jobs(self) -> Iterator[dict[str, Any]]:
         """Yield each job as an entry of the list `workload.jobs` in the scenario."""
         self.job_count = self.task_count = 0
+        names = _names(self.chosen)
         for made in synthetic_jobs(self.chosen, Assume()):
             self.job_count += 1
             self.task_count += len(made.maps) + len(made.reduces)
-            yield _job(made)
+            yield _job(made, names)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the scenario file: the settings, then one line per job."""
@@ -112,9 +114,19 @@ def _flow_value(value: Any) -> str:
     return _flow(value) if isinstance(value, dict) else json.dumps(value)
 
 
-def _job(job: SyntheticJob) -> dict[str, Any]:
+def _names(jobs: Sequence[TraceJob]) -> dict[int, str]:
+    """Return unique names of the jobs that others wait for, by number."""
+    awaited, count = {job.after for job in jobs} - {None}, Counter(job.name for job in jobs)
+    return {
+        job.number: job.name if count[job.name] == 1 else f"{job.name} #{job.number}"
+        for job in jobs
+        if job.number is not None and job.number in awaited
+    }
+
+
+def _job(job: SyntheticJob, names: Mapping[int, str]) -> dict[str, Any]:
     values: dict[str, Any] = {
-        "name": job.name,
+        "name": job.name if job.number is None else names.get(job.number, job.name),
         "app": "synthetic",
         "user": job.user,
         "queue": job.queue,
@@ -125,6 +137,9 @@ def _job(job: SyntheticJob) -> dict[str, Any]:
         values["deadline"] = f"{job.deadline_s:.3f}s"
     if job.requested_s is not None:
         values["requested"] = f"{job.requested_s:.3f}s"
+    if job.after is not None and job.after in names:
+        values["after"] = names[job.after]
+        values |= {"think": f"{job.think_s:.3f}s"} if job.think_s else {}
     values |= {"maps": len(job.maps), "map": _phase(job.maps), "reduces": len(job.reduces)}
     return values | ({"reduce": _phase(job.reduces)} if job.reduces else {})
 

@@ -53,6 +53,9 @@ class TraceJob:
     input_path: str | None = None  # Jobs with the same path read the same file.
     output_path: str | None = None
     requested_s: float | None = None  # Run time that the user requested.
+    number: int | None = None  # Unique in the trace, if jobs of the format can wait for others.
+    after: int | None = None  # Number of the job whose end comes before the submission.
+    think_s: float = 0.0  # From that end to the submission.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

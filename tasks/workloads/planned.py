@@ -62,6 +62,8 @@ class PlannedJob:
     submit_s: float = 0.0
     deadline_s: float | None = None
     requested_s: float | None = None
+    after: str | None = None
+    think_s: float = 0.0
     input: str | None = None
     maps: int
     reduces: int = 0
@@ -76,6 +78,24 @@ class PlannedJob:
         """Return the block-store paths of the files that the job reads: its input and its application's code."""
         own = tuple(file.path for file in files_of(self.params) if file.length)
         return own if self.input is None else (self.input, *own)
+
+
+def circle_in(waits: Sequence[int | None]) -> list[int]:
+    """Return the numbers of jobs that wait for each other in a circle, or [] if there are none.
+
+    `waits[i]` is the number of the job for which job i waits.
+    """
+    seen: set[int] = set()
+    for first in range(len(waits)):
+        chain: list[int] = []
+        at: int | None = first
+        while at is not None and at not in seen:
+            seen.add(at)
+            chain.append(at)
+            at = waits[at]
+        if at is not None and at in chain:
+            return chain[chain.index(at) :]
+    return []
 
 
 def build_job(
@@ -98,6 +118,8 @@ def build_job(
         submit_s=planned.submit_s,
         deadline_s=planned.deadline_s,
         requested_s=planned.requested_s,
+        after=planned.after,
+        think_s=planned.think_s,
         splits=_splits(planned, locate) if splits is None else splits,
         reduces=planned.reduces,
         map_demand=planned.map_demand,

@@ -139,7 +139,19 @@ def _between(found: float, least: float, most: float) -> None:
     assert least <= found <= most
 
 
+def one_after_the_other(*starts_s: float) -> Check:
+    """Check that the jobs 1, 2, ... start at these times or up to 1 s later."""
+
+    def check(attempts: pd.DataFrame) -> None:
+        for job, start_s in enumerate(starts_s, start=1):
+            _between(starts(attempts, str(job))[0], start_s, start_s + 1)
+
+    return check
+
+
 RIGHT: dict[str, Check] = {
+    "swf-preceding": one_after_the_other(0, 1200, 3300),
+    "swf-think-time": one_after_the_other(0, 100, 260),
     "min-share-reclaimed": holds_at_60("ja", 3, 3),
     "min-share-reclaimed-10": holds_at_60("ja", 5, 5),
     "starving-pool-waits": holds_at_60("ja", 2, 4),

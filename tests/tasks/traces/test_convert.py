@@ -121,3 +121,28 @@ def test_describe_proposes_a_cluster_and_tells_contradictions(
     out = capsys.readouterr().out
     assert "a cluster  16 nodes in 1 racks, 1 map and 0 reduce slots each (header of the trace;" in out
     assert "note: contradiction: 1 of 3 tasks of a minute or more have a CPU time below 1%" in out
+
+
+def test_a_converted_job_waits_for_the_same_job(tmp_path: Path) -> None:
+    """A name that two jobs share is made unique; a job of which the other is not selected does not wait."""
+    rows = f"{SWF_ROWS}{SWF_ROWS.splitlines()[0]}\n"
+    rows += "4 30 90 50 2 1 -1 2 -1 -1 1 2 1 -1 1 -1 1 7\n5 40 90 50 2 1 -1 2 -1 -1 1 2 1 -1 1 -1 3 -1\n"
+    path = tmp_path / "log.swf"
+    path.write_text(rows)
+    values, notes = scenario_of(read_trace(path), "log")
+    waits = {
+        job["name"]: (job["after"], job.get("think")) for job in values["workload"]["jobs"] if "after" in job
+    }
+    assert waits == {"4": ("1 #3", "7.000s"), "5": ("3", None)}
+    assert "2 jobs are submitted after the end of another job, as the trace says" in notes
+    out = tmp_path / "out.yaml"
+    convert_trace(path, out, None, None, fit=True)
+    assert [job.after for job in resolve(out).jobs] == [job.after for job in resolve(_traced(path)).jobs]
+
+
+def _traced(path: Path) -> Path:
+    """Write a scenario of a trace on a cluster that holds its jobs, and return the scenario's path."""
+    scenario = path.with_suffix(".yaml")
+    cluster = {"nodes": 16, "node": {"map_slots": 1}}
+    scenario.write_text(yaml.safe_dump({"cluster": cluster, "workload": {"trace": path.name}}))
+    return scenario

@@ -31,6 +31,8 @@ def swf_line(
     status: Cell = 1,
     user: Cell = 3,
     queue: Cell = 0,
+    after: Cell = -1,
+    think: Cell = -1,
 ) -> str:
     """Return an SWF line of 18 numbers."""
     values = [
@@ -50,8 +52,8 @@ def swf_line(
         -1,
         queue,
         -1,
-        -1,
-        -1,
+        after,
+        think,
     ]
     return "  ".join(map(str, values)) + "\n"
 
@@ -201,3 +203,35 @@ def test_any_text_is_a_trace_or_bad_input(tmp_path_factory, start, text):
             assert trace.jobs and all(job.maps for job in trace.jobs if trace.format != "swim")
         except BadInput as error:
             assert "garbage.txt" in str(error) and "\n" not in str(error)
+
+
+def test_a_job_with_a_preceding_job_waits_for_the_nearest_line_above(tmp_path: Path) -> None:
+    """A number may be used twice; a job that is not in the trace is not waited for."""
+    text = swf_line(7) + swf_line(7, 5) + swf_line(8, 6, after=7, think=30) + swf_line(9, 7, after=3)
+    trace = read_swf(written(tmp_path, text))
+    assert [(job.number, job.after, job.think_s) for job in trace.jobs] == [
+        (0, None, 0),
+        (1, None, 0),
+        (2, 1, 30),
+        (3, None, 0),
+    ]
+    assert (
+        "1 jobs have a preceding job that is not in the trace, and are submitted as recorded"
+        in trace.warnings
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (swf_line(1, after=1), "t.txt:1: preceding job: 1 is the job itself"),
+        (
+            swf_line(1, after=2) + swf_line(2, after=1),
+            "t.txt:1: preceding job: 1 waits for 2 waits for 1, so that none of them would be submitted",
+        ),
+    ],
+)
+def test_jobs_that_would_wait_for_ever_are_refused(tmp_path: Path, text: str, line: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        read_swf(written(tmp_path, text))
+    assert str(caught.value).endswith(line)
