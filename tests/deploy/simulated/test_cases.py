@@ -185,6 +185,12 @@ RIGHT: dict[str, Check] = {
 }
 
 
+@pytest.mark.parametrize(("case", "end_s"), [("alibaba-waits", 10), ("alibaba-waits-chain", 40)])
+def test_waiting_in_a_recorded_duration_is_not_run_as_work(case: str, end_s: float) -> None:
+    [attempts] = attempts_of(case).values()
+    assert attempts["end"].max() == pytest.approx(end_s, abs=0.2)
+
+
 ENDS_S = {
     "conservative": (100, 200, 300, 550),
     "conservative-early-end": (600, 800, 102, 109, 132),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from operator import mul
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from schedbed.tasks.traces.describe import facts, quantiles
 from schedbed.tasks.traces.detect import detect, read_trace
 from schedbed.tasks.traces.formats.alibaba import read_alibaba
 from schedbed.tasks.traces.formats.swf import read_swf
+from schedbed.tasks.traces.lanes import lanes
 
 HEAD = "; Version: 2.2\n; MaxProcs: 128\n\n"
 
@@ -235,3 +238,58 @@ def test_jobs_that_would_wait_for_ever_are_refused(tmp_path: Path, text: str, li
     with pytest.raises(BadInput) as caught:
         read_swf(written(tmp_path, text))
     assert str(caught.value).endswith(line)
+
+
+def batch_line(name: str, start_s: float, end_s: float, count: int = 1) -> str:
+    """Return a line of Alibaba's batch tasks, for a task of job j that uses a whole core."""
+    return f"{name},{count},j,1,Terminated,{start_s},{end_s},100,0.2\n"
+
+
+def test_a_task_that_waits_works_from_the_end_of_those_before(tmp_path: Path) -> None:
+    """A delay after that end is no work. Two tasks after one run side by side; a third stage follows in a reduce."""
+    text = batch_line("J4_2_3", 100, 170) + batch_line("R3_1", 100, 130) + batch_line("R2_1", 115, 125, 2)
+    text += batch_line("M1", 100, 110)
+    [job] = read_alibaba(written(tmp_path, text)).jobs
+    assert [task.work_s for task in job.maps] == [10]
+    assert sorted(task.work_s or 0.0 for task in job.reduces) == [10, 10, 60]  # 20 s of R3 and 40 s of J4
+
+
+def test_odd_names_and_times_are_noted(tmp_path: Path) -> None:
+    """Here: a predecessor that is not there, a circle, an end at the same second, and a chain that no lane holds."""
+    text = (
+        batch_line("R1_9", 0, 5)
+        + batch_line("R2_3", 0, 6)
+        + batch_line("R3_2", 0, 7)
+        + batch_line("task_x", 0, 8)
+    )
+    [job] = (trace := read_alibaba(written(tmp_path, text))).jobs
+    assert [task.work_s for task in job.maps] == [5, 6, 7, 8] and not job.reduces
+    assert (
+        "2 tasks wait for each other in a circle, and are taken as if they waited for none" in trace.warnings
+    )
+    ends_s = {"M1": 5, "R2_1": 5, "R4_1": 15, "R5_4": 30, "R6_4": 20, "R7_6": 70}
+    text = "".join(batch_line(name, 0, end_s) for name, end_s in ends_s.items())
+    [job] = (trace := read_alibaba(written(tmp_path, text))).jobs
+    found = sorted((task.work_s, task.cpu_s) for task in job.reduces)  # R4 and R5; R2, R6 and R7, after R4.
+    assert found == [(25, 25), (65, 55.5)]
+    told = "\n".join(trace.warnings)
+    assert "assumed: 1 tasks that ended no later than" in told and "1 reduces also wait" in told
+
+
+@given(st.data())
+def test_packed_tasks_keep_the_work_and_the_longest_chain(data: st.DataObject) -> None:
+    """At most one reduce waits in its slot, if the longest chain does not fit one reduce."""
+    begins, works, counts, ends = [0.0], [1.0], [1], [1.0]
+    for _ in range(data.draw(st.integers(0, 6))):
+        begins.append(data.draw(st.sampled_from([0.0, *ends])))
+        works.append(data.draw(st.integers(1, 9)))
+        counts.append(data.draw(st.integers(1, 5)))
+        ends.append(begins[-1] + works[-1])
+    packed = lanes(begins, works, counts)
+    assert sum(lane.work_s * lane.count for lane in packed) == sum(map(mul, works, counts))
+    assert max(lane.lasts_s for lane in packed) == max(ends)
+    assert sum(lane.count for lane in packed if lane.lasts_s > lane.work_s) <= 1
+    found = Counter(dict.fromkeys(range(len(works)), 0))
+    for lane in packed:
+        found.update(dict.fromkeys(lane.tasks, lane.count))
+    assert [found[task] for task in range(len(works))] == counts
