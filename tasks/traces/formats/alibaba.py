@@ -194,6 +194,9 @@ def _batch_task(cells: Mapping[str, str], where: str, notes: Notes) -> _Row | No
         notes["# tasks that did not end well (status other than Terminated) are left out"] += 1
         return None
     start_s, end_s = _number(cells, "start_time", where), _number(cells, "end_time", where)
+    if end_s == start_s > 0:
+        notes[f"assumed: # tasks that ended within the second of their start ran for {LEAST_S:g} s"] += 1
+        end_s += LEAST_S
     if end_s <= start_s:
         notes["# tasks without a duration are left out"] += 1
         return None

@@ -31,7 +31,8 @@ COLUMNS = (
     *("group", "executable", "queue", "partition", "preceding job", "think time"),
 )
 PROCESSORS_MAX = 1_000_000
-CANCELLED = 5
+COMPLETED, CANCELLED = 1, 5
+LEAST_S = 0.5  # Half of the format's resolution.
 
 
 def read_swf(path: Path) -> Trace:
@@ -135,6 +136,9 @@ def _job(values: dict[str, float], where: str, notes: Counter[str]) -> TraceJob 
     if processors <= 0:
         processors = values["requested processors"]
         notes["assumed: # jobs without allocated processors ran on those they requested"] += processors > 0
+    if run_s == 0 and processors > 0 and values["status"] == COMPLETED:
+        notes[f"assumed: # jobs that ended within the second of their start ran for {LEAST_S:g} s"] += 1
+        run_s = LEAST_S
     if run_s <= 0 or processors <= 0:
         notes["# jobs without a run time or processors are left out"] += 1
         return None

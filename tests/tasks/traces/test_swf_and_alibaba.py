@@ -149,7 +149,7 @@ def test_alibabas_csv_with_a_header(tmp_path):
 
 
 def test_alibabas_batch_task_as_published(tmp_path):
-    others = "task_x1,5,j_2,1,Terminated,90,95,,0.1\nM1,1,j_3,1,Failed,90,95,100,0.1\nM1,1,j_3,1,Terminated,9,9,9,1\n"
+    others = "task_x1,5,j_2,1,Terminated,90,95,,0.1\nM1,1,j_3,1,Failed,90,95,100,0.1\nM1,1,j_3,1,Terminated,9,8,9,1\n"
     path = written(tmp_path, BATCH + others + "R3_2,1,j_4,1,Terminated,95,99,100,\n")
     assert detect(path) == "alibaba"
     trace = read_trace(path)
@@ -238,6 +238,17 @@ def test_jobs_that_would_wait_for_ever_are_refused(tmp_path: Path, text: str, li
     with pytest.raises(BadInput) as caught:
         read_swf(written(tmp_path, text))
     assert str(caught.value).endswith(line)
+
+
+def test_what_ended_within_a_second_has_run(tmp_path: Path) -> None:
+    [job] = (trace := read_swf(written(tmp_path, swf_line(run=0) + swf_line(run=0, status=5)))).jobs
+    assert (
+        job.maps[0].duration_s == 0.5
+        and "1 jobs without a run time or processors are left out" in trace.warnings
+    )
+    [job] = (trace := read_alibaba(written(tmp_path, batch_line("M1", 7, 7)))).jobs
+    assert job.maps[0].work_s == 0.5
+    assert "assumed: 1 tasks that ended within the second of their start ran for 0.5 s" in trace.warnings
 
 
 def batch_line(name: str, start_s: float, end_s: float, count: int = 1) -> str:
