@@ -18,7 +18,7 @@ from schedbed.deploy.scenario.resolved import (
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 T = TypeVar("T")
-LAST = ("map_demand", "reduce_demand", "params", "map_costs", "reduce_costs")
+LAST = ("map_demand", "reduce_demand", "params", "map_costs", "reduce_costs", "unplaced")
 """The last values of a job, which many jobs share."""
 
 
@@ -58,7 +58,14 @@ def _job_texts(jobs: Sequence[PlannedJob]) -> list[str]:
     name = cache(quoted)
     made: list[str] = []
     for job in jobs:
-        shared = (job.map_demand, job.reduce_demand, job.params or None, job.map_costs, job.reduce_costs)
+        shared = (
+            job.map_demand,
+            job.reduce_demand,
+            job.params or None,
+            job.map_costs,
+            job.reduce_costs,
+            job.unplaced,
+        )
         key = tuple(map(id, shared))
         rest = known.get(key)
         if rest is None:

@@ -141,12 +141,16 @@ class SyntheticPlanner:
         """Return the synthetic job as a planned one, with scaled costs, submitted after the job with the id `after`.
 
         Its maps read the input file `shared` or, without it, a new one, whose blocks are at `preferred`
-        nodes.
+        nodes. A map of whose block the trace does not say a place prefers none.
         """
         maps, scale = self._scaled_all(made.maps), self._scale
         filler = shared
-        if shared is None and maps.blocks:
-            filler = self._inputs.filler(job, maps.blocks, preferred)
+        if shared is None and (maps.blocks or preferred is not None):
+            blocks = maps.blocks or (1,) * len(maps.costs)  # Data of unknown size, which only has a place.
+            filler = self._inputs.filler(job, blocks, preferred)
+        unplaced = (
+            () if shared is not None else [place for place, nodes in enumerate(preferred or ()) if not nodes]
+        )
         return PlannedJob(
             job=job,
             name=made.name,
@@ -166,6 +170,7 @@ class SyntheticPlanner:
             reduce_demand=self._demand,
             map_costs=maps.costs,
             reduce_costs=self._scaled_all(made.reduces).costs,
+            unplaced=tuple(unplaced),
         )
 
     def _scaled_all(self, costs: tuple[Cost, ...]) -> _Scaled:
@@ -234,6 +239,4 @@ def _preferred(
         return None
     nodes = [node.node for node in inputs.cluster.nodes]
     count = inputs.cluster.blocks.replication
-    return tuple(
-        replica_nodes(hosts, mapped, nodes, count, start=index) for index, hosts in enumerate(made.hosts)
-    )
+    return tuple(replica_nodes(hosts, mapped, nodes, count) for hosts in made.hosts)

@@ -49,7 +49,8 @@ class PlannedJob:
     """A job before its input is stored. Fields are those of `JobSpec`.
 
     With `input`, map i reads block i, or consecutive ranges if synthetic jobs of different amounts share a
-    file. Otherwise it has `maps` maps.
+    file. Otherwise it has `maps` maps. The maps with the indices `unplaced` prefer no node, although their blocks
+    are somewhere.
     """
 
     _: KW_ONLY
@@ -72,6 +73,7 @@ class PlannedJob:
     params: Mapping[str, Any] = field(default_factory=dict)
     map_costs: tuple[Cost, ...] = ()
     reduce_costs: tuple[Cost, ...] = ()
+    unplaced: tuple[int, ...] = ()
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -140,6 +142,7 @@ def _splits(planned: PlannedJob, locate: Locate) -> tuple[Split, ...]:
         raise ValueError(
             f"{planned.input} has {len(blocks)} blocks, {planned.job} was planned for {planned.maps}"
         )
+    unplaced = frozenset(planned.unplaced)
     return tuple(
         Split(
             index=index,
@@ -147,7 +150,7 @@ def _splits(planned: PlannedJob, locate: Locate) -> tuple[Split, ...]:
             offset=block.offset,
             length=block.length,
             block=block.block,
-            hosts=tuple(block.nodes),
+            hosts=() if index in unplaced else tuple(block.nodes),
         )
         for index, block in enumerate(blocks)
     )

@@ -1,13 +1,15 @@
 """Spark's event logs: one JSON object per line, each with a field `Event`. Each Spark job becomes a job.
 
-Stages without predecessors become maps, later ones are merged into reduces. Stages that Spark skipped have no
-tasks.
+Stages without predecessors become maps, later ones are merged into reduces. A stage that Spark skipped has no
+tasks in a job: the job that ran the stage comes before.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
@@ -27,6 +29,7 @@ class _LoggedJob:
     number: int
     submit_s: float
     parents: dict[int, tuple[int, ...]]  # Parent stages, by stage.
+    datasets: dict[int, tuple[int, ...]]  # Ids of the RDDs that a stage computes, by stage.
     end_s: float | None = None
     failed: bool = False
     pool: str | None = None
@@ -34,6 +37,7 @@ class _LoggedJob:
     tasks: dict[Place, TraceTask] = field(default_factory=dict)
     failures: Counter[Place] = field(default_factory=Counter)
     last_failed: dict[Place, TraceTask] = field(default_factory=dict)
+    launch_s: float = math.inf  # Launch of the first task.
 
 
 class _Log:
@@ -41,7 +45,7 @@ class _Log:
 
     def __init__(self) -> None:
         self.jobs: dict[int, _LoggedJob] = {}
-        self.job_by_stage: dict[int, _LoggedJob] = {}
+        self.jobs_by_stage: dict[int, list[_LoggedJob]] = {}
         self.application = "spark"
         self.user: str | None = None
         self.lost = 0  # Number of ended tasks whose job is unknown.
@@ -71,18 +75,32 @@ class _Log:
             for stage in event.objects("Stage Infos")
         }
         number = event.whole("Job ID", 0, 10**9)
-        job = self.jobs[number] = _LoggedJob(number, event.number("Submission Time") / 1000, stages)
+        datasets = {
+            stage.whole("Stage ID", 0, 10**9): tuple(
+                sorted(
+                    data.whole("RDD ID", 0, 10**9) for data in stage.objects("RDD Info") if "RDD ID" in data
+                )
+            )
+            for stage in event.objects("Stage Infos")
+        }
+        submit_s = event.number("Submission Time") / 1000
+        job = self.jobs[number] = _LoggedJob(number, submit_s, stages, datasets)
         properties = _inner(event, "Properties")
         job.pool = properties.text("spark.scheduler.pool", "") or None
         job.name = properties.text("spark.job.description", "") or None
-        self.job_by_stage |= dict.fromkeys(stages, job)
+        for stage in stages:
+            self.jobs_by_stage.setdefault(stage, []).append(job)
 
     def _task_ended(self, event: Fields) -> None:
         stage = event.whole("Stage ID", 0, 10**9)
-        job, info = self.job_by_stage.get(stage), _inner(event, "Task Info")
-        if job is None:
+        jobs, info = self.jobs_by_stage.get(stage, ()), _inner(event, "Task Info")
+        if not jobs:
             self.lost += 1
             return
+        job = next(
+            (job for job in jobs if job.end_s is None), jobs[-1]
+        )  # The first one runs a stage for all.
+        job.launch_s = min(job.launch_s, info.number("Launch Time", 0.0) / 1000)
         place = (stage, info.whole("Index", 0, 10**9))
         reason = event.raw.get("Task End Reason")
         if not isinstance(reason, dict) or reason.get("Reason") != "Success":
@@ -90,6 +108,15 @@ class _Log:
             job.last_failed[place] = _task(info, _inner(event, "Task Metrics"))
         elif place not in job.tasks:
             job.tasks[place] = _task(info, _inner(event, "Task Metrics"))
+
+    def jobs_that_ran(self) -> Mapping[object, list[_LoggedJob]]:
+        """Return the jobs that ran a stage, by the number of the stage and by the ids of its RDDs."""
+        found: dict[object, list[_LoggedJob]] = {}
+        for job in self.jobs.values():
+            for stage in dict.fromkeys(stage for stage, _ in job.tasks):
+                for key in {stage, job.datasets.get(stage) or stage}:
+                    found.setdefault(key, []).append(job)
+        return found
 
 
 def read_spark(path: Path) -> Trace:
@@ -102,6 +129,8 @@ def read_spark(path: Path) -> Trace:
         log.take(event)
     notes: Counter[str] = Counter()
     jobs = [job for known in log.jobs.values() if (job := _job(known, log, notes)) is not None]
+    ran = log.jobs_that_ran()
+    jobs = [_linked(job, log.jobs[job.number or 0], ran, notes) for job in jobs]
     if not jobs:
         raise BadInput(f"{path}: no job with tasks that ended in it, expected a Spark event log")
     jobs.sort(key=lambda job: job.submit_s)
@@ -140,9 +169,39 @@ def _job(job: _LoggedJob, log: _Log, notes: Counter[str]) -> TraceJob | None:
         input_bytes=sum(task.input_bytes or 0 for task in maps),
         shuffle_bytes=sum(task.output_bytes or 0 for task in maps) if reduces else 0,
         output_bytes=sum(task.output_bytes or 0 for task in reduces or maps),
+        number=job.number,
         maps=maps,
         reduces=reduces,
     )
+
+
+def _linked(
+    made: TraceJob, job: _LoggedJob, ran_by: Mapping[object, list[_LoggedJob]], notes: Counter[str]
+) -> TraceJob:
+    """Return the job with the job that it waits for, if it has skipped stages of one that ended before its tasks."""
+    skipped = set(job.parents) - {stage for stage, _ in job.tasks}
+    if not skipped:
+        return made
+    ran = [other for stage in skipped for other in _ran(stage, job, ran_by)]
+    before = [other for other in ran if other.end_s is not None and other.end_s <= job.launch_s]
+    notes["# jobs skipped stages that no job of the log ran; they wait for none"] += not ran
+    notes["# jobs skipped stages of a job that still ran; they do not wait for it"] += (
+        bool(ran) and not before
+    )
+    if not before:
+        return made
+    last = max(before, key=lambda other: (other.end_s or 0.0, other.number))
+    return replace(made, after=last.number, think_s=max(0.0, job.submit_s - (last.end_s or 0.0)))
+
+
+def _ran(stage: int, job: _LoggedJob, ran: Mapping[object, list[_LoggedJob]]) -> list[_LoggedJob]:
+    """Return the other jobs that ran the stage, or else earlier ones that ran a stage of the same RDDs.
+
+    Spark gives a stage that is computed again a new number.
+    """
+    same = [other for other in ran.get(stage, ()) if other is not job]
+    data = job.datasets.get(stage)
+    return same or [other for other in ran.get(data or None, ()) if other.number < job.number]
 
 
 def _counted(job: _LoggedJob, place: Place) -> TraceTask:
