@@ -82,7 +82,7 @@ def conversion(trace: Trace, name: str, jobs: int | None = None, *, fit: bool = 
     notes = [*trace.warnings, *assumed(chosen, 0, assume), *losses]
     proposed = None
     if fit:
-        proposed = fit_cluster(trace, demands(synthetic_jobs(chosen, assume), assume.io_rate))
+        proposed = fit_cluster(trace, _demands(chosen, assume))
         notes.append(f"cluster: {proposed.why}; `--machines sim` suits clusters larger than this host")
     else:
         notes.append("cluster: a laptop's, not the trace's; --fit-cluster proposes one that fits")
@@ -100,7 +100,11 @@ def scenario_of(
 def trace_demands(trace: Trace) -> TraceLoad:
     """Return the total load of the jobs of a trace, after conversion to synthetic jobs with default assumptions."""
     assume = Assume()
-    return demands(synthetic_jobs(select(trace.jobs, None, 0.0, None), assume), assume.io_rate)
+    return _demands(select(trace.jobs, None, 0.0, None), assume)
+
+
+def _demands(jobs: Sequence[TraceJob], assume: Assume) -> TraceLoad:
+    return demands(synthetic_jobs(jobs, assume), (job.duration_s for job in jobs), assume.io_rate)
 
 
 def _flow(values: Mapping[str, Any]) -> str:
