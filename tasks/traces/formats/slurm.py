@@ -7,6 +7,7 @@ Timelimit, User, Partition and State are used if present. Job steps (123.batch) 
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,12 +15,15 @@ from datetime import UTC, datetime
 from itertools import combinations_with_replacement
 from math import comb
 from pathlib import Path
+from typing import NamedTuple
 
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import id_key
+from schedbed.tasks.traces.recording import most_held, on_machine
 from schedbed.tasks.traces.text import first_line, lines
 from schedbed.tasks.traces.trace import (
     ASSUMED,
+    Recording,
     Trace,
     TracedMachine,
     TraceFormat,
@@ -34,13 +38,22 @@ _UNKNOWN = ("", "Unknown", "None", "N/A", "INVALID")
 _OPEN = ("UNLIMITED", "Partition_Limit")
 _RAN = ("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL")
 LEAST_S = 0.5  # Half of the accounting's resolution.
+HEARTBEAT_S = 0.5  # Of a replay of a recording.
 Cells = Mapping[str, str]
 
 
 def read_slurm(path: Path) -> Trace:
     """Return the jobs of a file in order of submission. Raises BadInput for a line that is not a job."""
     notes: Counter[str] = Counter()
-    jobs = [job for cells, where in rows_of(path, notes) if (job := _job(cells, where, notes)) is not None]
+    jobs: list[TraceJob] = []
+    ran: list[_Ran] = []
+    for cells, where in rows_of(path, notes):
+        job = _job(cells, where, notes)
+        if job is not None:
+            jobs.append(job)
+            end_s = job.submit_s + (job.duration_s or 0.0)
+            start_s = end_s - (job.maps[0].duration_s or 0.0)
+            ran.append(_Ran(tuple(_nodes(cells, where)), start_s, end_s, len(job.maps)))
     if not jobs:
         raise BadInput(
             f"{path}: no job that ran in it, expected lines of sacct --parsable2 or jobcomp/filetxt"
@@ -53,7 +66,68 @@ def read_slurm(path: Path) -> Trace:
         *(what.replace("#", str(count)) for what, count in sorted(notes.items()) if count),
     )
     machine = TracedMachine(nodes=busy, processors=busy, why="most CPUs that the trace has in use at a time")
-    return Trace(format="slurm", jobs=tuple(jobs), machine=machine, warnings=warnings)
+    recording = on_machine(machine, HEARTBEAT_S)
+    if all(each.nodes for each in ran):
+        recording = _on_nodes(ran)
+        processors, why = recording.map_slots * len(recording.hosts), recording.why[0]
+        machine = TracedMachine(nodes=len(recording.hosts), processors=processors, why=why)
+    return Trace(format="slurm", jobs=tuple(jobs), machine=machine, recording=recording, warnings=warnings)
+
+
+class _Ran(NamedTuple):
+    """The nodes of a job, when it ran, and its CPUs on all of them."""
+
+    nodes: tuple[str, ...]
+    start_s: float
+    end_s: float
+    cpus: int
+
+
+def _on_nodes(ran: list[_Ran]) -> Recording:
+    """Return a recording on the nodes that the jobs name, with the least CPUs of each that the jobs can have had.
+
+    How a job's CPUs were divided among several nodes is unknown.
+    """
+    nodes = sorted({node for each in ran for node in each.nodes})
+    alone: dict[str, list[_Ran]] = {}
+    for each in ran:
+        if len(each.nodes) == 1:
+            alone.setdefault(each.nodes[0], []).append(each)
+    slots = max(
+        *(-(-each.cpus // len(each.nodes)) for each in ran),
+        math.ceil(most_held((each.start_s, each.end_s, each.cpus) for each in ran) / len(nodes)),
+        *(round(most_held((one.start_s, one.end_s, one.cpus) for one in each)) for each in alone.values()),
+    )
+    return Recording(
+        hosts=tuple(("default-rack", node) for node in nodes),
+        map_slots=slots,
+        reduce_slots=0,
+        heartbeat_s=HEARTBEAT_S,
+        why=(f"{len(nodes)} nodes that the jobs name, of {slots} CPUs: the least that the jobs need",),
+    )
+
+
+# Lists of nodes, such as n[01-03,7],m4.
+
+_NODES_MAX = 100_000
+_PART = re.compile(r"([^,\[]+)(?:\[([^\]]*)\]([^,]*))?(?:,|$)")
+
+
+def _nodes(cells: Cells, where: str) -> list[str]:
+    """Return the nodes of a job, none if they are unknown. Raises BadInput for more than 100,000."""
+    text = cells.get("nodelist", "").strip()
+    if text in _UNKNOWN or text in ("None assigned", "(null)"):
+        return []
+    found: list[str] = []
+    for name, inside, rest in _PART.findall(text):
+        for part in inside.split(",") if inside else [""]:
+            low, _, high = part.partition("-")
+            count = int(high or low) - int(low) if low.isdecimal() and (high or low).isdecimal() else 0
+            if len(found) + count > _NODES_MAX:
+                raise BadInput(f"{where}: NodeList: more than {_NODES_MAX} nodes in {text[:40]!r}")
+            numbers = [f"{int(low) + step:0{len(low)}d}" for step in range(count + 1)] if count else [low]
+            found += [f"{name}{number}{rest}" for number in numbers]
+    return list(dict.fromkeys(found))
 
 
 def rows_of(path: Path, notes: Counter[str]) -> Iterator[tuple[Cells, str]]:
@@ -94,7 +168,7 @@ _KEY = re.compile(rf"(?:^| )({'|'.join((*_COMPLETION, 'GroupId', 'Name'))})=(\S*
 def _completion(line: str) -> Cells:
     """Return the cells of a line. The time limit is in minutes, and a user is followed by a number."""
     before, _, after = line.partition(" WorkDir=")
-    cells = dict.fromkeys(("jobid", "submit"), "")
+    cells = {"jobid": "", "submit": ""}
     for key, value in (
         *_KEY.findall(before.partition(" Name=")[0]),
         *_KEY.findall(before)[::-1],

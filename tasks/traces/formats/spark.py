@@ -7,6 +7,7 @@ tasks in a job: the job that ran the stage comes before.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,8 +15,9 @@ from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.jsonstream import objects
+from schedbed.tasks.traces.recording import most_held
 from schedbed.tasks.traces.text import Fields
-from schedbed.tasks.traces.trace import Host, Trace, TraceFormat, TraceJob, TraceTask
+from schedbed.tasks.traces.trace import Host, Recording, Trace, TraceFormat, TraceJob, TraceTask
 
 DEFAULT_RACK = "default-rack"
 Place = tuple[int, int]
@@ -38,6 +40,7 @@ class _LoggedJob:
     failures: Counter[Place] = field(default_factory=Counter)
     last_failed: dict[Place, TraceTask] = field(default_factory=dict)
     launch_s: float = math.inf  # Launch of the first task.
+    away: set[Place] = field(default_factory=set)  # Tasks that ran elsewhere than where their data were.
 
 
 class _Log:
@@ -49,6 +52,12 @@ class _Log:
         self.application = "spark"
         self.user: str | None = None
         self.lost = 0  # Number of ended tasks whose job is unknown.
+        self.executors: dict[str, tuple[str, int]] = {}  # Host and cores of those that are there.
+        self.cores: dict[str, int] = {}  # By host, the most at a time.
+        self.spans: dict[
+            str, list[tuple[float, float, float]]
+        ] = {}  # Begin and end of each attempt, and 1, by host.
+        self.settings: dict[str, str] | None = None  # Spark's properties, if the log has its environment.
 
     def take(self, event: Fields) -> None:
         """Process an event. Only application, job and task events have an effect."""
@@ -66,6 +75,18 @@ class _Log:
                 job.failed = isinstance(result, dict) and result.get("Result") != "JobSucceeded"
         elif kind == "SparkListenerTaskEnd":
             self._task_ended(event)
+        elif kind == "SparkListenerExecutorAdded":
+            info = _inner(event, "Executor Info")
+            host = info.text("Host", "?")
+            self.executors[event.text("Executor ID", "")] = (host, info.whole("Total Cores", 0, 100_000))
+            there = sum(cores for place, cores in self.executors.values() if place == host)
+            self.cores[host] = max(self.cores.get(host, 0), there)
+        elif kind == "SparkListenerExecutorRemoved":
+            self.executors.pop(event.text("Executor ID", ""), None)
+        elif kind == "SparkListenerEnvironmentUpdate":
+            told = event.raw.get("Spark Properties")
+            pairs = told.items() if isinstance(told, dict) else told if isinstance(told, list) else ()
+            self.settings = {str(pair[0]): str(pair[1]) for pair in map(tuple, pairs) if len(pair) == 2}
 
     def _job_started(self, event: Fields) -> None:
         stages = {
@@ -100,8 +121,14 @@ class _Log:
         job = next(
             (job for job in jobs if job.end_s is None), jobs[-1]
         )  # The first one runs a stage for all.
-        job.launch_s = min(job.launch_s, info.number("Launch Time", 0.0) / 1000)
+        launch_s, host = info.number("Launch Time", 0.0) / 1000, info.text("Host", "")
+        job.launch_s = min(job.launch_s, launch_s)
+        if host:
+            finish_s = info.number("Finish Time", 0.0) / 1000
+            self.spans.setdefault(host, []).append((launch_s, max(launch_s, finish_s), 1))
         place = (stage, info.whole("Index", 0, 10**9))
+        if info.text("Locality", "") in ("RACK_LOCAL", "ANY"):
+            job.away.add(place)
         reason = event.raw.get("Task End Reason")
         if not isinstance(reason, dict) or reason.get("Reason") != "Success":
             job.failures[place] += 1
@@ -141,7 +168,79 @@ def read_spark(path: Path) -> Trace:
         "assumed: stages that wait for none are maps, all later ones reduces, after all maps",
         *(what.replace("#", str(count)) for what, count in sorted(notes.items()) if count),
     )
-    return Trace(format="spark", jobs=tuple(jobs), warnings=warnings)
+    return Trace(format="spark", jobs=tuple(jobs), recording=_recording(log, jobs), warnings=warnings)
+
+
+# The cluster and the settings with which a log was recorded, for its replay.
+
+HEARTBEAT_S = 0.2
+
+
+def _recording(log: _Log, jobs: list[TraceJob]) -> Recording | None:
+    """Return the hosts that ran tasks or executors, with the slots of an executor's cores, and the settings."""
+    names = sorted({*log.cores, *log.spans})
+    if not names:
+        return None
+    cores = list(log.cores.values())
+    settings = log.settings or {}
+    each = settings.get("spark.task.cpus", "1")
+    divisor = int(each) if each.isdecimal() and int(each) else 1
+    busiest = max([1, *(round(most_held(spans)) for spans in log.spans.values())])
+    slots = max(cores) // divisor if cores and max(cores) >= divisor else busiest
+    said = "cores of the executors" if cores and max(cores) >= divisor else "most tasks at a time on a host"
+    why = [f"{len(names)} hosts of {slots} slots: {said}"]
+    if len(set(cores)) > 1:
+        why.append("hosts have different numbers of cores, of which the largest counts for all")
+    if has_reduces := any(job.reduces for job in jobs):
+        why.append(
+            "later stages have slots of their own, as many again, where Spark shares them with first stages"
+        )
+    if settings.get("spark.speculation", "").lower() == "true":
+        why.append("a task lasts as long as its attempt that won, and is not copied again")
+    policy = None if log.settings is None else _policy(settings, why)
+    return Recording(
+        hosts=tuple((DEFAULT_RACK, name) for name in names),
+        map_slots=slots,
+        reduce_slots=slots if has_reduces else 0,
+        heartbeat_s=HEARTBEAT_S,
+        policy=policy,
+        replicas=max([1, *(len(task.hosts) for job in jobs for task in job.maps)]),
+        why=tuple(why),
+    )
+
+
+def _policy(settings: Mapping[str, str], why: list[str]) -> str:
+    """Return the policy that the settings name, and add to `why` what they do not tell."""
+    mode = settings.get("spark.scheduler.mode", "FIFO").upper()
+    parameters: list[str] = []
+    for key, name in (("spark.locality.wait", "wait"), ("spark.scheduler.revive.interval", "revive")):
+        if key in settings:
+            parameters.append(f"{name}={_seconds(settings[key]):g}s")
+    rack = settings.get("spark.locality.wait.rack")
+    parameters += [] if rack is None else [f"rack_wait={_seconds(rack):g}s"]
+    if settings.get("spark.locality.wait.legacyResetOnTaskLaunch", "").lower() == "true":
+        parameters.append("reset=launch")
+    spec = f"spark-{'fair' if mode == 'FAIR' else 'fifo'}" + (
+        f":{','.join(parameters)}" if parameters else ""
+    )
+    why.append(f"policy {spec}, by the environment in the log")
+    if mode == "FAIR":
+        why.append(
+            "all pools are equal and FIFO inside: a log does not contain spark.scheduler.allocation.file"
+        )
+    return spec
+
+
+_SPAN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|m|min|h|d)?\s*")
+_UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def _seconds(text: str) -> float:
+    """Return a duration in Spark's form, where a number without a unit is in milliseconds. Raises BadInput."""
+    found = _SPAN.fullmatch(text)
+    if found is None:
+        raise BadInput(f"{text[:40]!r} in the log's environment is not a duration such as 3s")
+    return float(found[1]) * _UNITS_S[found[2] or "ms"]
 
 
 def _job(job: _LoggedJob, log: _Log, notes: Counter[str]) -> TraceJob | None:
@@ -156,6 +255,9 @@ def _job(job: _LoggedJob, log: _Log, notes: Counter[str]) -> TraceJob | None:
     maps = tuple(_counted(job, place) for place in sorted(job.tasks) if place[0] not in later)
     reduces = tuple(_counted(job, place) for place in sorted(job.tasks) if place[0] in later)
     notes["# jobs have more than two stages; all but the first are taken as one"] += len(later) > 1
+    notes["# tasks ran away from their data, of which the log does not say where; they prefer no node"] += (
+        len(job.away.intersection(job.tasks))
+    )
     notes["# jobs did not succeed in the trace and are taken as if they had"] += (
         job.failed or job.end_s is None
     )

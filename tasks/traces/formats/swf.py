@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.recording import on_machine
 from schedbed.tasks.traces.text import first_line, lines
 from schedbed.tasks.traces.trace import (
     ASSUMED,
@@ -32,6 +33,7 @@ COLUMNS = (
 )
 PROCESSORS_MAX = 1_000_000
 COMPLETED, CANCELLED = 1, 5
+HEARTBEAT_S = 0.5  # Of a replay of a recording: half of the format's resolution.
 LEAST_S = 0.5  # Half of the format's resolution.
 
 
@@ -62,7 +64,14 @@ def read_swf(path: Path) -> Trace:
         ASSUMED,
         *(what.replace("#", str(count)) for what, count in sorted(notes.items()) if count),
     )
-    return Trace(format="swf", jobs=tuple(ordered), machine=_machine(header, ordered), warnings=warnings)
+    machine = _machine(header, ordered)
+    return Trace(
+        format="swf",
+        jobs=tuple(ordered),
+        machine=machine,
+        recording=on_machine(machine, HEARTBEAT_S),
+        warnings=warnings,
+    )
 
 
 def _linked(
