@@ -190,6 +190,14 @@ def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
     return maps, reduces
 
 
+def _costs_nothing(tasks: Sequence[TraceTask]) -> bool:
+    """Return whether nothing is known from which the costs of a job's maps or reduces could follow."""
+    known = ("cpu_s", "work_s", "input_bytes", "output_bytes")
+    return not any(getattr(task, key) for task in tasks for key in known) and not any(
+        task.hosts for task in tasks
+    )
+
+
 def _only_hosts(job: TraceJob) -> bool:
     """Return whether hosts of the input are known, but not its size."""
     return any(task.hosts for task in job.maps) and all(task.input_bytes is None for task in job.maps)
@@ -316,6 +324,10 @@ def assumed(jobs: Sequence[TraceJob], tasks: int, assume: Assume) -> list[str]:
     if count := sum(_only_hosts(job) for job in jobs):
         lines.append(
             f"assumed: {format_bytes(assume.block_bytes)} read by each map with hosts, in {count} jobs without bytes"
+        )
+    if count := sum(len(tasks) for job in jobs for tasks in (job.maps, job.reduces) if _costs_nothing(tasks)):
+        lines.append(
+            f"assumed: {count} tasks take only the time of a launch: no duration, CPU time or bytes are known"
         )
     numbers = {job.number for job in jobs}
     if count := sum(job.after in numbers for job in jobs if job.after is not None):
