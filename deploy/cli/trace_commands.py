@@ -68,6 +68,7 @@ def validate_traces(
     framework: str | None,
     policies: Sequence[str] | None,
     sets: Sequence[str],
+    fit: bool,
 ) -> None:
     """Simulate recorded traces, and print how far completion times are from the recorded ones.
 
@@ -77,15 +78,14 @@ def validate_traces(
     from schedbed.scheduler.simulate.framework import PROFILES
 
     if not recorded:
-        raise BadInput(
-            f"--framework {framework}: only goes with --recorded, expected `framework:` in a scenario"
-        )
+        given = "--fit" if framework is None else f"--framework {framework}"
+        raise BadInput(f"{given}: only goes with --recorded, expected `framework:` in a scenario")
     if framework is not None and framework not in PROFILES:
         raise BadInput(f"--framework {framework}: unknown profile, expected {', '.join(PROFILES)}")
     for trace in traces:
         if not trace.is_file():
             raise BadInput(f"--recorded: no trace file {str(trace)!r}")
-    validate_recorded(traces, out, framework=framework, policies=policies, sets=sets, say=print)
+    validate_recorded(traces, out, framework=framework, policies=policies, sets=sets, fit=fit, say=print)
 
 
 def _proposal(fit: Fit) -> str:

@@ -66,6 +66,13 @@ FrameworkName = Annotated[
         "others.",
     ),
 ]
+Fit = Annotated[
+    bool,
+    typer.Option(
+        "--fit",
+        help="With --recorded: fit the delays of the framework to every second trace, and compare the others only.",
+    ),
+]
 Count = Annotated[
     int | None,
     typer.Option(
@@ -99,6 +106,7 @@ def validate(
     phases: Phases = False,
     recorded: Recorded = False,
     framework: FrameworkName = None,
+    fit: Fit = False,
     drawn: Count = None,
     seed: Seed = None,
     jobs: Jobs = None,
@@ -114,7 +122,7 @@ def validate(
         raise BadInput("--address: only simulations go to other hosts, expected --against DIR beside it")
     if drawn is not None:
         others = {"SCENARIO": scenario, "--policy": policy, "--set": set_, "--against": against}
-        others |= {"--phases": phases, "--recorded": recorded, "--framework": framework}
+        others |= {"--phases": phases, "--recorded": recorded, "--framework": framework, "--fit": fit}
         seed = SEED if seed is None else seed
         _validate_drawn(drawn, seed, repeats, jobs_at_once(jobs), out, others, live=not no_live)
         return
@@ -122,13 +130,13 @@ def validate(
         raise BadInput(f"--seed {seed}: only goes with --drawn, expected `seed:` in a scenario")
     if not scenario:
         raise BadInput("validate: expected a SCENARIO, a trace with --recorded, or --drawn N")
-    if recorded or framework is not None:
+    if recorded or fit or framework is not None:
         if address is not None:
             raise BadInput("--address: does not go with --recorded, which simulates under one policy")
         from schedbed.deploy.cli.trace_commands import validate_traces
 
         validate_traces(
-            scenario, out, recorded=recorded, framework=framework, policies=policy, sets=set_ or ()
+            scenario, out, recorded=recorded, framework=framework, policies=policy, sets=set_ or (), fit=fit
         )
         return
     if len(scenario) > 1:

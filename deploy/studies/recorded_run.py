@@ -19,6 +19,7 @@ from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.simulated.isolated import JobEnds
 from schedbed.deploy.simulated.simulated_runs import setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
+from schedbed.deploy.studies.fitted_framework import delays_of, fitted, halves
 from schedbed.deploy.workspace import result_folder
 from schedbed.scheduler.simulate.framework import PROFILES, Framework
 from schedbed.scheduler.simulate.setup import Stuck
@@ -228,6 +229,17 @@ def judge(trace: Trace, scenario: ResolvedScenario, policy: str, ends: JobEnds) 
     return RecordedAgreement(policy, recorded_s, simulated_s, tuple(jobs))
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A recording with the scenario that simulates it, and the folder of that scenario."""
+
+    file: Path
+    folder: Path
+    trace: Trace
+    scenario: ResolvedScenario
+    assumed: list[str]
+
+
 def validate_recorded(
     trace_files: Sequence[Path],
     out: Path | None,
@@ -235,33 +247,49 @@ def validate_recorded(
     framework: str | None = None,
     policies: Sequence[str] | None = None,
     sets: Sequence[str] = (),
+    fit: bool = False,
     say: Say = print,
 ) -> list[RecordedAgreement]:
     """Simulate recorded traces under each policy. Print and return the comparisons with the recordings.
 
     The folder `out` gets validate.json, and a scenario with its topology for `schedbed run --machines sim`; of
     several traces, each has a folder there. `framework` is the profile of delays, and `sets` are changes
-    `KEY=VALUE`. Raises BadInput for a trace that is not a recording, RunFailed if an error of the simulator is too
-    large.
+    `KEY=VALUE`. With `fit`, half of the recordings fit the delays, and only the others are compared. Raises BadInput
+    for a trace that is not a recording, RunFailed if an error of the simulator is too large.
     """
     root = result_folder(out, "recorded", datetime.now(UTC))
-    reports: list[dict[str, Any]] = []
+    many = len(trace_files) > 1
+    held = [
+        _prepared(
+            file,
+            root / f"{number:02d}-{file.name.partition('.')[0]}" if many else root,
+            framework,
+            policies,
+            sets,
+        )
+        for number, file in enumerate(trace_files, start=1)
+    ]
+    values: dict[str, Any] = {"recorded": True}
+    if fit:
+        held, values["fit"] = _with_fitted_delays(held, say)
     found: list[RecordedAgreement] = []
-    for number, file in enumerate(trace_files, start=1):
-        folder = root if len(trace_files) == 1 else root / f"{number:02d}-{file.name.partition('.')[0]}"
-        folder.mkdir(parents=True, exist_ok=True)
-        made, report = _hold_against(file, folder, framework, policies, sets)
+    reports: list[dict[str, Any]] = []
+    for each in held:
+        made = [
+            judge(each.trace, each.scenario, choice.spec, replay(each.scenario, choice))
+            for choice in each.scenario.policies
+        ]
         found += made
-        reports.append(report)
-        if len(trace_files) > 1:
-            say(f"\n{file}")
-        for each in made:
-            _show(each, say)
-        for line in report["assumed"]:
+        reports.append(_report(each, made))
+        if many:
+            say(f"\n{each.file}")
+        for agreement in made:
+            _show(agreement, say)
+        for line in reports[-1]["assumed"]:
             say(f"assumed: {line.removeprefix('assumed: ')}")
-    values = reports[0] if len(reports) == 1 else {"recorded": True, "recordings": reports}
+    values |= {"recordings": reports} if many else reports[0]
     (root / NAME).write_text(json.dumps(values, indent=1) + "\n")
-    if len(trace_files) > 1:
+    if many:
         _show_all(found, say)
     say(f"Results: {root / NAME}")
     outside = dict.fromkeys(f"{each.policy}: {', '.join(each.outside)}" for each in found if each.outside)
@@ -270,10 +298,10 @@ def validate_recorded(
     return found
 
 
-def _hold_against(
+def _prepared(
     file: Path, folder: Path, framework: str | None, policies: Sequence[str] | None, sets: Sequence[str]
-) -> tuple[list[RecordedAgreement], dict[str, Any]]:
-    """Return the comparisons of one trace, one of each policy, and the values of its report."""
+) -> _Prepared:
+    """Read a recording, and write and resolve the scenario that simulates it. Raises BadInput."""
     trace = read_trace(file)
     if trace.topology is not None or not trace.jobs:
         raise BadInput(f"{file}: holds hosts and no jobs, expected a recording of jobs")
@@ -282,28 +310,77 @@ def _hold_against(
         raise BadInput(f"{file}: the trace does not say its policy, expected --policy {HINTS[trace.format]}")
     name = framework or DEFAULTS.get(trace.format, trace.format)
     framework = name if name in PROFILES else "none"
-    scenario = resolve(
-        prepare(folder, file, recording, framework_for(framework, recording)), sets=sets, policies=policies
-    )
+    folder.mkdir(parents=True, exist_ok=True)
+    path = prepare(folder, file, recording, framework_for(framework, recording))
+    scenario = resolve(path, sets=sets, policies=policies)
     if len(scenario.jobs) != len(trace.jobs) or scenario.scale != 1:
         raise BadInput(
             "--recorded: the whole trace is replayed at scale 1, expected no --set of select or scale"
         )
-    assumed = [
-        *recording.why,
-        *_said_of(recording),
-        f"heartbeats each {recording.heartbeat_s:g} s, and attempts last as long as recorded",
-        *_framework_lines(scenario.framework),
-        *scenario.warnings,
-    ]
-    found = [judge(trace, scenario, choice.spec, replay(scenario, choice)) for choice in scenario.policies]
-    return found, {
-        "trace": str(file),
+    heartbeats = f"heartbeats each {recording.heartbeat_s:g} s, and attempts last as long as recorded"
+    return _Prepared(file, folder, trace, scenario, [*recording.why, *_said_of(recording), heartbeats])
+
+
+def _report(held: _Prepared, found: Sequence[RecordedAgreement]) -> dict[str, Any]:
+    """Return the values of validate.json for one recording."""
+    return {
+        "trace": str(held.file),
         "recorded": True,
-        "framework": asdict(scenario.framework),
+        "framework": asdict(held.scenario.framework),
         "policies": [each.to_json() for each in found],
-        "assumed": assumed,
+        "assumed": [*held.assumed, *_framework_lines(held.scenario.framework), *held.scenario.warnings],
     }
+
+
+def _with_fitted_delays(held: Sequence[_Prepared], say: Say) -> tuple[list[_Prepared], dict[str, Any]]:
+    """Return the recordings that judge, with the delays that the others fitted, and the fit's values for the report.
+
+    Raises BadInput for less than two recordings, several policies, or different frameworks.
+    """
+    fitting, judging = halves(len(held))
+    if not judging:
+        raise BadInput(
+            "--fit: one recording, expected at least two: one half fits the delays, the other judges them"
+        )
+    if any(len(each.scenario.policies) > 1 for each in held):
+        raise BadInput("--fit: several policies, expected the one of the recorded system")
+    profiles = {each.scenario.framework for each in held}
+    if len(profiles) > 1:
+        raise BadInput("--fit: recordings of different frameworks, expected one system")
+    [profile] = profiles
+
+    def error_of(number: int, framework: Framework) -> float:
+        each = held[number]
+        scenario = replace(each.scenario, framework=framework)
+        [choice] = scenario.policies
+        return judge(each.trace, scenario, choice.spec, replay(scenario, choice)).job_error
+
+    if profile.is_none:
+        profile = replace(profile, name=held[0].trace.format)
+    found = fitted(profile, fitting, error_of)
+    errors = {
+        when: {
+            "fitting": [error_of(number, one) for number in fitting],
+            "judging": [error_of(number, one) for number in judging],
+        }
+        for when, one in (("before", profile), ("after", found))
+    }
+    say(f"fitted on {len(fitting)} recordings: {delays_of(found)} (before: {delays_of(profile)})")
+    for half, count in (("fitting", len(fitting)), ("judging", len(judging))):
+        before, after = errors["before"][half], errors["after"][half]
+        say(
+            f"mean absolute error per job, the {count} {half}: {_spread(before)} before, {_spread(after)} after"
+        )
+    values = {"framework": asdict(found), "before": asdict(profile), "errors": errors}
+    kept = [
+        replace(each, scenario=replace(each.scenario, framework=found))
+        for each in map(held.__getitem__, judging)
+    ]
+    return kept, values | {"fitting": [str(held[number].file) for number in fitting]}
+
+
+def _spread(errors: Sequence[float]) -> str:
+    return f"{mean(errors):.1%} ({min(errors):.1%} to {max(errors):.1%})"
 
 
 def _show_all(found: Sequence[RecordedAgreement], say: Say) -> None:
@@ -313,7 +390,7 @@ def _show_all(found: Sequence[RecordedAgreement], say: Say) -> None:
         mine = [each for each in found if each.policy == policy]
         errors, makespans = [each.job_error for each in mine], [each.makespan_error for each in mine]
         say(
-            f"{policy}: mean absolute error per job {mean(errors):.1%} ({min(errors):.1%} to {max(errors):.1%}), "
+            f"{policy}: mean absolute error per job {_spread(errors)}, "
             f"makespan {mean(makespans):+.1%} ({min(makespans):+.1%} to {max(makespans):+.1%}), "
             f"{len(mine)} recordings, {sum(len(each.errors) for each in mine)} jobs"
         )

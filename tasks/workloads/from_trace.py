@@ -192,9 +192,8 @@ def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
 
 def _costs_nothing(tasks: Sequence[TraceTask]) -> bool:
     """Return whether nothing is known from which the costs of a job's maps or reduces could follow."""
-    known = ("cpu_s", "work_s", "input_bytes", "output_bytes")
-    return not any(getattr(task, key) for task in tasks for key in known) and not any(
-        task.hosts for task in tasks
+    return not any(
+        task.cpu_s or task.work_s or task.input_bytes or task.output_bytes or task.hosts for task in tasks
     )
 
 
