@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
 
 
 @dataclass(slots=True)
@@ -31,21 +33,24 @@ def lanes(begins_s: Sequence[float], works_s: Sequence[float], counts: Sequence[
     A task continues the lane that ended last before its begin. If the longest chain does not fit one lane, one
     reduce lasts until the end of that chain, and waits meanwhile.
     """
-    made: list[Lane] = []
+    free: list[Lane] = []  # Sorted by their ends, since they become free in that order.
+    busy: list[tuple[float, int, Lane]] = []
+    serial = count()
     for task in sorted(range(len(works_s)), key=lambda each: (begins_s[each], -works_s[each])):
         begin_s, work_s, left = begins_s[task], works_s[task], counts[task]
-        free = [lane for lane in made if lane.end_s <= begin_s + 1e-9]
-        for lane in sorted(free, key=lambda lane: -lane.end_s):
-            taken = min(lane.count, left)
-            if taken < lane.count:
-                made.append(Lane(lane.count - taken, lane.tasks, lane.end_s, lane.work_s, lane.work_s))
-            lane.count, lane.tasks, lane.end_s = taken, (*lane.tasks, task), begin_s + work_s
-            lane.work_s = lane.lasts_s = lane.work_s + work_s
+        while busy and busy[0][0] <= begin_s + 1e-9:
+            free.append(heappop(busy)[2])
+        while left:
+            before = free[-1] if free else Lane(left, (), 0.0, 0.0, 0.0)
+            taken = min(before.count, left)
+            total_s = before.work_s + work_s
+            lane = Lane(taken, (*before.tasks, task), begin_s + work_s, total_s, total_s)
+            heappush(busy, (lane.end_s, next(serial), lane))
             left -= taken
-            if not left:
-                break
-        if left:
-            made.append(Lane(left, (task,), begin_s + work_s, work_s, work_s))
+            before.count -= taken
+            if free and not before.count:
+                free.pop()
+    made = [*free, *(lane for _, _, lane in busy)]
     last = max(made, key=lambda lane: (lane.end_s, lane.work_s), default=None)
     if last is not None and max(lane.work_s for lane in made) < last.end_s - 1e-9:
         if last.count > 1:

@@ -1,8 +1,8 @@
 """Slurm's accounting data: `sacct --parsable2` (or `--parsable`), or the file of the plugin `jobcomp/filetxt`.
 
 Of sacct, a header and one line per job: JobID, Submit, and Elapsed (or Start and End) are required; AllocCPUS,
-Timelimit, User, Partition and State are used if present. Job steps (123.batch) are skipped. A `jobcomp` line has
-`Key=value` pairs and the same data. Times are read as UTC.
+Timelimit, User, Partition, State, Eligible and NodeList are used if present. Job steps (123.batch) are skipped. A
+`jobcomp` line has `Key=value` pairs and the same data. Times are read as UTC.
 """
 
 from __future__ import annotations
@@ -161,6 +161,7 @@ _COMPLETION = {
     "NodeCnt": "nnodes",
     "ProcCnt": "alloccpus",
     "SubmitTime": "submit",
+    "EligibleTime": "eligible",
 }
 _KEY = re.compile(rf"(?:^| )({'|'.join((*_COMPLETION, 'GroupId', 'Name'))})=(\S*)")
 
@@ -187,6 +188,7 @@ _NEVER_WITH_BAR = {
     "jobid": r"\d[\w.+\[\]%,-]*",
     "submit": r"[\dT:.-]+|Unknown",
     "start": r"[\dT:.-]+|Unknown|None|",
+    "eligible": r"[\dT:.-]+|Unknown|None|",
     "end": r"[\dT:.-]+|Unknown|None|",
     "elapsed": r"[\d:.-]*|INVALID",
     "elapsedraw": r"\d*",
@@ -261,6 +263,7 @@ def _job(cells: Cells, where: str, notes: Counter[str]) -> TraceJob | None:
     submit_s, run_s = _time_s(cells, "submit", where), _run_s(cells, where)
     if submit_s is None:
         raise BadInput(f"{where}: Submit: {cells['submit'][:40]!r} is not a time")
+    start_s, eligible_s = _time_s(cells, "start", where), _time_s(cells, "eligible", where)
     state = cells.get("state", "").split()
     if run_s == 0 and _has_run(state, cells):
         notes[f"assumed: # jobs that ended within the second of their start ran for {LEAST_S:g} s"] += 1
@@ -272,7 +275,11 @@ def _job(cells: Cells, where: str, notes: Counter[str]) -> TraceJob | None:
         state and state[0] != "COMPLETED"
     )
     cpus = _cpus(cells, where, notes)
-    start_s = _time_s(cells, "start", where)
+    if eligible_s is not None and eligible_s > submit_s and (start_s is None or eligible_s <= start_s):
+        notes[
+            "# jobs waited for others or for a given time, and are submitted when they became eligible"
+        ] += 1
+        submit_s = eligible_s
     limit_s = _limit_s(cells, where)
     notes["assumed: # jobs without a time limit requested what they ran"] += limit_s is None
     notes["# jobs without a CPU time: their run time counts"] += not _span(cells.get("totalcpu", ""))

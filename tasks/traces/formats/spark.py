@@ -1,7 +1,7 @@
 """Spark's event logs: one JSON object per line, each with a field `Event`. Each Spark job becomes a job.
 
-Stages without predecessors become maps, later ones are merged into reduces. A stage that Spark skipped has no
-tasks in a job: the job that ran the stage comes before.
+Stages without predecessors become maps, later ones reduces; see `lanes` for stages after the second. A stage that
+Spark skipped has no tasks in a job: the job that ran the stage comes before.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.jsonstream import objects
+from schedbed.tasks.traces.lanes import lanes
 from schedbed.tasks.traces.recording import most_held
 from schedbed.tasks.traces.text import Fields
 from schedbed.tasks.traces.trace import Host, Recording, Trace, TraceFormat, TraceJob, TraceTask
@@ -253,8 +254,7 @@ def _job(job: _LoggedJob, log: _Log, notes: Counter[str]) -> TraceJob | None:
     ran = {stage for stage, _ in job.tasks}
     later = {stage for stage in ran if any(parent in ran for parent in job.parents.get(stage, ()))}
     maps = tuple(_counted(job, place) for place in sorted(job.tasks) if place[0] not in later)
-    reduces = tuple(_counted(job, place) for place in sorted(job.tasks) if place[0] in later)
-    notes["# jobs have more than two stages; all but the first are taken as one"] += len(later) > 1
+    reduces = _reduces(job, later, notes)
     notes["# tasks ran away from their data, of which the log does not say where; they prefer no node"] += (
         len(job.away.intersection(job.tasks))
     )
@@ -274,6 +274,43 @@ def _job(job: _LoggedJob, log: _Log, notes: Counter[str]) -> TraceJob | None:
         number=job.number,
         maps=maps,
         reduces=reduces,
+    )
+
+
+def _reduces(job: _LoggedJob, later: set[int], notes: Counter[str]) -> tuple[TraceTask, ...]:
+    """Return the tasks of the stages `later`. A stage that waits for another of them continues in its reduces."""
+    places = [place for place in sorted(job.tasks) if place[0] in later]
+    tasks = [_counted(job, place) for place in places]
+    before = {stage: [parent for parent in job.parents.get(stage, ()) if parent in later] for stage in later}
+    if not any(before.values()):
+        return tuple(tasks)
+    works_s = [task.duration_s or 0.0 for task in tasks]
+    longest_s = dict.fromkeys(later, 0.0)
+    for (stage, _), work_s in zip(places, works_s, strict=True):
+        longest_s[stage] = max(longest_s[stage], work_s)
+    begin_s: dict[int, float] = {}
+    for stage in sorted(later):  # Spark numbers a stage after those that it waits for.
+        begin_s[stage] = max(
+            [0.0, *(begin_s[each] + longest_s[each] for each in before[stage] if each in begin_s)]
+        )
+    packed = lanes([begin_s[stage] for stage, _ in places], works_s, [1] * len(places))
+    notes[
+        "# jobs have more than two stages: the later ones run after each other in the same reduces, and what these "
+        "shuffle between them costs its recorded time only"
+    ] += 1
+    return tuple(_chained([tasks[place] for place in lane.tasks], lane.lasts_s) for lane in packed)
+
+
+def _chained(tasks: list[TraceTask], lasts_s: float) -> TraceTask:
+    """Return one task that does the work of all, and writes what the last one did."""
+    cpu_s = [task.cpu_s for task in tasks if task.cpu_s is not None]
+    return replace(
+        tasks[-1],
+        input_bytes=tasks[0].input_bytes,
+        duration_s=lasts_s or None,
+        work_s=lasts_s or None,
+        cpu_s=sum(cpu_s) if len(cpu_s) == len(tasks) else None,
+        failed_attempts=sum(task.failed_attempts for task in tasks),
     )
 
 

@@ -9,6 +9,7 @@ and the think time, but not before its own submit time.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +34,7 @@ COLUMNS = (
 )
 PROCESSORS_MAX = 1_000_000
 COMPLETED, CANCELLED = 1, 5
+PARTIAL = (2, 3, 4)  # A run that was continued, and a last one that completed or failed.
 HEARTBEAT_S = 0.5  # Of a replay of a recording: half of the format's resolution.
 LEAST_S = 0.5  # Half of the format's resolution.
 
@@ -43,12 +45,18 @@ def read_swf(path: Path) -> Trace:
     jobs: list[TraceJob] = []
     waits: list[tuple[float, float, str]] = []  # Job number, preceding job, and place, of each job.
     header: dict[str, int] = {}
+    whole: set[float] = set()  # Numbers of jobs with a line about the whole run.
     for number, line in lines(path):
         if line.lstrip().startswith(";"):
             _take_header(line, header)
         elif line.strip() and not line.lstrip().startswith(";"):
             where = f"{path}:{number}"
             values = _values(line, where)
+            if _is_part(values, whole):
+                notes[
+                    "# lines about a part of a job's run are left out, since another line is about the whole"
+                ] += 1
+                continue
             job = _job(values, where, notes)
             if job is not None:
                 waits.append((values["job number"], values["preceding job"], where))
@@ -72,6 +80,14 @@ def read_swf(path: Path) -> Trace:
         recording=on_machine(machine, HEARTBEAT_S),
         warnings=warnings,
     )
+
+
+def _is_part(values: Mapping[str, float], whole: set[float]) -> bool:
+    """Return whether the line is about one of several runs of a job in `whole`, to which other jobs are added."""
+    if values["status"] in PARTIAL:
+        return values["job number"] in whole
+    whole.add(values["job number"])
+    return False
 
 
 def _linked(

@@ -146,3 +146,16 @@ def test_a_bar_that_nothing_resolves_is_refused(tmp_path: Path) -> None:
     """Here the name may be a|5 or a, with a user 5."""
     with pytest.raises(BadInput, match="only if the other columns tell which field it is"):
         read_trace(written(tmp_path, "1|a|5|b|5|c|7", head="JobID|JobName|User|Account|Submit|ElapsedRaw"))
+
+
+def test_a_job_is_submitted_when_it_is_eligible(tmp_path: Path) -> None:
+    """It waited for another job, or for a begin time, and not for a slot. An odd time does not count."""
+    rows = ["1|0|50|60|100|2", "2|0|0|60|100|2", "3|0|Unknown|60|100|2", "4|0|70|60|100|2"]
+    trace = read_trace(written(tmp_path, *rows, head="JobID|Submit|Eligible|Start|End|AllocCPUS"))
+    assert [(job.name, job.submit_s, job.duration_s) for job in trace.jobs] == [
+        ("2", 0, 100),
+        ("3", 0, 100),
+        ("4", 0, 100),
+        ("1", 50, 50),
+    ]
+    assert any(line.startswith("1 jobs waited for others or for a given time") for line in trace.warnings)

@@ -226,3 +226,22 @@ def test_input_of_no_bytes_keeps_its_place_and_no_place_is_invented(tmp_path: Pa
     assert local["node"].nunique() == 3
     reasons = result.decisions.loc[result.decisions["answer"].astype(str) == "launch", "reason"].astype(str)
     assert (reasons == "no preferred node").sum() == len(result.attempts) - len(local) > 5
+
+
+def test_stages_after_the_second_take_their_time_after_it(tmp_path: Path) -> None:
+    """Two tasks of 2 s, then one of 3 s that waits for both, then one of 4 s: 9 s after the maps, as recorded."""
+    log = [
+        start(0, 0, {0: [], 1: [0], 2: [1], 3: [2, 0]}),
+        task(0, 0, 0, 1000, MAP),
+        *(task(1, index, 1000, 3000, REDUCE) for index in range(2)),
+        task(2, 0, 3000, 6000, REDUCE),
+        task(3, 0, 6000, 10000, REDUCE),
+        end(0, 10000),
+    ]
+    [job] = (trace := read_trace(written(tmp_path, log))).jobs
+    assert sorted(task.work_s or 0 for task in job.reduces) == [2, 9]
+    assert sum(task.cpu_s or 0 for task in job.reduces) == 6.0
+    assert (
+        job.output_bytes == 14
+    )  # Of the last task, and of the one of the second stage that has no other after it.
+    assert any("run after each other in the same reduces" in line for line in trace.warnings)

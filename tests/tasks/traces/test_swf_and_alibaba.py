@@ -240,6 +240,19 @@ def test_jobs_that_would_wait_for_ever_are_refused(tmp_path: Path, text: str, li
     assert str(caught.value).endswith(line)
 
 
+def test_parts_of_a_run_do_not_count_twice(tmp_path: Path) -> None:
+    """A job that was swapped out has a line about the whole run, and one about each part. Others have only parts."""
+    text = (
+        swf_line(1, run=90)
+        + swf_line(1, run=40, status=2)
+        + swf_line(1, run=50, status=3)
+        + swf_line(2, status=3)
+    )
+    trace = read_swf(written(tmp_path, text))
+    assert [(job.name, job.maps[0].duration_s) for job in trace.jobs] == [("1", 90), ("2", 60)]
+    assert any(line.startswith("2 lines about a part of a job's run") for line in trace.warnings)
+
+
 def test_what_ended_within_a_second_has_run(tmp_path: Path) -> None:
     [job] = (trace := read_swf(written(tmp_path, swf_line(run=0) + swf_line(run=0, status=5)))).jobs
     assert (
