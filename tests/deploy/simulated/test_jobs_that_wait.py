@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,12 @@ from hypothesis import strategies as st
 
 import schedbed
 from schedbed import BadInput
+from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.deploy.simulated.simulated_runs import setup_of
+from schedbed.deploy.simulated.task_costs import costs_of
+from schedbed.scheduler.simulate.compiled.covers import why_not_setup
 
 BURN = {"app": "synthetic", "maps": 2, "map": {"cpu": "3s", "duration": "3s"}}
 
@@ -131,3 +136,19 @@ def test_no_job_is_submitted_before_its_time(
             if "after" in job:
                 submit_s = max(submit_s, found["finish"][job["after"]] + float(job["think"][:-1]))
             assert found["submit"][job["name"]] == pytest.approx(submit_s)
+
+
+def test_a_measured_window_counts_the_actual_submission(tmp_path: Path) -> None:
+    jobs = ({"name": "a"}, {"name": "b", "after": "a", "think": "20s"})
+    file = scenario(tmp_path / "s.yaml", *jobs, measure={"from": "10s"})
+    result: Any = schedbed.run(file, machines="sim", out=tmp_path / "out")
+    found = result.summary["measure"]
+    assert (found["jobs"], found["jobs_that_wait"]) == (0, 1)
+    assert result.summary["policies"]["fifo"]["jobs"]["submitted"]["mean"] == 1
+
+
+def test_the_fast_engine_leaves_jobs_that_wait_to_the_other(tmp_path: Path) -> None:
+    plan = resolve(scenario(tmp_path / "s.yaml", {"name": "a"}, {"name": "b", "after": "a"}))
+    setup = setup_of(plan, plan.policies[0], 0, costs_of(plan), Latencies())
+    assert why_not_setup(setup) == "a job waits for another job"
+    assert why_not_setup(replace(setup, jobs=setup.jobs[:1])) != why_not_setup(setup)
