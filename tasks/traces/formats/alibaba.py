@@ -1,8 +1,8 @@
 """Alibaba's 2018 trace of batch jobs: `batch_task.csv` as published, or CloudSimPy's CSV with a header.
 
 A task has several equal instances. Tasks without predecessors become maps, all others (such as R3_1) reduces. A
-recorded task that waits for others starts before they end: it works from their end on. See `lanes` for stages after
-the second.
+recorded task that waits for others starts before they end: it works from their end on. See `lanes` for tasks that
+follow others in the same map or reduce.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ HEADED = ("submit_time", "duration", "cpu", "job_id", "task_id", "instances_num"
 INSTANCES_MAX = 1_000_000
 TASKS_MAX = 20_000_000
 LEAST_S = 0.5  # Half of the trace's resolution.
+EXCESS_MAX = 1.01  # Of a job's duration with all later tasks after all maps, to its longest chain.
 _NAME = re.compile(r"[A-Za-z]+(\d+)((?:_\d+)*)")
 Notes = Counter[str]
 
@@ -73,28 +74,60 @@ def _job(name: str, rows: list[_Row], notes: Notes) -> TraceJob:
         for place, row in enumerate(rows)
     ]
     order = _in_order(before)
-    notes["# tasks wait for each other in a circle, and are taken as if they waited for none"] += len(
-        rows
-    ) - len(order)
-    for place in set(range(len(rows))).difference(order):
+    circle = sorted(set(range(len(rows))).difference(order))
+    notes["# tasks wait for each other in a circle, and are taken as if they waited for none"] += len(circle)
+    for place in circle:
         before[place] = []
+    order = [*circle, *order]
     first = [place for place in range(len(rows)) if not before[place]]
     submit_s = min(rows[place].submit_s for place in first)
     notes["assumed: # jobs whose first tasks began at different times submit all at the first"] += any(
         rows[place].submit_s != submit_s for place in first
     )
     work_s = [_work_s(row, [rows[place] for place in before[at]], notes) for at, row in enumerate(rows)]
+    maps = _as_maps(before, order, work_s)
+    end_s, after_maps_s = _ends_s(order, before, work_s), _ends_s(order, before, work_s, without=maps)
+    later = [at for at in order if at not in maps]
+    notes["assumed: tasks of # jobs that wait for other tasks run as reduces, after all maps"] += bool(later)
+    notes["assumed: # jobs have tasks that run in a map, after one for which they waited"] += len(maps) > len(
+        first
+    )
     return TraceJob(
         name=name,
         submit_s=submit_s,
         duration_s=max(row.end_s for row in rows) - submit_s,
-        maps=tuple(
-            task
-            for at in first
-            for task in (_task(work_s[at], work_s[at] * rows[at].cores),) * rows[at].count
-        ),
-        reduces=_reduces(rows, before, order, work_s, notes),
+        maps=_packed(sorted(maps), rows, end_s, work_s, notes),
+        reduces=_packed(later, rows, after_maps_s, work_s, notes),
     )
+
+
+def _as_maps(before: list[list[int]], order: list[int], work_s: list[float]) -> set[int]:
+    """Return the tasks that run as maps: those without predecessors, and others only if the job would last too long.
+
+    Reduces begin after all maps. If that is later than the longest chain of tasks allows, tasks that can begin
+    before all maps have ended join the maps.
+    """
+    end_s = _ends_s(order, before, work_s)
+    maps = {at for at in order if not before[at]}
+    after_maps_s = _ends_s(order, before, work_s, without=maps)
+    lasts_s = max(end_s[at] for at in maps) + max(after_maps_s.values(), default=0.0)
+    if lasts_s <= EXCESS_MAX * max(end_s.values()):
+        return maps
+    for at in sorted(end_s, key=lambda each: end_s[each] - work_s[each]):
+        if end_s[at] - work_s[at] < max(end_s[each] for each in maps) - 1e-9:
+            maps.add(at)
+    return maps
+
+
+def _ends_s(
+    order: list[int], before: list[list[int]], work_s: list[float], without: Set[int] = frozenset()
+) -> dict[int, float]:
+    """Return when tasks end that begin as soon as those before have ended, or at 0 after tasks of `without`."""
+    end_s: dict[int, float] = {}
+    for at in order:
+        if at not in without:
+            end_s[at] = max([0.0, *(end_s[place] for place in before[at] if place in end_s)]) + work_s[at]
+    return end_s
 
 
 def _in_order(before: list[list[int]]) -> list[int]:
@@ -125,34 +158,23 @@ def _work_s(row: _Row, before: list[_Row], notes: Notes) -> float:
     return min(LEAST_S, row.end_s - row.submit_s)
 
 
-def _reduces(
-    rows: list[_Row], before: list[list[int]], order: list[int], work_s: list[float], notes: Notes
+def _packed(
+    tasks: list[int], rows: list[_Row], end_s: Mapping[int, float], work_s: list[float], notes: Notes
 ) -> tuple[TraceTask, ...]:
-    """Return the reduces for the tasks that wait. Times count from the end of the longest map, without other waits."""
-    later = [at for at in order if before[at]]
-    end_s: dict[int, float] = {}
-    for at in later:
-        end_s[at] = max(end_s.get(place, 0.0) for place in before[at]) + work_s[at]
-    packed = lanes(
-        [end_s[at] - work_s[at] for at in later],
-        [work_s[at] for at in later],
-        [rows[at].count for at in later],
+    """Return the instances of tasks, of which those that wait follow others in the same map or reduce."""
+    begins_s = [end_s[at] - work_s[at] for at in tasks]
+    found = lanes(begins_s, [work_s[at] for at in tasks], [rows[at].count for at in tasks])
+    notes["# maps and reduces do the work of tasks of several stages, one after the other"] += sum(
+        lane.count for lane in found if len(lane.tasks) > 1
     )
-    notes["assumed: tasks of # jobs that wait for other tasks run as reduces, after all maps"] += bool(later)
-    notes[
-        "# jobs have more than two stages, of which the later ones run after each other in the same reduces"
-    ] += any(len(lane.tasks) > 1 for lane in packed)
-    notes["# reduces also wait for tasks of other reduces"] += sum(
-        lane.lasts_s > lane.work_s for lane in packed
+    notes["# maps and reduces also wait in their slot"] += sum(
+        lane.lasts_s > lane.work_s + 1e-9 for lane in found
     )
-    return tuple(
-        task
-        for lane in packed
-        for task in (
-            _task(lane.lasts_s, sum(work_s[later[each]] * rows[later[each]].cores for each in lane.tasks)),
-        )
-        * lane.count
-    )
+    made: list[TraceTask] = []
+    for lane in found:
+        cpu_s = sum(work_s[tasks[each]] * rows[tasks[each]].cores for each in lane.tasks)
+        made += [_task(lane.lasts_s, cpu_s)] * lane.count
+    return tuple(made)
 
 
 def _task(lasts_s: float, cpu_s: float) -> TraceTask:

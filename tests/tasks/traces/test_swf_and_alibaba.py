@@ -297,7 +297,44 @@ def test_odd_names_and_times_are_noted(tmp_path: Path) -> None:
     found = sorted((task.work_s, task.cpu_s) for task in job.reduces)  # R4 and R5; R2, R6 and R7, after R4.
     assert found == [(25, 25), (65, 55.5)]
     told = "\n".join(trace.warnings)
-    assert "assumed: 1 tasks that ended no later than" in told and "1 reduces also wait" in told
+    assert (
+        "assumed: 1 tasks that ended no later than" in told
+        and "1 maps and reduces also wait in their slot" in told
+    )
+
+
+def test_a_branch_beside_a_longer_one_ends_as_early(tmp_path: Path) -> None:
+    """If R3 ran after all maps, the job would last 40 s. A chain after the longest map stays a reduce."""
+    branches = batch_line("M1", 0, 10) + batch_line("M2", 0, 30) + batch_line("R3_1", 0, 20)
+    [job] = (trace := read_alibaba(written(tmp_path, branches))).jobs
+    assert (sorted(task.work_s or 0 for task in job.maps), job.reduces) == ([20, 30], ())
+    assert any(line.startswith("assumed: 1 jobs have tasks that run in a map") for line in trace.warnings)
+    [job] = read_alibaba(written(tmp_path, branches + batch_line("R4_2_3", 0, 50))).jobs
+    assert sorted(task.work_s or 0 for task in job.maps) == [20, 30]
+    assert [task.work_s for task in job.reduces] == [20]
+
+
+@given(st.data())
+def test_a_replay_lasts_as_long_as_the_longest_chain(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Random tasks, each recorded from the submission to its end, with all its predecessors' time as waiting."""
+    ends_s: list[float] = []
+    text, work_s = "", 0.0
+    for number in range(data.draw(st.integers(1, 7))):
+        before = data.draw(st.lists(st.integers(0, number - 1), max_size=2, unique=True)) if number else []
+        count, lasts_s = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 20))
+        ends_s.append(max([0.0, *(ends_s[each] for each in before)]) + lasts_s)
+        work_s += count * lasts_s
+        name = "_".join(map(str, [f"T{number}", *before]))
+        text += batch_line(name, 1000, 1000 + ends_s[-1], count)
+    [job] = read_alibaba(written(tmp_path_factory.mktemp("dag"), text)).jobs
+    found = max(task.work_s or 0 for task in job.maps) + max(
+        (task.work_s or 0 for task in job.reduces), default=0.0
+    )
+    assert found == pytest.approx(max(ends_s), rel=0.0101)
+    assert job.duration_s == max(ends_s)
+    assert sum(task.cpu_s or 0 for task in (*job.maps, *job.reduces)) == pytest.approx(work_s)
 
 
 @given(st.data())
