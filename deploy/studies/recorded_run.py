@@ -41,8 +41,8 @@ DEFAULTS = {"rumen": "hadoop1"}
 """The framework for a format, by default that of its name, or none."""
 HINTS = {
     "spark": "spark-fifo or spark-fair, by the setting spark.scheduler.mode",
-    "slurm": "such as easy, or easy:backfill=false for first come, first served",
-    "swf": "such as easy, or easy:backfill=false for first come, first served",
+    "slurm": "slurm-backfill or slurm-fcfs, by the setting SchedulerType",
+    "swf": "such as easy, or easy:backfill=false",
 }
 Say = Callable[[str], None]
 

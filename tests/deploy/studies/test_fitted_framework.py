@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -77,9 +78,9 @@ def test_a_fit_is_of_one_system(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the folder with recordings of real systems is not here")
 def test_delays_fitted_to_one_workload_of_slurm_help_with_another(tmp_path: Path) -> None:
-    """Six recordings of first come, first served: of two workloads, alternating."""
+    """Four recordings of first come, first served: one workload fits, the other judges."""
     files = [SHARED / f"{name}-fcfs-{number}.sacct" for number in (1, 2) for name in ("exact", "over")]
-    policies = ["easy:backfill=false"]
-    validate_recorded(files, tmp_path / "o", policies=policies, fit=True, say=lambda _: None)
+    fit: dict[str, Any] = {"framework": "none", "policies": ["easy:backfill=false"], "fit": True}
+    validate_recorded(files, tmp_path / "o", **fit, say=lambda _: None)
     errors = json.loads((tmp_path / "o" / "validate.json").read_text())["fit"]["errors"]
     assert max(errors["after"]["judging"]) < min(errors["before"]["fitting"])

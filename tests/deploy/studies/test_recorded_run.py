@@ -130,7 +130,7 @@ def test_without_a_framework_the_simulation_is_outside(tmp_path: Path) -> None:
     ("options", "said"),
     [
         (["--framework", "hadoop1"], "only goes with --recorded"),
-        (["--recorded", "--framework", "spark"], "unknown profile, expected none, hadoop1, yarn"),
+        (["--recorded", "--framework", "mesos"], "unknown profile, expected none, hadoop1, yarn"),
         (["--recorded", "--set", "workload.select.jobs=1"], "the whole trace is replayed at scale 1"),
     ],
 )
@@ -203,9 +203,10 @@ needs_recordings = pytest.mark.skipif(
         ("spark-standalone/w1-fifo-*.json.gz", "spark-fifo", 0.015),
         ("spark-standalone/w1-fair-*.json.gz", "spark-fair:wait=0s", 0.03),
         ("spark-standalone/w3-wait0-*.json.gz", "spark-fair:wait=0s", 0.015),
-        ("slurm/exact-easy-?.sacct", "easy", 0.02),
-        ("slurm/exact-fcfs-?.sacct", "easy:backfill=false", 0.03),
-        ("slurm/over-fcfs-?.sacct", "easy:backfill=false", 0.02),
+        ("slurm/over-easy-?.sacct", "slurm-backfill:reservations=1,interval=1s", 0.02),
+        ("slurm/exact-conservative-?.sacct", "slurm-backfill:interval=1s", 0.02),
+        ("slurm/exact-fcfs-?.sacct", "slurm-fcfs", 0.02),
+        ("slurm/over-fcfs-?.sacct", "slurm-fcfs", 0.02),
         ("swf/NASA-iPSC-1993-3.first-records.swf", "easy", 0.02),
     ],
 )
