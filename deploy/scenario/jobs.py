@@ -65,10 +65,8 @@ def _linked(drafts: Sequence[_Draft], complaints: Complaints) -> list[_Draft]:
         places.setdefault(draft.name, []).append(number)
     linked: list[_Draft] = []
     for number, draft in enumerate(drafts):
-        wanted, others = (
-            draft.given.after,
-            [each for each in places.get(draft.given.after or "", ()) if each != number],
-        )
+        wanted = draft.given.after
+        others = [each for each in places.get(wanted or "", ()) if each != number]
         if wanted is None:
             if draft.given.think:
                 complaints.add(

@@ -1,4 +1,4 @@
-"""Tasks of several stages that run one after the other, packed into the reduces of a job with two stages.
+"""Tasks of several stages that run one after the other, packed into the maps and reduces of a job with two stages.
 
 A job has maps and then reduces. A third stage therefore continues in reduces of the second: each such reduce, a
 lane, runs a task after another one for which it waited. So the sum of the work stays the same, and the job takes
@@ -15,7 +15,7 @@ from itertools import count
 
 @dataclass(slots=True)
 class Lane:
-    """`count` equal reduces, each of which runs the tasks with the indices `tasks` one after the other.
+    """`count` equal maps or reduces, each of which runs the tasks with the indices `tasks` one after the other.
 
     `end_s` is the end of the last task. `work_s` is the sum of the tasks' work, and `lasts_s` is the duration.
     """
@@ -28,10 +28,10 @@ class Lane:
 
 
 def lanes(begins_s: Sequence[float], works_s: Sequence[float], counts: Sequence[int]) -> list[Lane]:
-    """Return the lanes for groups of equal tasks that begin at given times after the maps.
+    """Return the lanes for groups of `counts` equal tasks, which begin at given times after the start of the stage.
 
     A task continues the lane that ended last before its begin. If the longest chain does not fit one lane, one
-    reduce lasts until the end of that chain, and waits meanwhile.
+    map or reduce lasts until the end of that chain, and waits meanwhile.
     """
     free: list[Lane] = []  # Sorted by their ends, since they become free in that order.
     busy: list[tuple[float, int, Lane]] = []

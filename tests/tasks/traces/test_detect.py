@@ -22,7 +22,7 @@ TEXT = b"job0\t1\t1\t100\t0\t0\n"
         (bz2.compress(TEXT), "packed with bzip2, expected text or gzip: unpack it with `bzip2 -d`"),
         (lzma.compress(TEXT), "packed with xz, expected text or gzip: unpack it with `xz -d`"),
         (b"\x28\xb5\x2f\xfd\x04\x00", "packed with zstd"),
-        (gzip.compress(b"\x28\xb5\x2f\xfd\x04\x00"), "packed with zstd"),
+        (gzip.compress(b"\x28\xb5\x2f\xfd\x04\x00", mtime=0), "packed with zstd"),
         (b"PAR1\x15\x04\xff", "a Parquet file, expected a trace as text"),
         (b"Obj\x01\x04", "an Avro container"),
         (b"Avro-Binary\n\x00\xff", "a job history in Avro's binary form, expected JSON"),
