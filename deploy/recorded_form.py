@@ -18,7 +18,7 @@ from schedbed.deploy.scenario.resolved import (
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 T = TypeVar("T")
-LAST = ("map_demand", "reduce_demand", "params", "map_costs", "reduce_costs")
+LAST = ("map_demand", "reduce_demand", "params", "map_costs", "reduce_costs", "unplaced")
 """The last values of a job, which many jobs share."""
 
 
@@ -58,7 +58,14 @@ def _job_texts(jobs: Sequence[PlannedJob]) -> list[str]:
     name = cache(quoted)
     made: list[str] = []
     for job in jobs:
-        shared = (job.map_demand, job.reduce_demand, job.params or None, job.map_costs, job.reduce_costs)
+        shared = (
+            job.map_demand,
+            job.reduce_demand,
+            job.params or None,
+            job.map_costs,
+            job.reduce_costs,
+            job.unplaced,
+        )
         key = tuple(map(id, shared))
         rest = known.get(key)
         if rest is None:
@@ -68,6 +75,7 @@ def _job_texts(jobs: Sequence[PlannedJob]) -> list[str]:
             f'"user": {name(job.user)}, "queue": {name(job.queue)}, "priority": {name(job.priority)}, '
             f'"submit_s": {_number(job.submit_s)}, "deadline_s": {_number(job.deadline_s)}, '
             f'"requested_s": {_number(job.requested_s)}, '
+            f'"after": {_text(job.after)}, "think_s": {_number(job.think_s)}, '
             f'"input": {_text(job.input)}, "maps": {job.maps}, "reduces": {job.reduces}, {rest}'
         )
     return made

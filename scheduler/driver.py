@@ -7,6 +7,7 @@ crashed.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -79,8 +80,10 @@ class Driver:
     recover. `serve`, if given, is called for each heartbeat instead of `Core.heartbeat`.
 
     The attribute `jobs` contains the jobs that have not ended. `waiting` contains the jobs that are not
-    submitted yet, sorted by submit time. `submit_times_s` contains the submit times of all jobs. A policy or
-    sink whose state is not in its attributes must have the methods `keep_state` and `restore_state`.
+    submitted yet, sorted by submit time. `held` contains, by the id of a job that has not ended, the jobs that
+    wait for its end (`JobSpec.after`); they enter `waiting` `end_delay_s` after it. `submit_times_s` contains
+    the submit times of all jobs. A policy or sink whose state is not in its attributes must have
+    the methods `keep_state` and `restore_state`.
     """
 
     def __init__(
@@ -93,8 +96,10 @@ class Driver:
         journal: EventLog | None = None,
         serve: Serve | None = None,
         policy: Policy | None = None,
+        end_delay_s: float = 0.0,
     ) -> None:
         self._config = config
+        self._end_delay_s = end_delay_s
         self._make_policy = make_policy
         self._sink = sink
         self._seed = seed
@@ -115,6 +120,7 @@ class Driver:
         self.jobs: dict[str, JobSpec] = {}
         self.submit_times_s: dict[str, float] = {}
         self.waiting: deque[JobSpec] = deque()
+        self.held: dict[str, list[JobSpec]] = {}
         self.files: dict[str, tuple[BlockRange, ...]] = {}
         self._file_of: dict[str, str] = {}  # Input file by block.
         self._readers: dict[str, int] = {}  # Number of jobs that have not ended, by input file.
@@ -177,6 +183,7 @@ class Driver:
         for effect in effects:
             if isinstance(effect, JobEnded):
                 self._forget(effect.job)
+                self._release(effect.job)
             if self._journal is not None:
                 self._open[_key(effect)] = effect
         return effects
@@ -278,13 +285,14 @@ class Driver:
     def kill(self, now_s: float, jobs: Iterable[str] | None, reason: str) -> None:
         """Kill the jobs with the given ids, or all jobs if None. Jobs not submitted yet are also killed."""
         names = None if jobs is None else list(jobs)
-        for job in [job for job in self.waiting if names is None or job.job in names]:
+        unsubmitted = [*self.waiting, *(job for jobs in self.held.values() for job in jobs)]
+        for job in [job for job in unsubmitted if names is None or job.job in names]:
             self.do(now_s, "submit", job)
         for name in self.core.active_jobs() if names is None else names:
             self.do(now_s, "kill_job", name, reason)
 
     def all_ended(self) -> bool:
-        return not self.waiting and self.core.all_ended()
+        return not self.waiting and not self.held and self.core.all_ended()
 
     def _plan(self, now_s: float, plan: Plan) -> None:
         """Add the run's plan, with times since its start (an event of the journal)."""
@@ -304,7 +312,21 @@ class Driver:
         self._file_of |= {block.block: name for name, blocks in files.items() for block in blocks}
         for job in jobs:
             self._know(job)
-        self.waiting = deque(sorted((*self.waiting, *jobs), key=lambda job: (job.submit_s, *id_key(job.job))))
+        due: list[JobSpec] = []
+        for job in jobs:  # Any of them may be the one that another waits for.
+            held = self.held.setdefault(job.after, []) if job.after in self.jobs else due
+            held.append(job)
+        self.waiting = deque(sorted((*self.waiting, *due), key=_order))
+
+    def _release(self, name: str) -> None:
+        """Let the jobs that wait for the job with the id `name` be submitted, now that this job has ended."""
+        ended_s = self.ledger.now_s + self._end_delay_s
+        for job in self.held.pop(name, ()):
+            submit_s = max(job.submit_s, ended_s + job.think_s)
+            due_s = None if job.deadline_s is None else job.deadline_s + submit_s - job.submit_s
+            job = replace(job, submit_s=submit_s, deadline_s=due_s)
+            self._know(job)
+            insort(self.waiting, job, key=_order)
 
     def _know(self, job: JobSpec) -> None:
         if job.job not in self.jobs:
@@ -319,10 +341,13 @@ class Driver:
         return dict.fromkeys(split.file for split in splits if split.file in self.files)  # type: ignore[misc]
 
     def _submit(self, now_s: float, job: JobSpec) -> None:
-        """Submit a job to the core, and remove the job from the waiting jobs if it is one of them."""
+        """Submit a job to the core, and remove the job from those not submitted if it is one of them."""
         place = next((place for place, known in enumerate(self.waiting) if known.job == job.job), None)
         if place is not None:
             del self.waiting[place]
+        elif job.after in self.held:
+            left = [known for known in self.held.pop(job.after) if known.job != job.job]
+            self.held |= {job.after: left} if left else {}
         self.core.submit(now_s, job)
         self._know(job)
 
@@ -363,7 +388,12 @@ class Driver:
             del self._open[attempt]
 
 
-_JOB_STATE = ("jobs", "submit_times_s", "waiting", "files", "_file_of", "_readers")
+_JOB_STATE = ("jobs", "submit_times_s", "waiting", "held", "files", "_file_of", "_readers")
+
+
+def _order(job: JobSpec) -> tuple[float, int, str]:
+    """Return a sort key for the order of submission."""
+    return (job.submit_s, *id_key(job.job))
 
 
 def _key(effect: Effect) -> object:

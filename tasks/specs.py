@@ -111,7 +111,8 @@ class JobSpec:
     """A job that is ready to be submitted, with its splits and the costs or code of its tasks.
 
     `submit_s` and `deadline_s` are seconds since the run's start. `requested_s` is the run time in seconds that
-    the user asked for, which policies that reserve slots believe.
+    the user asked for, which policies that reserve slots believe. A job with `after`, the id of another job, is
+    submitted `think_s` seconds after that job's end, in any state, but not before `submit_s`.
     """
 
     job: str  # Such as job_0001.
@@ -123,6 +124,8 @@ class JobSpec:
     submit_s: float = 0.0
     deadline_s: float | None = None
     requested_s: float | None = None
+    after: str | None = None
+    think_s: float = 0.0
     splits: Sequence[Split] = ()
     reduces: int = 0
     map_demand: Demand

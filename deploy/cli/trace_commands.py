@@ -60,16 +60,17 @@ def convert_trace(file: Path, out: Path, format: str | None, jobs: int | None, *
         print(f"a scenario takes at most {TASKS_MAX:,} tasks: convert fewer jobs with --jobs")
 
 
-def validate_trace(
-    trace: str,
+def validate_traces(
+    traces: Sequence[Path],
     out: Path | None,
     *,
     recorded: bool,
     framework: str | None,
     policies: Sequence[str] | None,
     sets: Sequence[str],
+    fit: bool,
 ) -> None:
-    """Simulate a recorded trace, and print how far completion times are from the recorded ones.
+    """Simulate recorded traces, and print how far completion times are from the recorded ones.
 
     `framework` has the delays to simulate, such as `hadoop1`. Raises BadInput without `recorded`.
     """
@@ -77,16 +78,14 @@ def validate_trace(
     from schedbed.scheduler.simulate.framework import PROFILES
 
     if not recorded:
-        raise BadInput(
-            f"--framework {framework}: only goes with --recorded, expected `framework:` in a scenario"
-        )
+        given = "--fit" if framework is None else f"--framework {framework}"
+        raise BadInput(f"{given}: only goes with --recorded, expected `framework:` in a scenario")
     if framework is not None and framework not in PROFILES:
         raise BadInput(f"--framework {framework}: unknown profile, expected {', '.join(PROFILES)}")
-    if not Path(trace).is_file():
-        raise BadInput(f"--recorded: no trace file {trace!r}")
-    validate_recorded(
-        Path(trace), out, framework=framework or "hadoop1", policies=policies, sets=sets, say=print
-    )
+    for trace in traces:
+        if not trace.is_file():
+            raise BadInput(f"--recorded: no trace file {str(trace)!r}")
+    validate_recorded(traces, out, framework=framework, policies=policies, sets=sets, fit=fit, say=print)
 
 
 def _proposal(fit: Fit) -> str:

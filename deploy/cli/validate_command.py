@@ -22,10 +22,11 @@ from schedbed.tasks.errors import BadInput
 
 SEED = 1
 AnyScenario = Annotated[
-    Path | None,
+    list[Path] | None,
     typer.Argument(
-        metavar="[SCENARIO]",
-        help="Path of a scenario file, or name of a scenario that comes with schedbed, such as quickstart.",
+        metavar="[SCENARIO]...",
+        help="Path of a scenario file, or name of a scenario that comes with schedbed, such as quickstart. "
+        "With --recorded: one or more traces.",
         autocompletion=complete_scenario,
     ),
 ]
@@ -53,15 +54,23 @@ Recorded = Annotated[
     bool,
     typer.Option(
         "--recorded",
-        help="SCENARIO is a Rumen trace: simulate it with the slots in the trace, and compare "
-        "with the recorded times.",
+        help="Each SCENARIO is a recorded trace (Rumen, Spark, Slurm or SWF): simulate it with the slots in the "
+        "trace, and compare with the recorded times.",
     ),
 ]
 FrameworkName = Annotated[
     str | None,
     typer.Option(
         metavar="PROFILE",
-        help="With --recorded: framework whose delays are simulated: none, hadoop1 (the default) or yarn.",
+        help="With --recorded: framework whose delays are simulated, by default hadoop1 for Rumen and none for "
+        "others.",
+    ),
+]
+Fit = Annotated[
+    bool,
+    typer.Option(
+        "--fit",
+        help="With --recorded: fit the delays of the framework to every second trace, and compare the others only.",
     ),
 ]
 Count = Annotated[
@@ -97,6 +106,7 @@ def validate(
     phases: Phases = False,
     recorded: Recorded = False,
     framework: FrameworkName = None,
+    fit: Fit = False,
     drawn: Count = None,
     seed: Seed = None,
     jobs: Jobs = None,
@@ -112,28 +122,30 @@ def validate(
         raise BadInput("--address: only simulations go to other hosts, expected --against DIR beside it")
     if drawn is not None:
         others = {"SCENARIO": scenario, "--policy": policy, "--set": set_, "--against": against}
-        others |= {"--phases": phases, "--recorded": recorded, "--framework": framework}
+        others |= {"--phases": phases, "--recorded": recorded, "--framework": framework, "--fit": fit}
         seed = SEED if seed is None else seed
         _validate_drawn(drawn, seed, repeats, jobs_at_once(jobs), out, others, live=not no_live)
         return
     if seed is not None:
         raise BadInput(f"--seed {seed}: only goes with --drawn, expected `seed:` in a scenario")
-    if scenario is None:
+    if not scenario:
         raise BadInput("validate: expected a SCENARIO, a trace with --recorded, or --drawn N")
-    if recorded or framework is not None:
+    if recorded or fit or framework is not None:
         if address is not None:
             raise BadInput("--address: does not go with --recorded, which simulates under one policy")
-        from schedbed.deploy.cli.trace_commands import validate_trace
+        from schedbed.deploy.cli.trace_commands import validate_traces
 
-        validate_trace(
-            str(scenario), out, recorded=recorded, framework=framework, policies=policy, sets=set_ or ()
+        validate_traces(
+            scenario, out, recorded=recorded, framework=framework, policies=policy, sets=set_ or (), fit=fit
         )
         return
+    if len(scenario) > 1:
+        raise BadInput(f"validate: {len(scenario)} scenarios, expected one, or traces with --recorded")
     from schedbed.deploy.options import RunOptions
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.studies.validate import validate as hold_against
 
-    resolved = resolve(scenario, sets=set_ or (), policies=policy, repeats=repeats)
+    resolved = resolve(scenario[0], sets=set_ or (), policies=policy, repeats=repeats)
     show_warnings(resolved.warnings)
     at_once = jobs_on_hosts(jobs, address)
     options = RunOptions(out=out, live=not no_live, jobs=at_once, address=address)

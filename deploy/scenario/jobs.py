@@ -18,7 +18,7 @@ from schedbed.tasks.appkit.app_catalogue import APPS
 from schedbed.tasks.own.program import COMMANDS
 from schedbed.tasks.specs import Cost, Demand, Priority
 from schedbed.tasks.units import format_bytes, parse_duration, parse_size
-from schedbed.tasks.workloads.planned import PlannedJob, vary
+from schedbed.tasks.workloads.planned import PlannedJob, circle_in, vary
 
 TASKS_MAX = 10_000_000
 SYNTHETIC = "synthetic"
@@ -30,12 +30,14 @@ OF_OWN_APPS = (*COMMANDS, "files", "folder", "costs")
 class _Draft:
     """A copy of a job in the scenario file, before the copy receives a job id such as job_0001.
 
-    `given` is the job's entry in the file, and `path` the place of this entry.
+    `given` is the job's entry in the file, and `path` the place of this entry. `after` is the number of the
+    draft for whose end the job waits.
     """
 
     given: JobModel
     name: str
     path: KeyPath
+    after: int | None = None
 
 
 def plan_jobs(
@@ -49,9 +51,40 @@ def plan_jobs(
         inputs.complaints.add(place, f"more than {TASKS_MAX:,} tasks")
         return ()
     drafts = [draft for index, job in enumerate(jobs) for draft in _copies(job, (*place, index))]
-    drafts.sort(key=lambda draft: draft.given.submit)
-    planned = [_plan(f"job_{number:04d}", draft, inputs) for number, draft in enumerate(drafts, start=first)]
+    drafts = _linked(drafts, inputs.complaints)
+    order = sorted(range(len(drafts)), key=lambda number: drafts[number].given.submit)
+    ids = {number: f"job_{place:04d}" for place, number in enumerate(order, start=first)}
+    planned = [_plan(ids[number], drafts[number], inputs, ids) for number in order]
     return tuple(job for job in planned if job is not None)
+
+
+def _linked(drafts: Sequence[_Draft], complaints: Complaints) -> list[_Draft]:
+    """Return the drafts with the numbers of those that they wait for. Errors are added to `complaints`."""
+    places: dict[str, list[int]] = {}
+    for number, draft in enumerate(drafts):
+        places.setdefault(draft.name, []).append(number)
+    linked: list[_Draft] = []
+    for number, draft in enumerate(drafts):
+        wanted = draft.given.after
+        others = [each for each in places.get(wanted or "", ()) if each != number]
+        if wanted is None:
+            if draft.given.think:
+                complaints.add(
+                    (*draft.path, "think"), "a time after the end of another job, expected also `after`"
+                )
+        elif not others:
+            hint = "the job would wait for itself" if draft.name == wanted else did_you_mean(wanted, places)
+            complaints.add((*draft.path, "after"), f"no other job is named {wanted!r}, {hint}")
+        else:
+            earlier = [each for each in others if each < number]
+            draft = replace(draft, after=earlier[-1] if earlier else others[0])
+        linked.append(draft)
+    if circle := circle_in([draft.after for draft in linked]):
+        names = " waits for ".join(linked[number].name for number in (*circle, circle[0]))
+        complaints.add(
+            (*linked[circle[0]].path, "after"), f"{names}, so that none of them would be submitted"
+        )
+    return linked
 
 
 def _copies(job: JobModel, path: KeyPath) -> list[_Draft]:
@@ -59,7 +92,7 @@ def _copies(job: JobModel, path: KeyPath) -> list[_Draft]:
     return [_Draft(job, name if copy == 1 else f"{name}-{copy}", path) for copy in range(1, job.count + 1)]
 
 
-def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
+def _plan(job: str, draft: _Draft, inputs: JobInputs, ids: Mapping[int, str]) -> PlannedJob | None:
     given, path = draft.given, draft.path
     found = _app_of(given, path, inputs)
     if found is None:
@@ -79,6 +112,8 @@ def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
         submit_s=given.submit * scale,
         deadline_s=None if given.deadline is None else (given.submit + given.deadline) * scale,
         requested_s=None if given.requested is None else given.requested * scale,
+        after=None if draft.after is None else ids[draft.after],
+        think_s=given.think * scale,
         input=input_path,
         maps=maps,
         reduces=_reduces(app, given),

@@ -347,6 +347,16 @@ class JobModel(Section):
         Duration | None,
         says("longest run time that the user expects, with which the policy `easy` reserves slots"),
     ] = None
+    after: Annotated[
+        Text | None,
+        says(
+            "name of the job whose end comes before the submission: the nearest of that name listed before "
+            "this job, or else after it. A job that fails or is killed has also ended"
+        ),
+    ] = None
+    think: Annotated[
+        Duration, says("time from the end of the job `after` to the submission, which `submit` may delay")
+    ] = 0.0
     priority: Annotated[
         Priorities,
         BeforeValidator(_lower),

@@ -242,7 +242,7 @@ def _measure(
     until_s = None if asked.until is None else asked.until * scenario.scale
     window = {"from_s": asked.from_ * scenario.scale, "until_s": until_s}
     counts = Window.of(window)
-    if jobs and counts is not None and not any(counts.holds(job.submit_s) for job in jobs):
+    if jobs and counts is not None and not any(job.after or counts.holds(job.submit_s) for job in jobs):
         complaints.add(("measure",), f"none of the {len(jobs)} jobs is submitted in it")
         complaints.raise_if_any()
     return window

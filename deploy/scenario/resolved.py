@@ -225,6 +225,7 @@ def _job(raw: Mapping[str, Any]) -> PlannedJob:
     known["priority"] = Priority(raw["priority"])
     for key in ("map_demand", "reduce_demand"):
         known[key] = Demand(**raw[key])
+    known["unplaced"] = tuple(raw.get("unplaced", ()))
     for key in ("map_costs", "reduce_costs"):
         known[key] = tuple(_unpacked(raw[key], lambda cost: Cost(**cost)))
     if "requested_s" in raw["params"]:  # where earlier results have it

@@ -49,10 +49,12 @@ def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
     mapped = _mapped(trace, inputs)
     shared = share_inputs(made, inputs, workload.block or inputs.scenario.blocks.size)
     planner = SyntheticPlanner(inputs)
+    ids = {job.number: f"job_{number:04d}" for number, job in enumerate(made, start=1)}
     planned = [
         planner.plan(
             f"job_{number:04d}",
             job,
+            after=None if job.after is None else ids.get(job.after),
             preferred=_preferred(job, mapped, inputs),
             shared=shared.get(job.input_path) if shared and _reads(job) else None,
         )
@@ -132,18 +134,23 @@ class SyntheticPlanner:
         job: str,
         made: SyntheticJob,
         *,
+        after: str | None = None,
         preferred: tuple[tuple[NodeId, ...], ...] | None = None,
         shared: str | None = None,
     ) -> PlannedJob:
-        """Return the synthetic job as a planned one, with scaled costs.
+        """Return the synthetic job as a planned one, with scaled costs, submitted after the job with the id `after`.
 
         Its maps read the input file `shared` or, without it, a new one, whose blocks are at `preferred`
-        nodes.
+        nodes. A map of whose block the trace does not say a place prefers none.
         """
         maps, scale = self._scaled_all(made.maps), self._scale
         filler = shared
-        if shared is None and maps.blocks:
-            filler = self._inputs.filler(job, maps.blocks, preferred)
+        if shared is None and (maps.blocks or preferred is not None):
+            blocks = maps.blocks or (1,) * len(maps.costs)  # Data of unknown size, which only has a place.
+            filler = self._inputs.filler(job, blocks, preferred)
+        unplaced = (
+            () if shared is not None else [place for place, nodes in enumerate(preferred or ()) if not nodes]
+        )
         return PlannedJob(
             job=job,
             name=made.name,
@@ -154,6 +161,8 @@ class SyntheticPlanner:
             submit_s=made.submit_s * scale,
             deadline_s=None if made.deadline_s is None else (made.submit_s + made.deadline_s) * scale,
             requested_s=None if made.requested_s is None else made.requested_s * scale,
+            after=after,
+            think_s=0.0 if after is None else made.think_s * scale,
             input=filler,
             maps=len(maps.costs),
             reduces=len(made.reduces),
@@ -161,6 +170,7 @@ class SyntheticPlanner:
             reduce_demand=self._demand,
             map_costs=maps.costs,
             reduce_costs=self._scaled_all(made.reduces).costs,
+            unplaced=tuple(unplaced),
         )
 
     def _scaled_all(self, costs: tuple[Cost, ...]) -> _Scaled:
@@ -229,6 +239,4 @@ def _preferred(
         return None
     nodes = [node.node for node in inputs.cluster.nodes]
     count = inputs.cluster.blocks.replication
-    return tuple(
-        replica_nodes(hosts, mapped, nodes, count, start=index) for index, hosts in enumerate(made.hosts)
-    )
+    return tuple(replica_nodes(hosts, mapped, nodes, count) for hosts in made.hosts)

@@ -17,7 +17,8 @@ def choose_engine(scenario: ResolvedScenario, at_once: int) -> Chosen:
     if fast.is_ready():
         return Chosen((fast,))
     runs = scenario.repeats * sum(_may_use(choice, scenario) for choice in scenario.policies)
-    if not runs or scenario.faults or not scenario.framework.is_none:
+    waits = any(job.after is not None for job in scenario.jobs)
+    if not runs or waits or scenario.faults or not scenario.framework.is_none:
         return Chosen()
     return fast.prepare(runs * tasks / at_once, contention=scenario.simulate.contention)
 

@@ -64,7 +64,7 @@ def _each_alone_s(scenario: ResolvedScenario, jobs: Sequence[PlannedJob]) -> dic
 def _alone_s(scenario: ResolvedScenario, job: PlannedJob) -> float | None:
     alone = replace(
         scenario,
-        jobs=(replace(job, submit_s=0.0, deadline_s=None),),
+        jobs=(replace(job, submit_s=0.0, deadline_s=None, after=None),),
         inputs=tuple(file for file in scenario.inputs if file.path in job.reads),
         faults=(),
         speculation="none",
@@ -81,14 +81,15 @@ def _alone_s(scenario: ResolvedScenario, job: PlannedJob) -> float | None:
 
 
 class JobEnds(NoSink):
-    """Keeps only the end time, by job, of each successful job."""
+    """Keeps only the submit and end times, by job, of each successful job."""
 
     def __init__(self) -> None:
+        self.submit_s: dict[str, float] = {}
         self.finish_s: dict[str, float] = {}
 
     def job(self, row: JobRow) -> None:
         if row.state == "succeeded":
-            self.finish_s[row.job] = row.finish
+            self.submit_s[row.job], self.finish_s[row.job] = row.submit, row.finish
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
         """Implement `Rows.heartbeat`: ignore the row."""

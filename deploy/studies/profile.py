@@ -191,7 +191,7 @@ def alone(scenario: ResolvedScenario, job: PlannedJob, slots: int) -> ResolvedSc
         name=f"{scenario.name}-{workload_of(job)}-{slots}",
         repeats=1,
         cluster=replace(scenario.cluster, nodes=nodes),
-        jobs=(replace(job, submit_s=0.0, deadline_s=None),),
+        jobs=(replace(job, submit_s=0.0, deadline_s=None, after=None),),
         inputs=tuple(file for file in scenario.inputs if file.path in job.reads),
         policies=(PolicyChoice(spec="fifo", given="fifo"),),
         faults=(),

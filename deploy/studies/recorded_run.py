@@ -1,9 +1,9 @@
-"""`schedbed validate TRACE --recorded`: simulate the jobs of a recorded trace, and compare their times."""
+"""`schedbed validate TRACE... --recorded`: simulate the jobs of recorded traces, and compare their times."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,14 +19,15 @@ from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.simulated.isolated import JobEnds
 from schedbed.deploy.simulated.simulated_runs import setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
+from schedbed.deploy.studies.fitted_framework import delays_of, fitted, halves
 from schedbed.deploy.workspace import result_folder
-from schedbed.scheduler.simulate.framework import Framework
+from schedbed.scheduler.simulate.framework import PROFILES, Framework
 from schedbed.scheduler.simulate.setup import Stuck
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.detect import read_trace
-from schedbed.tasks.traces.recording import Recording, read_recording
-from schedbed.tasks.traces.trace import Trace
+from schedbed.tasks.traces.recording import recording_of
+from schedbed.tasks.traces.trace import Recording, Trace
 
 NAME, SCENARIO, TOPOLOGY = "validate.json", "scenario.yaml", "topology.json"
 MAKESPAN_MAX = 0.15
@@ -36,6 +37,13 @@ POLLER = {"init_poll": "5s", "init": "2.5s", "init_jobs": 2}
 
 Jobs are selected at a poll and initialized by a thread that sleeps as long between its turns: half a turn on average.
 """
+DEFAULTS = {"rumen": "hadoop1"}
+"""The framework for a format, by default that of its name, or none."""
+HINTS = {
+    "spark": "spark-fifo or spark-fair, by the setting spark.scheduler.mode",
+    "slurm": "slurm-backfill or slurm-fcfs, by the setting SchedulerType",
+    "swf": "such as easy, or easy:backfill=false",
+}
 Say = Callable[[str], None]
 
 
@@ -122,7 +130,7 @@ def framework_for(name: str, recording: Recording, **numbers: Any) -> Any:
     It has the delays of the profile `name`, such as `hadoop1`, then those that the recording shows, then
     `numbers`.
     """
-    if name == "none":
+    if name != "hadoop1" and name != "yarn":
         return name
     said: dict[str, Any] = {"recorded_shuffle": True}
     if name == "hadoop1":
@@ -160,9 +168,9 @@ def scenario_values(trace: Path, recording: Recording, framework: Any, topology:
             },
             "heartbeat": f"{recording.heartbeat_s:g}s",
         },
-        "blocks": {"size": "128MiB", "replication": min(3, len(recording.hosts))},
+        "blocks": {"size": "128MiB", "replication": min(recording.replicas, len(recording.hosts))},
         "workload": {"trace": str(trace.resolve())},
-        "policies": ["fifo"],
+        "policies": [recording.policy or "fifo"],
         "framework": framework,
         "simulate": {"costs": "trace", "contention": False},
     }
@@ -179,35 +187,37 @@ def topology_values(recording: Recording) -> dict[str, Any]:
     }
 
 
-def replay(scenario: ResolvedScenario, choice: PolicyChoice) -> dict[str, float]:
-    """Return jobs' simulated end times in seconds. Raises RunFailed if the simulation cannot go on."""
+def replay(scenario: ResolvedScenario, choice: PolicyChoice) -> JobEnds:
+    """Return jobs' simulated submit and end times. Raises RunFailed if the simulation cannot go on."""
     ends = JobEnds()
     setup = setup_of(scenario, choice, 0, costs_of(scenario), Latencies())
     try:
         Simulation(replace(setup, heartbeat_rows=False, skip_rows=False), ends).run()
     except Stuck as error:
         raise RunFailed(f"{choice.spec}: {error}") from None
-    return ends.finish_s
+    return ends
 
 
-def judge(
-    trace: Trace, scenario: ResolvedScenario, policy: str, ends: Mapping[str, float]
-) -> RecordedAgreement:
-    """Compare the simulated ends of jobs, in seconds, with the recorded ones.
+def judge(trace: Trace, scenario: ResolvedScenario, policy: str, ends: JobEnds) -> RecordedAgreement:
+    """Compare the simulated ends of jobs with the recorded ones.
 
-    `scenario` has the jobs of `trace`. Raises BadInput if none of them succeeded with a known end.
+    `scenario` has the jobs of `trace`. A job that waits for another is submitted after that one's end, recorded as
+    well as simulated. Raises BadInput if no job succeeded with a known end.
     """
     jobs: list[JobError] = []
     recorded_s = simulated_s = 0.0
+    ended_s = {job.number: job.submit_s + job.duration_s for job in trace.jobs if job.duration_s is not None}
     for planned, job in zip(scenario.jobs, trace.jobs, strict=True):
-        end_s = ends.get(planned.job)
-        known = job.duration_s is not None and end_s is not None
+        end_s, lasted_s = ends.finish_s.get(planned.job), job.duration_s
+        if lasted_s is not None and planned.after is not None and job.after in ended_s:
+            lasted_s -= max(0.0, ended_s[job.after] + job.think_s - job.submit_s)
+        known = lasted_s is not None and lasted_s > 0 and end_s is not None
         jobs.append(
             JobError(
                 job=planned.job,
                 name=job.name,
-                recorded_s=job.duration_s,
-                simulated_s=None if end_s is None else end_s - planned.submit_s,
+                recorded_s=lasted_s,
+                simulated_s=None if end_s is None else end_s - ends.submit_s[planned.job],
                 judged=known and job.succeeded,
             )
         )
@@ -219,53 +229,171 @@ def judge(
     return RecordedAgreement(policy, recorded_s, simulated_s, tuple(jobs))
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A recording with the scenario that simulates it, and the folder of that scenario."""
+
+    file: Path
+    folder: Path
+    trace: Trace
+    scenario: ResolvedScenario
+    assumed: list[str]
+
+
 def validate_recorded(
-    trace_file: Path,
+    trace_files: Sequence[Path],
     out: Path | None,
     *,
-    framework: str = "hadoop1",
+    framework: str | None = None,
     policies: Sequence[str] | None = None,
     sets: Sequence[str] = (),
+    fit: bool = False,
     say: Say = print,
 ) -> list[RecordedAgreement]:
-    """Simulate a recorded trace under each policy. Print and return the comparison with the recording.
+    """Simulate recorded traces under each policy. Print and return the comparisons with the recordings.
 
-    The folder `out` gets validate.json, and a scenario with its topology for `schedbed run --machines sim`.
-    `framework` is the profile of delays, and `sets` are changes `KEY=VALUE`. Raises BadInput for a trace that
-    is not a recording, RunFailed if an error of the simulator is too large.
+    The folder `out` gets validate.json, and a scenario with its topology for `schedbed run --machines sim`; of
+    several traces, each has a folder there. `framework` is the profile of delays, and `sets` are changes
+    `KEY=VALUE`. With `fit`, half of the recordings fit the delays, and only the others are compared. Raises BadInput
+    for a trace that is not a recording, RunFailed if an error of the simulator is too large.
     """
-    trace, recording = read_trace(trace_file, "rumen"), read_recording(trace_file)
-    folder = result_folder(out, "recorded", datetime.now(UTC))
-    file = prepare(folder, trace_file, recording, framework_for(framework, recording))
-    scenario = resolve(file, sets=sets, policies=policies)
+    root = result_folder(out, "recorded", datetime.now(UTC))
+    many = len(trace_files) > 1
+    held = [
+        _prepared(
+            file,
+            root / f"{number:02d}-{file.name.partition('.')[0]}" if many else root,
+            framework,
+            policies,
+            sets,
+        )
+        for number, file in enumerate(trace_files, start=1)
+    ]
+    values: dict[str, Any] = {"recorded": True}
+    if fit:
+        held, values["fit"] = _with_fitted_delays(held, say)
+    found: list[RecordedAgreement] = []
+    reports: list[dict[str, Any]] = []
+    for each in held:
+        made = [
+            judge(each.trace, each.scenario, choice.spec, replay(each.scenario, choice))
+            for choice in each.scenario.policies
+        ]
+        found += made
+        reports.append(_report(each, made))
+        if many:
+            say(f"\n{each.file}")
+        for agreement in made:
+            _show(agreement, say)
+        for line in reports[-1]["assumed"]:
+            say(f"assumed: {line.removeprefix('assumed: ')}")
+    values |= {"recordings": reports} if many else reports[0]
+    (root / NAME).write_text(json.dumps(values, indent=1) + "\n")
+    if many:
+        _show_all(found, say)
+    say(f"Results: {root / NAME}")
+    outside = dict.fromkeys(f"{each.policy}: {', '.join(each.outside)}" for each in found if each.outside)
+    if outside:
+        raise RunFailed("the simulator is outside its bounds: " + "; ".join(outside))
+    return found
+
+
+def _prepared(
+    file: Path, folder: Path, framework: str | None, policies: Sequence[str] | None, sets: Sequence[str]
+) -> _Prepared:
+    """Read a recording, and write and resolve the scenario that simulates it. Raises BadInput."""
+    trace = read_trace(file)
+    if trace.topology is not None or not trace.jobs:
+        raise BadInput(f"{file}: holds hosts and no jobs, expected a recording of jobs")
+    recording = recording_of(trace, file)
+    if policies is None and recording.policy is None and trace.format != "rumen":
+        raise BadInput(f"{file}: the trace does not say its policy, expected --policy {HINTS[trace.format]}")
+    name = framework or DEFAULTS.get(trace.format, trace.format)
+    framework = name if name in PROFILES else "none"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = prepare(folder, file, recording, framework_for(framework, recording))
+    scenario = resolve(path, sets=sets, policies=policies)
     if len(scenario.jobs) != len(trace.jobs) or scenario.scale != 1:
         raise BadInput(
             "--recorded: the whole trace is replayed at scale 1, expected no --set of select or scale"
         )
-    assumed = [
-        *recording.why,
-        *_said_of(recording),
-        *_framework_lines(scenario.framework),
-        *scenario.warnings,
-    ]
-    found = [judge(trace, scenario, choice.spec, replay(scenario, choice)) for choice in scenario.policies]
-    report = {
-        "trace": str(trace_file),
+    heartbeats = f"heartbeats each {recording.heartbeat_s:g} s, and attempts last as long as recorded"
+    return _Prepared(file, folder, trace, scenario, [*recording.why, *_said_of(recording), heartbeats])
+
+
+def _report(held: _Prepared, found: Sequence[RecordedAgreement]) -> dict[str, Any]:
+    """Return the values of validate.json for one recording."""
+    return {
+        "trace": str(held.file),
         "recorded": True,
-        "framework": asdict(scenario.framework),
+        "framework": asdict(held.scenario.framework),
         "policies": [each.to_json() for each in found],
-        "assumed": assumed,
+        "assumed": [*held.assumed, *_framework_lines(held.scenario.framework), *held.scenario.warnings],
     }
-    (folder / NAME).write_text(json.dumps(report, indent=1) + "\n")
-    for each in found:
-        _show(each, say)
-    for line in assumed:
-        say(f"assumed: {line}")
-    say(f"Results: {folder / NAME}")
-    outside = [f"{each.policy}: {', '.join(each.outside)}" for each in found if each.outside]
-    if outside:
-        raise RunFailed("the simulator is outside its bounds: " + "; ".join(outside))
-    return found
+
+
+def _with_fitted_delays(held: Sequence[_Prepared], say: Say) -> tuple[list[_Prepared], dict[str, Any]]:
+    """Return the recordings that judge, with the delays that the others fitted, and the fit's values for the report.
+
+    Raises BadInput for less than two recordings, several policies, or different frameworks.
+    """
+    fitting, judging = halves(len(held))
+    if not judging:
+        raise BadInput(
+            "--fit: one recording, expected at least two: one half fits the delays, the other judges them"
+        )
+    if any(len(each.scenario.policies) > 1 for each in held):
+        raise BadInput("--fit: several policies, expected the one of the recorded system")
+    profiles = {each.scenario.framework for each in held}
+    if len(profiles) > 1:
+        raise BadInput("--fit: recordings of different frameworks, expected one system")
+    [profile] = profiles
+
+    def error_of(number: int, framework: Framework) -> float:
+        each = held[number]
+        scenario = replace(each.scenario, framework=framework)
+        [choice] = scenario.policies
+        return judge(each.trace, scenario, choice.spec, replay(scenario, choice)).job_error
+
+    if profile.is_none:
+        profile = replace(profile, name=held[0].trace.format)
+    found = fitted(profile, fitting, error_of)
+    errors = {
+        when: {
+            "fitting": [error_of(number, one) for number in fitting],
+            "judging": [error_of(number, one) for number in judging],
+        }
+        for when, one in (("before", profile), ("after", found))
+    }
+    say(f"fitted on {len(fitting)} recordings: {delays_of(found)} (before: {delays_of(profile)})")
+    for half, count in (("fitting", len(fitting)), ("judging", len(judging))):
+        before, after = errors["before"][half], errors["after"][half]
+        say(
+            f"mean absolute error per job, the {count} {half}: {_spread(before)} before, {_spread(after)} after"
+        )
+    values = {"framework": asdict(found), "before": asdict(profile), "errors": errors}
+    kept = [
+        replace(each, scenario=replace(each.scenario, framework=found))
+        for each in map(held.__getitem__, judging)
+    ]
+    return kept, values | {"fitting": [str(held[number].file) for number in fitting]}
+
+
+def _spread(errors: Sequence[float]) -> str:
+    return f"{mean(errors):.1%} ({min(errors):.1%} to {max(errors):.1%})"
+
+
+def _show_all(found: Sequence[RecordedAgreement], say: Say) -> None:
+    """Print, for each policy, how the errors of its recordings are spread."""
+    say("\nall recordings, from the least to the largest error of each")
+    for policy in dict.fromkeys(each.policy for each in found):
+        mine = [each for each in found if each.policy == policy]
+        errors, makespans = [each.job_error for each in mine], [each.makespan_error for each in mine]
+        say(
+            f"{policy}: mean absolute error per job {_spread(errors)}, "
+            f"makespan {mean(makespans):+.1%} ({min(makespans):+.1%} to {max(makespans):+.1%}), "
+            f"{len(mine)} recordings, {sum(len(each.errors) for each in mine)} jobs"
+        )
 
 
 def _said_of(recording: Recording) -> list[str]:

@@ -350,6 +350,8 @@ class Simulation:
             if isinstance(effect, JobEnded):
                 self.statistics.events += 1
                 self.statistics.jobs += 1
+                if self.master.next_due_s < self.due_s:  # A job that waited for this one.
+                    self._look_for_jobs()
             self._set_off(now_s, effect)
 
     def _set_off(self, now_s: float, effect: Effect) -> None:

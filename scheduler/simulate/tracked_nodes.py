@@ -225,6 +225,7 @@ class Master(Driver):
             seed=setup.seed,
             journal=EventList(setup.snapshot_every) if self.journals else None,
             policy=policy,
+            end_delay_s=setup.framework.cleanup_takes_s(setup.cluster.heartbeat_s),
         )
 
     def crash(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring
@@ -54,10 +55,11 @@ class Conversion:
     def jobs(self) -> Iterator[dict[str, Any]]:
         """Yield each job as an entry of the list `workload.jobs` in the scenario."""
         self.job_count = self.task_count = 0
+        names = _names(self.chosen)
         for made in synthetic_jobs(self.chosen, Assume()):
             self.job_count += 1
             self.task_count += len(made.maps) + len(made.reduces)
-            yield _job(made)
+            yield _job(made, names)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the scenario file: the settings, then one line per job."""
@@ -80,7 +82,7 @@ def conversion(trace: Trace, name: str, jobs: int | None = None, *, fit: bool = 
     notes = [*trace.warnings, *assumed(chosen, 0, assume), *losses]
     proposed = None
     if fit:
-        proposed = fit_cluster(trace, demands(synthetic_jobs(chosen, assume), assume.io_rate))
+        proposed = fit_cluster(trace, _demands(chosen, assume))
         notes.append(f"cluster: {proposed.why}; `--machines sim` suits clusters larger than this host")
     else:
         notes.append("cluster: a laptop's, not the trace's; --fit-cluster proposes one that fits")
@@ -98,7 +100,11 @@ def scenario_of(
 def trace_demands(trace: Trace) -> TraceLoad:
     """Return the total load of the jobs of a trace, after conversion to synthetic jobs with default assumptions."""
     assume = Assume()
-    return demands(synthetic_jobs(select(trace.jobs, None, 0.0, None), assume), assume.io_rate)
+    return _demands(select(trace.jobs, None, 0.0, None), assume)
+
+
+def _demands(jobs: Sequence[TraceJob], assume: Assume) -> TraceLoad:
+    return demands(synthetic_jobs(jobs, assume), (job.duration_s for job in jobs), assume.io_rate)
 
 
 def _flow(values: Mapping[str, Any]) -> str:
@@ -112,9 +118,19 @@ def _flow_value(value: Any) -> str:
     return _flow(value) if isinstance(value, dict) else json.dumps(value)
 
 
-def _job(job: SyntheticJob) -> dict[str, Any]:
+def _names(jobs: Sequence[TraceJob]) -> dict[int, str]:
+    """Return unique names of the jobs that others wait for, by number."""
+    awaited, count = {job.after for job in jobs} - {None}, Counter(job.name for job in jobs)
+    return {
+        job.number: job.name if count[job.name] == 1 else f"{job.name} #{job.number}"
+        for job in jobs
+        if job.number is not None and job.number in awaited
+    }
+
+
+def _job(job: SyntheticJob, names: Mapping[int, str]) -> dict[str, Any]:
     values: dict[str, Any] = {
-        "name": job.name,
+        "name": job.name if job.number is None else names.get(job.number, job.name),
         "app": "synthetic",
         "user": job.user,
         "queue": job.queue,
@@ -125,6 +141,9 @@ def _job(job: SyntheticJob) -> dict[str, Any]:
         values["deadline"] = f"{job.deadline_s:.3f}s"
     if job.requested_s is not None:
         values["requested"] = f"{job.requested_s:.3f}s"
+    if job.after is not None and job.after in names:
+        values["after"] = names[job.after]
+        values |= {"think": f"{job.think_s:.3f}s"} if job.think_s else {}
     values |= {"maps": len(job.maps), "map": _phase(job.maps), "reduces": len(job.reduces)}
     return values | ({"reduce": _phase(job.reduces)} if job.reduces else {})
 

@@ -25,6 +25,9 @@ def read_trace(path: Path | str, format: str | None = None) -> Trace:
 def detect(path: Path) -> str:
     """Return the name of a trace's format. Raises BadInput with the file's beginning."""
     if path.is_dir():
+        if any(path.glob("events_*")):
+            hint = f"a folder of a rolled Spark event log, expected a file: cat {path.name}/events_* > log"
+            raise BadInput(f"{path}: {hint} (in the order of their numbers)")
         raise BadInput(f"{path}: a folder, expected a trace file")
     start = next(pieces(path), "")[:20_000]
     if not start.strip():
@@ -32,8 +35,14 @@ def detect(path: Path) -> str:
     for name, format in sorted(formats().items(), key=lambda item: item[1].last_resort):
         if format.looks_like(start):
             return name
-    shown = first_line(start)[:40]
-    raise BadInput(f"{path}: no trace format known here (it begins {shown!r}), expected {', '.join(NAMES)}")
+    shown, hint = first_line(start)[:40], ""
+    if start.lstrip().startswith(("{", "[")):
+        hint = ". JSON is rumen with jobID, spark with Event, sls with am.type, one object after another"
+    elif "\t" in first_line(start):
+        hint = ". Columns between tabs are swim, with five numbers after the job's name"
+    raise BadInput(
+        f"{path}: no trace format known here (it begins {shown!r}), expected {', '.join(NAMES)}{hint}"
+    )
 
 
 @cache

@@ -28,18 +28,23 @@ class TraceLoad:
     first_s: float = math.inf
     end_s: float = 0.0
 
-    def add(self, job: SyntheticJob) -> None:
-        """Add a job, estimated to end after its longest map and then reduce, without waiting for slots."""
+    def add(self, job: SyntheticJob, lasted_s: float | None = None) -> None:
+        """Add a job that ended `lasted_s` seconds after its submission, as far as the trace says.
+
+        Otherwise, the end is estimated: after the longest map and then reduce, without waiting for slots.
+        """
         maps, reduces = task_seconds(job, self.io_rate)
         self.map_s += sum(maps)
         self.reduce_s += sum(reduces)
         self.widest = max(self.widest, len(maps))
         self.first_s = min(self.first_s, job.submit_s)
-        self.end_s = max(self.end_s, job.submit_s + max(maps, default=0.0) + max(reduces, default=0.0))
+        if lasted_s is None:
+            lasted_s = max(maps, default=0.0) + max(reduces, default=0.0)
+        self.end_s = max(self.end_s, job.submit_s + lasted_s)
 
     @property
     def span_s(self) -> float:
-        """Return the seconds from the first submission to the last estimated end."""
+        """Return the seconds from the first submission to the last recorded or estimated end."""
         return max(1e-9, self.end_s - self.first_s)
 
 
@@ -65,11 +70,11 @@ class Fit:
         return {"nodes": self.nodes, "racks": self.racks, "node": node, "heartbeat": "3s"}
 
 
-def demands(jobs: Iterable[SyntheticJob], io_rate: float) -> TraceLoad:
-    """Return the total load of the jobs. `io_rate` (bytes/s) is used to convert bytes to time."""
+def demands(jobs: Iterable[SyntheticJob], lasted_s: Iterable[float | None], io_rate: float) -> TraceLoad:
+    """Return the total load of the jobs, which lasted `lasted_s`. `io_rate` (bytes/s) converts bytes to time."""
     total = TraceLoad(io_rate)
-    for job in jobs:
-        total.add(job)
+    for job, seconds in zip(jobs, lasted_s, strict=True):
+        total.add(job, seconds)
     return total
 
 
@@ -87,7 +92,10 @@ def fit_cluster(trace: Trace, asked: TraceLoad) -> Fit:
         why = f"{len(trace.hosts)} hosts in the trace" if trace.hosts else f"slots busy to {LOAD:.0%}"
     each = math.ceil(reduce_slots / nodes)
     load = asked.map_s / asked.span_s / (nodes * map_slots)
-    return Fit(nodes, min(racks, nodes), map_slots, each, f"{why}; {load:.0%} of the map slots are busy")
+    busy = f"{load:.0%} of the map slots are busy"
+    if load > 1:  # Jobs whose waits are not recorded.
+        busy = f"all map slots are busy, {load:.1f} times as long as jobs would last without waits"
+    return Fit(nodes, min(racks, nodes), map_slots, each, f"{why}; {busy}")
 
 
 def _slots(task_s: float, span_s: float) -> int:

@@ -1,16 +1,19 @@
-"""The cluster on which a Rumen trace was recorded: hosts, slots and settings, as far as the trace contains them."""
+"""The cluster on which a trace was recorded: hosts, slots and settings, as far as the trace contains them.
+
+Formats whose reader sees all of it set `Trace.recording`. A Rumen trace is read a second time here.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.jsonstream import objects
-from schedbed.tasks.traces.trace import Host
+from schedbed.tasks.traces.trace import Recording, Trace, TracedMachine
 
 NODES_PER_HEARTBEAT_SECOND = 100
 HEARTBEAT_LEAST_S = 3.0
@@ -18,19 +21,6 @@ HEARTBEAT_LEAST_S = 3.0
 _UNKNOWN_RACK = "default-rack"
 _KINDS = {"mapTasks": "map", "reduceTasks": "reduce"}
 _SLOTS = "mapreduce.tasktracker.{}.tasks.maximum"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
-    """The cluster on which a trace was recorded. `why` has a line for each value derived from the trace."""
-
-    hosts: tuple[Host, ...]
-    map_slots: int  # Map slots of each host.
-    reduce_slots: int
-    heartbeat_s: float
-    out_of_band: bool | None = None
-    scheduler: str | None = None  # Name of the scheduler's Java class.
-    why: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -44,6 +34,30 @@ class _Seen:
     def host(self, rack: str | None, name: str) -> None:
         if self.racks.get(name, _UNKNOWN_RACK) == _UNKNOWN_RACK:
             self.racks[name] = rack or _UNKNOWN_RACK
+
+
+def recording_of(trace: Trace, path: Path) -> Recording:
+    """Return the cluster of a trace that was read from `path`. Raises BadInput if the format does not tell it."""
+    if trace.format == "rumen" and trace.jobs:
+        return read_recording(path)
+    if trace.recording is None:
+        raise BadInput(
+            f"{path}: {trace.format} does not say hosts, slots and times, expected rumen, spark, slurm or swf"
+        )
+    return trace.recording
+
+
+def on_machine(machine: TracedMachine, heartbeat_s: float) -> Recording:
+    """Return the recording of jobs on processors that all nodes have equally."""
+    slots = -(-machine.processors // machine.nodes)
+    why = f"{machine.nodes} nodes of {slots} slots: {machine.why}"
+    return Recording(
+        hosts=tuple((_UNKNOWN_RACK, f"node{number:06d}") for number in range(1, machine.nodes + 1)),
+        map_slots=slots,
+        reduce_slots=0,
+        heartbeat_s=heartbeat_s,
+        why=(why,),
+    )
 
 
 def read_recording(path: Path) -> Recording:
@@ -110,12 +124,15 @@ def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:
 
 def _most_at_once(seen: _Seen, kind: str) -> int:
     """Return the largest number of attempts of a kind ("map" or "reduce") that ran on one host at the same time."""
-    most = 1
-    for (known, _), spans in seen.spans.items():
-        if known == kind:
-            steps = sorted([(begin, 1) for begin, _ in spans] + [(end, -1) for _, end in spans])
-            running = 0
-            for _, step in steps:
-                running += step
-                most = max(most, running)
+    spans = [spans for (known, _), spans in seen.spans.items() if known == kind]
+    return max([1, *(round(most_held((begin, end, 1) for begin, end in each)) for each in spans)])
+
+
+def most_held(spans: Iterable[tuple[float, float, float]]) -> float:
+    """Return the most that is held at a time. A span is a begin, an end, and what is held in between."""
+    steps = sorted(step for begin, end, held in spans for step in ((begin, held), (end, -held)))
+    held = most = 0.0
+    for _, step in steps:  # At equal times, ends come first, since they are negative.
+        held += step
+        most = max(most, held)
     return most

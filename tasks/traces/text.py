@@ -25,6 +25,8 @@ def pieces(path: Path) -> Iterator[str]:
     try:
         with _opened(path) as file:
             while piece := file.read(_PIECE_BYTES):
+                if not done:
+                    _check_text(path, piece)
                 yield decoder.decode(piece)
                 done += len(piece)
             yield decoder.decode(b"", final=True)
@@ -57,6 +59,31 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 def first_line(start: str) -> str:
     """Return the first line in a text that is neither empty nor a comment (`#` or `;`), or "" if there is none."""
     return next((line for line in start.splitlines() if line.strip() and line[0] not in "#;"), "")
+
+
+_PACKED = "packed with {0}, expected text or gzip: unpack it with `{1}`"
+_OTHERS = {
+    b"\x28\xb5\x2f\xfd": _PACKED.format("zstd", "zstd -d"),
+    b"\xfd7zXZ\x00": _PACKED.format("xz", "xz -d"),
+    b"BZh": _PACKED.format("bzip2", "bzip2 -d"),
+    b"\x04\x22\x4d\x18": _PACKED.format("lz4", "lz4 -d"),
+    b"LZ4Block": _PACKED.format("Spark's lz4", "spark.eventLog.compress=false"),
+    b"\xff\x06\x00\x00sNaPpY": _PACKED.format("snappy", "snzip -d"),
+    b"\x82SNAPPY\x00": _PACKED.format("Spark's snappy", "spark.eventLog.compress=false"),
+    b"PK\x03\x04": _PACKED.format("zip", "unzip"),
+    b"PAR1": "a Parquet file, expected a trace as text",
+    b"Obj\x01": "an Avro container, expected a trace as text",
+    b"ORC": "an ORC file, expected a trace as text",
+    b"Avro-Binary": "a job history in Avro's binary form, expected JSON (mapreduce.jobhistory.jhist.format=json)",
+}
+"""What a file is that begins with these bytes, and what is expected instead."""
+
+
+def _check_text(path: Path, beginning: bytes) -> None:
+    """Raise BadInput that names the format of a file that is known not to be text."""
+    for magic, what in _OTHERS.items():
+        if beginning.startswith(magic) and (not magic.isalnum() or not beginning[:1000].isascii()):
+            raise BadInput(f"{path}: {what}")
 
 
 def _opened(path: Path) -> BinaryIO:

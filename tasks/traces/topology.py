@@ -28,14 +28,13 @@ def map_hosts(hosts: Iterable[Host], nodes: Mapping[NodeId, str]) -> dict[Host, 
 
 
 def replica_nodes(
-    hosts: Sequence[Host], mapped: Mapping[Host, NodeId], nodes: Sequence[NodeId], count: int, start: int
+    hosts: Sequence[Host], mapped: Mapping[Host, NodeId], nodes: Sequence[NodeId], count: int
 ) -> tuple[NodeId, ...]:
-    """Return `count` nodes for a block's replicas: those of its hosts, then the next in `nodes`.
-
-    Without hosts, the first is number `start`.
-    """
+    """Return `count` nodes for a block's replicas: those of its hosts, then the next in `nodes`; none without hosts."""
     wanted = list(dict.fromkeys(mapped[host] for host in hosts))[:count]
-    place = nodes.index(wanted[-1]) + 1 if wanted else start
+    if not wanted:
+        return ()
+    place = nodes.index(wanted[-1]) + 1
     while len(wanted) < min(count, len(nodes)):
         node = nodes[place % len(nodes)]
         if node not in wanted:

@@ -53,6 +53,9 @@ class TraceJob:
     input_path: str | None = None  # Jobs with the same path read the same file.
     output_path: str | None = None
     requested_s: float | None = None  # Run time that the user requested.
+    number: int | None = None  # Unique in the trace, if jobs of the format can wait for others.
+    after: int | None = None  # Number of the job whose end comes before the submission.
+    think_s: float = 0.0  # From that end to the submission.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,24 @@ class TracedMachine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """The cluster on which a trace was recorded. `why` has a line for each value derived from the trace.
+
+    `policy` is the policy's SPEC if the trace tells it. `replicas` is the most places that a map's data have.
+    """
+
+    hosts: tuple[Host, ...]
+    map_slots: int  # Map slots of each host.
+    reduce_slots: int
+    heartbeat_s: float
+    out_of_band: bool | None = None
+    scheduler: str | None = None  # Name of the scheduler's Java class.
+    policy: str | None = None
+    replicas: int = 3
+    why: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """The content of a trace file. `warnings` are texts about data that the trace does not contain."""
 
@@ -83,6 +104,7 @@ class Trace:
     jobs: tuple[TraceJob, ...] = ()
     topology: Topology | None = None
     machine: TracedMachine | None = None
+    recording: Recording | None = None
     warnings: tuple[str, ...] = ()
 
     @property

@@ -66,6 +66,9 @@ class SyntheticJob:
     hosts: tuple[tuple[Host, ...], ...] = ()
     input_path: str | None = None  # Jobs with the same path read the same file.
     requested_s: float | None = None  # Run time that the user requested.
+    number: int | None = None
+    after: int | None = None  # Number of the job whose end comes before the submission.
+    think_s: float = 0.0
 
 
 def select(
@@ -130,6 +133,9 @@ def _job(job: TraceJob, user: str, tasks: _Tasks) -> SyntheticJob:
         hosts=hosts,
         input_path=job.input_path,
         requested_s=job.requested_s,
+        number=job.number,
+        after=job.after,
+        think_s=job.think_s,
     )
 
 
@@ -182,6 +188,13 @@ def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
     fetched = [task.input_bytes for task in job.reduces]
     reduces = [replace(cost, read_bytes=0) for cost in _costs(job.reduces, fetched, assume)]
     return maps, reduces
+
+
+def _costs_nothing(tasks: Sequence[TraceTask]) -> bool:
+    """Return whether nothing is known from which the costs of a job's maps or reduces could follow."""
+    return not any(
+        task.cpu_s or task.work_s or task.input_bytes or task.output_bytes or task.hosts for task in tasks
+    )
 
 
 def _only_hosts(job: TraceJob) -> bool:
@@ -311,6 +324,15 @@ def assumed(jobs: Sequence[TraceJob], tasks: int, assume: Assume) -> list[str]:
         lines.append(
             f"assumed: {format_bytes(assume.block_bytes)} read by each map with hosts, in {count} jobs without bytes"
         )
+    if count := sum(len(tasks) for job in jobs for tasks in (job.maps, job.reduces) if _costs_nothing(tasks)):
+        lines.append(
+            f"assumed: {count} tasks take only the time of a launch: no duration, CPU time or bytes are known"
+        )
+    numbers = {job.number for job in jobs}
+    if count := sum(job.after in numbers for job in jobs if job.after is not None):
+        lines.append(f"{count} jobs are submitted after the end of another job, as the trace says")
+    if count := sum(job.after not in numbers for job in jobs if job.after is not None):
+        lines.append(f"assumed: {count} jobs that wait for jobs not selected are submitted as recorded")
     cut = sum(_limit_share(job, assume) < 1 for job in jobs)
     if cut:
         lines.append(f"cut: {cut} jobs to at most {format_bytes(assume.limit_bytes or 0)} (limit_bytes)")

@@ -49,7 +49,8 @@ class PlannedJob:
     """A job before its input is stored. Fields are those of `JobSpec`.
 
     With `input`, map i reads block i, or consecutive ranges if synthetic jobs of different amounts share a
-    file. Otherwise it has `maps` maps.
+    file. Otherwise it has `maps` maps. The maps with the indices `unplaced` prefer no node, although their blocks
+    are somewhere.
     """
 
     _: KW_ONLY
@@ -62,6 +63,8 @@ class PlannedJob:
     submit_s: float = 0.0
     deadline_s: float | None = None
     requested_s: float | None = None
+    after: str | None = None
+    think_s: float = 0.0
     input: str | None = None
     maps: int
     reduces: int = 0
@@ -70,12 +73,31 @@ class PlannedJob:
     params: Mapping[str, Any] = field(default_factory=dict)
     map_costs: tuple[Cost, ...] = ()
     reduce_costs: tuple[Cost, ...] = ()
+    unplaced: tuple[int, ...] = ()
 
     @property
     def reads(self) -> tuple[str, ...]:
         """Return the block-store paths of the files that the job reads: its input and its application's code."""
         own = tuple(file.path for file in files_of(self.params) if file.length)
         return own if self.input is None else (self.input, *own)
+
+
+def circle_in(waits: Sequence[int | None]) -> list[int]:
+    """Return the numbers of jobs that wait for each other in a circle, or [] if there are none.
+
+    `waits[i]` is the number of the job for which job i waits.
+    """
+    seen: set[int] = set()
+    for first in range(len(waits)):
+        chain: list[int] = []
+        at: int | None = first
+        while at is not None and at not in seen:
+            seen.add(at)
+            chain.append(at)
+            at = waits[at]
+        if at is not None and at in chain:
+            return chain[chain.index(at) :]
+    return []
 
 
 def build_job(
@@ -98,6 +120,8 @@ def build_job(
         submit_s=planned.submit_s,
         deadline_s=planned.deadline_s,
         requested_s=planned.requested_s,
+        after=planned.after,
+        think_s=planned.think_s,
         splits=_splits(planned, locate) if splits is None else splits,
         reduces=planned.reduces,
         map_demand=planned.map_demand,
@@ -118,6 +142,7 @@ def _splits(planned: PlannedJob, locate: Locate) -> tuple[Split, ...]:
         raise ValueError(
             f"{planned.input} has {len(blocks)} blocks, {planned.job} was planned for {planned.maps}"
         )
+    unplaced = frozenset(planned.unplaced)
     return tuple(
         Split(
             index=index,
@@ -125,7 +150,7 @@ def _splits(planned: PlannedJob, locate: Locate) -> tuple[Split, ...]:
             offset=block.offset,
             length=block.length,
             block=block.block,
-            hosts=tuple(block.nodes),
+            hosts=() if index in unplaced else tuple(block.nodes),
         )
         for index, block in enumerate(blocks)
     )

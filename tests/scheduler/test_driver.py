@@ -154,3 +154,42 @@ def test_later_attempts_are_told_where_a_block_has_moved() -> None:
     told = made.assignment(launch)
     assert told.output == "/out/job_0001/_temporary/job_0001_m_000000_0"
     assert [block.nodes for block in made.blocks_of(told.split)] == [("n2", "n3")]
+
+
+def test_a_job_that_waits_for_another_is_submitted_after_its_end_and_the_think_time() -> None:
+    """The deadline moves with the submission, and a driver that recovers holds the same jobs."""
+    made = driver(EventList())
+    waits = job("job_0002", submit_s=5.0, deadline_s=25.0, after="job_0001", think_s=60.0)
+    late = job("job_0003", submit_s=500.0, after="job_0001")
+    made.do(0.0, "plan", Plan(jobs=(waits, job("job_0001", submit_s=0.0), late), files={}))
+    made.submit_due(90.0)
+    assert made.core.active_jobs() == ["job_0001"] and not made.all_ended()
+    made.recover(95.0)
+    assert [known.job for known in made.held["job_0001"]] == ["job_0002", "job_0003"]
+    made.kill(100.0, ["job_0001"], "a killed job has also ended")
+    made.take_effects()
+    assert (made.next_due_s, made.held) == (160.0, {})
+    made.recover(101.0)
+    assert [(known.job, known.submit_s, known.deadline_s) for known in made.waiting] == [
+        ("job_0002", 160.0, 180.0),
+        ("job_0003", 500.0, None),
+    ]
+    assert made.submit_times_s["job_0002"] == 160.0
+
+
+def test_jobs_that_wait_for_others_can_be_killed_and_added_later() -> None:
+    made = driver()
+    made.do(0.0, "plan", Plan(jobs=(job("job_0001"), job("job_0002", after="job_0001")), files={}))
+    made.submit_due(0.0)
+    made.kill(1.0, ["job_0002"], "not wanted")
+    assert made.held == {}
+    made.do(
+        2.0,
+        "add",
+        Plan(jobs=(job("job_0003", after="job_0001"), job("job_0004", after="job_0002")), files={}),
+    )
+    made.take_effects()
+    assert [known.job for known in made.held["job_0001"]] == ["job_0003"]
+    assert [known.job for known in made.waiting] == ["job_0004"]  # The other one has ended before.
+    made.kill(3.0, None, "nothing more")
+    assert made.all_ended()

@@ -64,14 +64,19 @@ class Window:
         return cut[kept].reset_index(drop=True)
 
     def told(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return the entry `measure` of summary.json for the planned jobs."""
+        """Return the entry `measure` of summary.json for the planned jobs.
+
+        A job that waits for another is counted by its earliest submit time; when it is submitted depends on the policy.
+        """
         counted = sum(self.holds(job["submit_s"]) for job in jobs)
+        waiting = sum(job.get("after") is not None for job in jobs)
         until_s = None if math.isinf(self.until_s) else self.until_s
         return {
             "from_s": self.from_s,
             "until_s": until_s,
             "jobs": counted,
             "jobs_left_out": len(jobs) - counted,
+            **({"jobs_that_wait": waiting} if waiting else {}),
         }
 
 
@@ -79,7 +84,9 @@ def sentence(told: Mapping[str, Any]) -> str:
     """Return a sentence about the measured window for the notes of the table. `told` is from `Window.told`."""
     until_s = told["until_s"]
     span = f"from {told['from_s']:g} s " + ("on" if until_s is None else f"until {until_s:g} s")
+    waiting = told.get("jobs_that_wait", 0)
+    later = f" Of {waiting} jobs that wait for others, the actual submission counts." if waiting else ""
     return (
         f"Figures are of the {told['jobs']} jobs submitted {span}, whenever they ended; {told['jobs_left_out']} jobs "
-        f"are left out. Shares, use and running tasks are of the time {span}, whichever jobs ran."
+        f"are left out. Shares, use and running tasks are of the time {span}, whichever jobs ran.{later}"
     )

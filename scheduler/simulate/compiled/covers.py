@@ -84,6 +84,8 @@ def why_not(simulation: Simulation) -> str | None:
 
 def why_not_setup(setup: Setup) -> str | None:
     """Return which field of the setup is not supported, or None. The policy is not checked."""
+    if any(job.after is not None for job in setup.jobs):
+        return "a job waits for another job"
     for field in fields(Setup):
         if field.name not in KNOWN and field.name not in OF_NO_ACCOUNT:
             default = field.default if field.default is not MISSING else None

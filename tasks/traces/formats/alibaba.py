@@ -1,7 +1,8 @@
 """Alibaba's 2018 trace of batch jobs: `batch_task.csv` as published, or CloudSimPy's CSV with a header.
 
-A task has several equal instances. Those without predecessors become maps, all others (such as R3_1) reduces,
-so the later stages are merged into one.
+A task has several equal instances. Tasks without predecessors become maps, all others (such as R3_1) reduces. A
+recorded task that waits for others starts before they end: it works from their end on. See `lanes` for tasks that
+follow others in the same map or reduce.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.lanes import lanes
 from schedbed.tasks.traces.text import first_line, lines
 from schedbed.tasks.traces.trace import Trace, TraceFormat, TraceJob, TraceTask
 
@@ -24,19 +26,23 @@ BATCH_TASK = (
 HEADED = ("submit_time", "duration", "cpu", "job_id", "task_id", "instances_num")
 INSTANCES_MAX = 1_000_000
 TASKS_MAX = 20_000_000
-_WAITS = re.compile(r"[A-Za-z]+\d+_\d+")
+LEAST_S = 0.5  # Half of the trace's resolution.
+EXCESS_MAX = 1.01  # Of a job's duration with all later tasks after all maps, to its longest chain.
+_NAME = re.compile(r"[A-Za-z]+(\d+)((?:_\d+)*)")
 Notes = Counter[str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A line: a task with one of its `count` equal instances. `waits` means that it has predecessors."""
+    """A line: a task with `count` equal instances. `waits` contains the numbers of its predecessors."""
 
     job: str
+    number: int | None
+    waits: tuple[int, ...]
     submit_s: float
-    waits: bool
+    end_s: float
+    cores: float
     count: int
-    task: TraceTask
 
 
 def read_alibaba(path: Path) -> Trace:
@@ -61,25 +67,118 @@ def read_alibaba(path: Path) -> Trace:
 
 
 def _job(name: str, rows: list[_Row], notes: Notes) -> TraceJob:
-    waiting = [row for row in rows if row.waits]
-    first = [row for row in rows if not row.waits]
-    if not first:
-        first, waiting = waiting, []
-    notes["assumed: tasks of # jobs that wait for other tasks run as reduces, after all maps"] += bool(
-        waiting
-    )
-    submit_s = min(row.submit_s for row in first)
+    """Return a job whose maps are the tasks without predecessors in the file, and whose reduces are all others."""
+    number_of = {row.number: place for place, row in enumerate(rows) if row.number is not None}
+    before = [
+        [number_of[number] for number in row.waits if number_of.get(number, place) != place]
+        for place, row in enumerate(rows)
+    ]
+    order = _in_order(before)
+    circle = sorted(set(range(len(rows))).difference(order))
+    notes["# tasks wait for each other in a circle, and are taken as if they waited for none"] += len(circle)
+    for place in circle:
+        before[place] = []
+    order = [*circle, *order]
+    first = [place for place in range(len(rows)) if not before[place]]
+    submit_s = min(rows[place].submit_s for place in first)
     notes["assumed: # jobs whose first tasks began at different times submit all at the first"] += any(
-        row.submit_s != submit_s for row in first
+        rows[place].submit_s != submit_s for place in first
     )
-    ends = [row.submit_s + (row.task.duration_s or 0.0) for row in rows]
+    work_s = [_work_s(row, [rows[place] for place in before[at]], notes) for at, row in enumerate(rows)]
+    maps = _as_maps(before, order, work_s)
+    end_s, after_maps_s = _ends_s(order, before, work_s), _ends_s(order, before, work_s, without=maps)
+    later = [at for at in order if at not in maps]
+    notes["assumed: tasks of # jobs that wait for other tasks run as reduces, after all maps"] += bool(later)
+    notes["assumed: # jobs have tasks that run in a map, after one for which they waited"] += len(maps) > len(
+        first
+    )
     return TraceJob(
         name=name,
         submit_s=submit_s,
-        duration_s=max(ends) - submit_s,
-        maps=tuple(task for row in first for task in (row.task,) * row.count),
-        reduces=tuple(task for row in waiting for task in (row.task,) * row.count),
+        duration_s=max(row.end_s for row in rows) - submit_s,
+        maps=_packed(sorted(maps), rows, end_s, work_s, notes),
+        reduces=_packed(later, rows, after_maps_s, work_s, notes),
     )
+
+
+def _as_maps(before: list[list[int]], order: list[int], work_s: list[float]) -> set[int]:
+    """Return the tasks that run as maps: those without predecessors, and others only if the job would last too long.
+
+    Reduces begin after all maps. If that is later than the longest chain of tasks allows, tasks that can begin
+    before all maps have ended join the maps.
+    """
+    end_s = _ends_s(order, before, work_s)
+    maps = {at for at in order if not before[at]}
+    after_maps_s = _ends_s(order, before, work_s, without=maps)
+    lasts_s = max(end_s[at] for at in maps) + max(after_maps_s.values(), default=0.0)
+    if lasts_s <= EXCESS_MAX * max(end_s.values()):
+        return maps
+    for at in sorted(end_s, key=lambda each: end_s[each] - work_s[each]):
+        if end_s[at] - work_s[at] < max(end_s[each] for each in maps) - 1e-9:
+            maps.add(at)
+    return maps
+
+
+def _ends_s(
+    order: list[int], before: list[list[int]], work_s: list[float], without: Set[int] = frozenset()
+) -> dict[int, float]:
+    """Return when tasks end that begin as soon as those before have ended, or at 0 after tasks of `without`."""
+    end_s: dict[int, float] = {}
+    for at in order:
+        if at not in without:
+            end_s[at] = max([0.0, *(end_s[place] for place in before[at] if place in end_s)]) + work_s[at]
+    return end_s
+
+
+def _in_order(before: list[list[int]]) -> list[int]:
+    """Return the numbers of tasks, each after those that it waits for, without tasks that wait in a circle."""
+    left = [len(places) for places in before]
+    after: list[list[int]] = [[] for _ in before]
+    for at, places in enumerate(before):
+        for place in places:
+            after[place].append(at)
+    order = [at for at, count in enumerate(left) if not count]
+    for at in order:  # The list grows.
+        for later in after[at]:
+            left[later] -= 1
+            if not left[later]:
+                order.append(later)
+    return order
+
+
+def _work_s(row: _Row, before: list[_Row], notes: Notes) -> float:
+    """Return the seconds from the start or, if later, from the end of the last task before, to the task's end."""
+    since_s = max([row.submit_s, *(other.end_s for other in before)])
+    notes["# tasks that began before those that they wait for had ended work from then on"] += (
+        since_s > row.submit_s
+    )
+    if since_s < row.end_s:
+        return row.end_s - since_s
+    notes[f"assumed: # tasks that ended no later than those that they wait for work for {LEAST_S:g} s"] += 1
+    return min(LEAST_S, row.end_s - row.submit_s)
+
+
+def _packed(
+    tasks: list[int], rows: list[_Row], end_s: Mapping[int, float], work_s: list[float], notes: Notes
+) -> tuple[TraceTask, ...]:
+    """Return the instances of tasks, of which those that wait follow others in the same map or reduce."""
+    begins_s = [end_s[at] - work_s[at] for at in tasks]
+    found = lanes(begins_s, [work_s[at] for at in tasks], [rows[at].count for at in tasks])
+    notes["# maps and reduces do the work of tasks of several stages, one after the other"] += sum(
+        lane.count for lane in found if len(lane.tasks) > 1
+    )
+    notes["# maps and reduces also wait in their slot"] += sum(
+        lane.lasts_s > lane.work_s + 1e-9 for lane in found
+    )
+    made: list[TraceTask] = []
+    for lane in found:
+        cpu_s = sum(work_s[tasks[each]] * rows[tasks[each]].cores for each in lane.tasks)
+        made += [_task(lane.lasts_s, cpu_s)] * lane.count
+    return tuple(made)
+
+
+def _task(lasts_s: float, cpu_s: float) -> TraceTask:
+    return TraceTask(duration_s=lasts_s, work_s=lasts_s, cpu_s=cpu_s)
 
 
 def _rows(path: Path, notes: Notes) -> Iterator[_Row]:
@@ -117,6 +216,9 @@ def _batch_task(cells: Mapping[str, str], where: str, notes: Notes) -> _Row | No
         notes["# tasks that did not end well (status other than Terminated) are left out"] += 1
         return None
     start_s, end_s = _number(cells, "start_time", where), _number(cells, "end_time", where)
+    if end_s == start_s > 0:
+        notes[f"assumed: # tasks that ended within the second of their start ran for {LEAST_S:g} s"] += 1
+        end_s += LEAST_S
     if end_s <= start_s:
         notes["# tasks without a duration are left out"] += 1
         return None
@@ -147,9 +249,11 @@ def _row(
         raise BadInput(f"{where}: {count:g} instances, expected 1 to {INSTANCES_MAX}")
     if not job:
         raise BadInput(f"{where}: the job has no name")
-    cpu_s = duration_s * min(1.0, cores or 1.0)
-    task = TraceTask(duration_s=duration_s, work_s=duration_s, cpu_s=cpu_s)
-    return _Row(job[:200], submit_s, _WAITS.match(name) is not None, int(count), task)
+    found = _NAME.match(name)
+    number = None if found is None else int(found[1])
+    waits = () if found is None else tuple(int(each) for each in found[2].split("_")[1:])
+    end_s, cores = submit_s + duration_s, min(1.0, cores or 1.0)
+    return _Row(job[:200], number, waits, submit_s, end_s, cores, int(count))
 
 
 def _number(cells: Mapping[str, str], name: str, where: str, default: str | None = None) -> float:

@@ -4,6 +4,7 @@ be read as well.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from schedbed.tasks.traces.trace import (
 )
 
 _DEPTH_MAX = 50
+_KEYS = re.compile(r'"(?:jobID|mapTasks|reduceTasks|submitTime|children)"\s*:')
+_KEY = re.compile(r'"\s*:')
 
 
 def read_rumen(path: Path) -> Trace:
@@ -215,7 +218,8 @@ def _total(values: Iterator[int | None]) -> int:
 
 
 def _looks_like(start: str) -> bool:
-    return start.lstrip().startswith("{")
+    """Return whether the text begins an object with a key of Rumen's jobs or topologies, or with no complete key."""
+    return start.lstrip().startswith("{") and (_KEYS.search(start) is not None or _KEY.search(start) is None)
 
 
 FORMAT = TraceFormat(read=read_rumen, looks_like=_looks_like, last_resort=True)

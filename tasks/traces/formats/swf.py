@@ -2,15 +2,19 @@
 
 Unknown values are -1. A job on n processors becomes n maps with its run time, which start together, as on a
 parallel machine, under the policy `easy` or any with the admission axis `gang`. The machine's size is in the
-header, or else the most processors in use at once.
+header, or else the most processors in use at once. A job with a preceding job is submitted after that job's end
+and the think time, but not before its own submit time.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.recording import on_machine
 from schedbed.tasks.traces.text import first_line, lines
 from schedbed.tasks.traces.trace import (
     ASSUMED,
@@ -21,6 +25,7 @@ from schedbed.tasks.traces.trace import (
     TraceTask,
     most_at_once,
 )
+from schedbed.tasks.workloads.planned import circle_in
 
 COLUMNS = (
     *("job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time"),
@@ -28,32 +33,89 @@ COLUMNS = (
     *("group", "executable", "queue", "partition", "preceding job", "think time"),
 )
 PROCESSORS_MAX = 1_000_000
-CANCELLED = 5
+COMPLETED, CANCELLED = 1, 5
+PARTIAL = (2, 3, 4)  # A run that was continued, and a last one that completed or failed.
+HEARTBEAT_S = 0.5  # Of a replay of a recording: half of the format's resolution.
+LEAST_S = 0.5  # Half of the format's resolution.
 
 
 def read_swf(path: Path) -> Trace:
     """Return the jobs of a file in order of submission. Raises BadInput for a line that is not a job."""
     notes: Counter[str] = Counter()
     jobs: list[TraceJob] = []
+    waits: list[tuple[float, float, str]] = []  # Job number, preceding job, and place, of each job.
     header: dict[str, int] = {}
+    whole: set[float] = set()  # Numbers of jobs with a line about the whole run.
     for number, line in lines(path):
         if line.lstrip().startswith(";"):
             _take_header(line, header)
         elif line.strip() and not line.lstrip().startswith(";"):
-            job = _job(_values(line, f"{path}:{number}"), f"{path}:{number}", notes)
+            where = f"{path}:{number}"
+            values = _values(line, where)
+            if _is_part(values, whole):
+                notes[
+                    "# lines about a part of a job's run are left out, since another line is about the whole"
+                ] += 1
+                continue
+            job = _job(values, where, notes)
             if job is not None:
+                waits.append((values["job number"], values["preceding job"], where))
                 jobs.append(job)
     if not jobs:
         raise BadInput(
             f"{path}: no job with a run time in it, expected lines of {len(COLUMNS)} numbers (SWF)"
         )
+    jobs = _linked(jobs, waits, notes)
     ordered = sorted(jobs, key=lambda job: job.submit_s)
     warnings = (
         "no bytes, locations or deadlines in an SWF trace; requested memory is not kept",
         ASSUMED,
         *(what.replace("#", str(count)) for what, count in sorted(notes.items()) if count),
     )
-    return Trace(format="swf", jobs=tuple(ordered), machine=_machine(header, ordered), warnings=warnings)
+    machine = _machine(header, ordered)
+    return Trace(
+        format="swf",
+        jobs=tuple(ordered),
+        machine=machine,
+        recording=on_machine(machine, HEARTBEAT_S),
+        warnings=warnings,
+    )
+
+
+def _is_part(values: Mapping[str, float], whole: set[float]) -> bool:
+    """Return whether the line is about one of several runs of a job in `whole`, to which other jobs are added."""
+    if values["status"] in PARTIAL:
+        return values["job number"] in whole
+    whole.add(values["job number"])
+    return False
+
+
+def _linked(
+    jobs: list[TraceJob], waits: list[tuple[float, float, str]], notes: Counter[str]
+) -> list[TraceJob]:
+    """Return the jobs numbered by line, with the jobs that they wait for. Raises BadInput for a circle.
+
+    Of several lines with the number of the preceding job, the nearest one above counts.
+    """
+    lines_of: dict[float, list[int]] = {}
+    for line, (number, _, _) in enumerate(waits):
+        lines_of.setdefault(number, []).append(line)
+    linked: list[TraceJob] = []
+    for line, (job, (number, preceding, where)) in enumerate(zip(jobs, waits, strict=True)):
+        if preceding > 0 and preceding == number:
+            raise BadInput(f"{where}: preceding job: {preceding:.0f} is the job itself")
+        found = lines_of.get(preceding, []) if preceding > 0 else []
+        notes["# jobs have a preceding job that is not in the trace, and are submitted as recorded"] += (
+            preceding > 0 and not found
+        )
+        above = [each for each in found if each < line][-1:] or found[:1]
+        linked.append(replace(job, number=line, after=above[0] if above else None))
+    if circle := circle_in([job.after for job in linked]):
+        names = " waits for ".join(linked[line].name for line in (*circle, circle[0]))
+        raise BadInput(
+            f"{waits[circle[0]][2]}: preceding job: {names}, so that none of them would be submitted"
+        )
+    return linked
 
 
 def _take_header(line: str, header: dict[str, int]) -> None:
@@ -99,6 +161,9 @@ def _job(values: dict[str, float], where: str, notes: Counter[str]) -> TraceJob 
     if processors <= 0:
         processors = values["requested processors"]
         notes["assumed: # jobs without allocated processors ran on those they requested"] += processors > 0
+    if run_s == 0 and processors > 0 and values["status"] == COMPLETED:
+        notes[f"assumed: # jobs that ended within the second of their start ran for {LEAST_S:g} s"] += 1
+        run_s = LEAST_S
     if run_s <= 0 or processors <= 0:
         notes["# jobs without a run time or processors are left out"] += 1
         return None
@@ -123,6 +188,7 @@ def _job(values: dict[str, float], where: str, notes: Counter[str]) -> TraceJob 
         queue=_label("q", values["queue"]),
         duration_s=max(0.0, values["wait time"]) + run_s,
         requested_s=requested_s if requested_s > 0 else run_s,
+        think_s=max(0.0, values["think time"]),
         maps=(task,) * int(processors),
     )
 

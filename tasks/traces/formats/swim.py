@@ -6,6 +6,7 @@ In published files with paths, each line ends with a tab, an empty ninth column.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from schedbed.tasks.traces.trace import Trace, TraceFormat, TraceJob
 
 _COLUMNS = ("job", "submit s", "inter-arrival s", "map input B", "shuffle B", "reduce output B")
 _TOO_LARGE = 1e18
+_NUMBER = re.compile(r"[-+]?[\d.]+(?:[eE][-+]?\d+)?")
 
 
 def read_swim(path: Path) -> Trace:
@@ -92,8 +94,10 @@ def _number(text: str, name: str, where: str) -> float:
 
 
 def _looks_like(start: str) -> bool:
-    first = first_line(start)
-    return "\t" in first or len(first.split()) in (6, 8, 9)
+    """Return whether the first line has a job's name and then at least three numbers among its columns."""
+    cells = first_line(start).split("\t" if "\t" in first_line(start) else None)
+    numbers = sum(_NUMBER.fullmatch(cell.strip()) is not None for cell in cells[1:6])
+    return ("\t" in first_line(start) or len(cells) in (6, 8, 9)) and numbers >= min(3, len(cells) - 1) > 0
 
 
 FORMAT = TraceFormat(read=read_swim, looks_like=_looks_like, last_resort=True)

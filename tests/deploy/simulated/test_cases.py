@@ -139,7 +139,19 @@ def _between(found: float, least: float, most: float) -> None:
     assert least <= found <= most
 
 
+def one_after_the_other(*starts_s: float) -> Check:
+    """Check that the jobs 1, 2, ... start at these times or up to 1 s later."""
+
+    def check(attempts: pd.DataFrame) -> None:
+        for job, start_s in enumerate(starts_s, start=1):
+            _between(starts(attempts, str(job))[0], start_s, start_s + 1)
+
+    return check
+
+
 RIGHT: dict[str, Check] = {
+    "swf-preceding": one_after_the_other(0, 1200, 3300),
+    "swf-think-time": one_after_the_other(0, 100, 260),
     "min-share-reclaimed": holds_at_60("ja", 3, 3),
     "min-share-reclaimed-10": holds_at_60("ja", 5, 5),
     "starving-pool-waits": holds_at_60("ja", 2, 4),
@@ -171,6 +183,12 @@ RIGHT: dict[str, Check] = {
     "backfill-suite/backfill-cycle": in_a_cycle,
     "spark-suite/declared-pool-keeps-the-mode": first_jobs("a0", "b3", "b3", "a1", "b4", "a2", "a2", "b4"),
 }
+
+
+@pytest.mark.parametrize(("case", "end_s"), [("alibaba-waits", 10), ("alibaba-waits-chain", 40)])
+def test_waiting_in_a_recorded_duration_is_not_run_as_work(case: str, end_s: float) -> None:
+    [attempts] = attempts_of(case).values()
+    assert attempts["end"].max() == pytest.approx(end_s, abs=0.2)
 
 
 ENDS_S = {

@@ -106,7 +106,7 @@ def test_a_simulation_within_its_bounds(tmp_path: Path) -> None:
     band = {"mapreduce.tasktracker.outofband.heartbeat": "true"}
     failed = job(3, 120, 157, outcome="FAILED")
     trace = written(tmp_path, job(1, 0, 37, jobProperties=band), job(2, 60, 97), failed)
-    (found,) = validate_recorded(trace, tmp_path / "out", say=told.append)
+    (found,) = validate_recorded([trace], tmp_path / "out", say=told.append)
     assert [each.judged for each in found.jobs] == [True, True, False]
     assert found.jobs[0].recorded_s == 37.0
     assert abs(found.errors[0]) < 0.25 and len(found.errors) == 2
@@ -122,7 +122,7 @@ def test_a_simulation_within_its_bounds(tmp_path: Path) -> None:
 def test_without_a_framework_the_simulation_is_outside(tmp_path: Path) -> None:
     trace = written(tmp_path, job(1, 0, 60), job(2, 20, 100))
     with pytest.raises(RunFailed, match="mean absolute error per job"):
-        validate_recorded(trace, tmp_path / "out", framework="none", say=lambda _: None)
+        validate_recorded([trace], tmp_path / "out", framework="none", say=lambda _: None)
     assert (tmp_path / "out" / "validate.json").is_file()  # what was found is kept
 
 
@@ -130,7 +130,7 @@ def test_without_a_framework_the_simulation_is_outside(tmp_path: Path) -> None:
     ("options", "said"),
     [
         (["--framework", "hadoop1"], "only goes with --recorded"),
-        (["--recorded", "--framework", "spark"], "unknown profile, expected none, hadoop1, yarn"),
+        (["--recorded", "--framework", "mesos"], "unknown profile, expected none, hadoop1, yarn"),
         (["--recorded", "--set", "workload.select.jobs=1"], "the whole trace is replayed at scale 1"),
     ],
 )
@@ -188,3 +188,108 @@ def test_a_crash_of_the_jobtracker_and_live_runs_are_refused(tmp_path: Path) -> 
         resolve(scenario("hadoop1", faults=[{"at": "1s", "crash": "jobtracker", "for": "1s"}]))
     with pytest.raises(BadInput, match="framework: hadoop1: only simulated"):
         run_scenario(resolve(scenario("hadoop1")), RunOptions(out=tmp_path, machines="process"))
+
+
+SHARED = Path(__file__).parents[4] / "shared" / "traces"
+needs_recordings = pytest.mark.skipif(
+    not SHARED.is_dir(), reason="the folder with recordings of real systems is not here"
+)
+
+
+@needs_recordings
+@pytest.mark.parametrize(
+    ("names", "policy", "bound"),
+    [
+        ("spark-standalone/w1-fifo-*.json.gz", "spark-fifo", 0.015),
+        ("spark-standalone/w1-fair-*.json.gz", "spark-fair:wait=0s", 0.03),
+        ("spark-standalone/w3-wait0-*.json.gz", "spark-fair:wait=0s", 0.015),
+        ("slurm/over-easy-?.sacct", "slurm-backfill:reservations=1,interval=1s", 0.02),
+        ("slurm/exact-conservative-?.sacct", "slurm-backfill:interval=1s", 0.02),
+        ("slurm/exact-fcfs-?.sacct", "slurm-fcfs", 0.02),
+        ("slurm/over-fcfs-?.sacct", "slurm-fcfs", 0.02),
+        ("swf/NASA-iPSC-1993-3.first-records.swf", "easy", 0.02),
+    ],
+)
+def test_jobs_of_real_systems_end_as_recorded(tmp_path: Path, names: str, policy: str, bound: float) -> None:
+    files = sorted(SHARED.glob(names))
+    told: list[str] = []
+    found = validate_recorded(files, tmp_path / "out", policies=[policy], say=told.append)
+    assert len(found) == len(files) > 0
+    assert max(each.job_error for each in found) < bound
+    assert len(files) == 1 or any(f"{len(files)} recordings" in line for line in told)
+    kept = json.loads((tmp_path / "out" / "validate.json").read_text())
+    assert len(kept.get("recordings", [kept])) == len(files)
+
+
+@needs_recordings
+def test_the_two_records_of_a_slurm_cluster_tell_the_same(tmp_path: Path) -> None:
+    files = [SHARED / "slurm" / name for name in ("over-easy-1.sacct", "over-easy-1.jobcomp.txt")]
+    of_sacct, of_jobcomp = validate_recorded(files, tmp_path / "o", policies=["easy"], say=lambda _: None)
+    assert of_sacct == of_jobcomp
+
+
+def spark_log(folder: Path, **settings: str) -> Path:
+    """Write a log of two jobs of a pool each, which ran on one slot one after the other; return its path."""
+    events: list[dict[str, Any]] = [
+        {
+            "Event": "SparkListenerExecutorAdded",
+            "Executor ID": "0",
+            "Executor Info": {"Host": "h", "Total Cores": 2},
+        },
+    ]
+    if settings:
+        properties = {f"spark.{key.replace('_', '.')}": value for key, value in settings.items()}
+        events.append({"Event": "SparkListenerEnvironmentUpdate", "Spark Properties": properties})
+    for number in range(2):
+        stage = {"Stage ID": number, "Parent IDs": []}
+        start = {
+            "Event": "SparkListenerJobStart",
+            "Job ID": number,
+            "Submission Time": EPOCH_MS,
+            "Stage Infos": [stage],
+        }
+        info = {
+            "Index": 0,
+            "Launch Time": EPOCH_MS + 9000 * number,
+            "Finish Time": EPOCH_MS + 9000 * (number + 1),
+        }
+        ended = {"Event": "SparkListenerTaskEnd", "Stage ID": number, "Task Info": {**info, "Host": "h"}}
+        end = {
+            "Event": "SparkListenerJobEnd",
+            "Job ID": number,
+            "Completion Time": EPOCH_MS + 9000 * (number + 1),
+        }
+        result = {"Job Result": {"Result": "JobSucceeded"}}
+        events += [start, ended | {"Task End Reason": {"Reason": "Success"}}, end | result]
+    path = folder / "log"
+    path.write_text("\n".join(map(json.dumps, events)))
+    return path
+
+
+def test_a_spark_log_names_its_policy_and_its_slots(tmp_path: Path) -> None:
+    """Two cores of an executor, of which a task takes both, are a slot."""
+    file = spark_log(tmp_path, scheduler_mode="FAIR", locality_wait="500", task_cpus="2", speculation="true")
+    told: list[str] = []
+    (found,) = validate_recorded([file], tmp_path / "out", say=told.append)
+    assert found.policy == "spark-fair:wait=0.5s" and found.job_error < 0.05
+    assert "assumed: 1 hosts of 1 slots: cores of the executors" in told
+    assert any("not copied again" in line for line in told) and any(
+        "all pools are equal" in line for line in told
+    )
+
+
+def test_a_recording_that_does_not_name_its_policy_needs_one(tmp_path: Path) -> None:
+    result = CliRunner().invoke(
+        app, ["validate", "--recorded", str(spark_log(tmp_path)), "--out", str(tmp_path / "o")]
+    )
+    assert result.exit_code == 2
+    assert "expected --policy spark-fifo or spark-fair" in " ".join(result.output.split())
+
+
+def test_a_job_that_waits_for_another_counts_from_that_end_in_both(tmp_path: Path) -> None:
+    """The second job was recorded from its own submission, 80 s before the first one's end."""
+    path = tmp_path / "t.swf"
+    tail = "-1 -1 1 100 -1 1 1 1 -1 1 -1"
+    path.write_text(f"1 0 0 100 1 {tail} -1 -1\n2 20 110 50 1 {tail} 1 30\n")
+    (found,) = validate_recorded([path], tmp_path / "out", policies=["easy"], say=lambda _: None)
+    assert [job.recorded_s for job in found.jobs] == [100, 50] and found.job_error < 0.03

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from schedbed.deploy.cli.trace_commands import convert_trace, show_trace
 from schedbed.deploy.scenario.resolve import resolve
@@ -121,3 +123,54 @@ def test_describe_proposes_a_cluster_and_tells_contradictions(
     out = capsys.readouterr().out
     assert "a cluster  16 nodes in 1 racks, 1 map and 0 reduce slots each (header of the trace;" in out
     assert "note: contradiction: 1 of 3 tasks of a minute or more have a CPU time below 1%" in out
+
+
+def test_a_converted_job_waits_for_the_same_job(tmp_path: Path) -> None:
+    """A name that two jobs share is made unique; a job of which the other is not selected does not wait."""
+    rows = f"{SWF_ROWS}{SWF_ROWS.splitlines()[0]}\n"
+    rows += "4 30 90 50 2 1 -1 2 -1 -1 1 2 1 -1 1 -1 1 7\n5 40 90 50 2 1 -1 2 -1 -1 1 2 1 -1 1 -1 3 -1\n"
+    path = tmp_path / "log.swf"
+    path.write_text(rows)
+    values, notes = scenario_of(read_trace(path), "log")
+    waits = {
+        job["name"]: (job["after"], job.get("think")) for job in values["workload"]["jobs"] if "after" in job
+    }
+    assert waits == {"4": ("1 #3", "7.000s"), "5": ("3", None)}
+    assert "2 jobs are submitted after the end of another job, as the trace says" in notes
+    out = tmp_path / "out.yaml"
+    convert_trace(path, out, None, None, fit=True)
+    assert [job.after for job in resolve(out).jobs] == [job.after for job in resolve(_traced(path)).jobs]
+
+
+def _traced(path: Path) -> Path:
+    """Write a scenario of a trace on a cluster that holds its jobs, and return the scenario's path."""
+    scenario = path.with_suffix(".yaml")
+    cluster = {"nodes": 16, "node": {"map_slots": 1}}
+    scenario.write_text(yaml.safe_dump({"cluster": cluster, "workload": {"trace": path.name}}))
+    return scenario
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9), st.integers(1, 4)), min_size=1, max_size=9))
+def test_the_jobs_of_a_recorded_schedule_never_need_more_than_their_machine(
+    rows: list[tuple[int, int, int]],
+) -> None:
+    """Jobs (submission, run time, processors), run one after the other by FCFS on four processors, waits recorded."""
+    free_s, jobs = [0.0] * 4, list[TraceJob]()
+    for number, (submit_s, run_s, processors) in enumerate(sorted(rows)):
+        free_s.sort()
+        start_s = max(submit_s, free_s[processors - 1])
+        free_s[:processors] = [start_s + run_s] * processors
+        lasted_s = start_s + run_s - submit_s
+        maps = (task(run_s, run_s),) * processors
+        jobs.append(TraceJob(name=str(number), submit_s=submit_s, duration_s=lasted_s, maps=maps))
+    machine = TracedMachine(nodes=4, processors=4, why="so it was")
+    trace = Trace(format="swf", jobs=tuple(jobs), machine=machine)
+    assert int(fit_cluster(trace, trace_demands(trace)).why.split()[3].rstrip("%")) <= 100
+
+
+def test_jobs_without_recorded_waits_may_keep_the_machine_busy_for_longer() -> None:
+    jobs = tuple(TraceJob(name=f"{n}", submit_s=n, maps=(task(9.0, 9.0),) * 2) for n in range(2))
+    trace = Trace(format="swf", jobs=jobs, machine=TracedMachine(nodes=2, processors=2, why="header"))
+    fit = fit_cluster(trace, trace_demands(trace))
+    assert fit.why == "header; all map slots are busy, 1.8 times as long as jobs would last without waits"

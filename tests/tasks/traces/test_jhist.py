@@ -135,7 +135,7 @@ def test_files_one_after_another_are_several_jobs_and_failures_are_told(tmp_path
             "submitTime: 'x' is not a time in ms",
         ),
         (["Avro-Json"], "no job with map tasks in it"),
-        (["Avro-Binary", "\x02"], ":1: no event of a job history"),
+        (["Avro-Binary", "\x02"], "a job history in Avro's binary form, expected JSON"),
     ],
 )
 def test_what_is_no_history_is_one_line(tmp_path: Path, lines: list[str], told: str) -> None:

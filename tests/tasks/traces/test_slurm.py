@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.describe import facts
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.trace import TracedMachine
 
+SHARED = Path(__file__).parents[4] / "shared" / "traces" / "slurm"
 HEAD = "JobID|User|Partition|Submit|Start|End|Elapsed|AllocCPUS|Timelimit|State|TotalCPU"
 ROWS = [
     "10|ana|long|2024-01-31T12:00:00|2024-01-31T12:01:00|2024-02-01T13:01:00|1-01:00:00|4|2-00:00:00|COMPLETED|4-03:00:00",
@@ -83,3 +87,75 @@ def test_the_wrong_line_is_named(tmp_path: Path, rows: list[str], head: str, tol
     with pytest.raises(BadInput) as caught:
         read_trace(written(tmp_path, *rows, head=head))
     assert told in str(caught.value)
+
+
+JOBCOMP = (
+    "JobId=7 UserId=ana(1000) GroupId=g(1) Name=a b JobState=FAILED JobState=COMPLETED Partition=p q=1 TimeLimit=3 "
+    "StartTime=2024-01-31T12:00:05 EndTime=2024-01-31T12:01:05 NodeList=n[1-2] NodeCnt=2 ProcCnt=4 "
+    "WorkDir=/x Partition=no ReservationName= Tres=cpu=4 SubmitTime=2024-01-31T12:00:00 ExitCode=0:0 \n"
+)
+
+
+def test_a_line_of_jobcomp_has_the_data_of_one_of_sacct(tmp_path: Path) -> None:
+    """The job's name and folder contain keys."""
+    path = tmp_path / "jobcomp.txt"
+    path.write_text(
+        f"{JOBCOMP}\n{JOBCOMP.replace('TimeLimit=3', 'TimeLimit=UNLIMITED').replace('JobId=7', 'JobId=8')}"
+    )
+    [job, other] = (trace := read_trace(path)).jobs
+    row = "7|ana|p|2024-01-31T12:00:00|2024-01-31T12:00:05|2024-01-31T12:01:05||4|00:03:00|COMPLETED|"
+    assert (trace.format, [job]) == ("slurm", list(read_trace(written(tmp_path, row)).jobs))
+    assert (other.name, other.requested_s) == ("8", 60.0)
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the folder with traces of real systems is not here")
+def test_a_jobcomp_file_tells_the_same_jobs_as_sacct() -> None:
+    of_sacct, of_jobcomp = (
+        read_trace(SHARED / name) for name in ("over-easy-1.sacct", "over-easy-1.jobcomp.txt")
+    )
+    assert of_sacct.jobs == of_jobcomp.jobs and len(of_sacct.jobs) == 10
+
+
+def test_a_job_that_ended_at_once_has_run(tmp_path: Path) -> None:
+    """A job without processors of its own, or one that was canceled, never ran."""
+    start = "2024-01-31T12:00:05"
+    rows = [f"{job}|5|{start}|{start}|00:00:00|{cpus}|{state}" for job, cpus, state in (
+        (1, 2, "COMPLETED"), (2, 1, "FAILED"), (3, 0, "FAILED"), (4, 1, "CANCELLED by 0"),
+    )]  # fmt: skip
+    trace = read_trace(written(tmp_path, *rows, head="JobID|Submit|Start|End|Elapsed|AllocCPUS|State"))
+    assert [(job.name, job.maps[0].duration_s, len(job.maps)) for job in trace.jobs] == [
+        ("1", 0.5, 2),
+        ("2", 0.5, 1),
+    ]
+    assert "assumed: 2 jobs that ended within the second of their start ran for 0.5 s" in trace.warnings
+
+
+@given(st.text(alphabet="a |_1", max_size=9), st.text(alphabet="b|", max_size=5))
+@example("x|y", "")
+def test_a_bar_within_a_field_is_resolved_by_the_other_columns(
+    tmp_path_factory: Any, name: str, comment: str
+) -> None:
+    folder = tmp_path_factory.mktemp("bars")
+    row = f"1|{name}|ana|2024-01-31T12:00:00|00:01:00|4|COMPLETED|{comment}|p"
+    head = "JobID|JobName|User|Submit|Elapsed|AllocCPUS|State|Comment|Partition"
+    [job] = read_trace(written(folder, row, head=head)).jobs
+    assert (job.user, job.queue, len(job.maps), job.maps[0].duration_s) == ("ana", "p", 4, 60.0)
+
+
+def test_a_bar_that_nothing_resolves_is_refused(tmp_path: Path) -> None:
+    """Here the name may be a|5 or a, with a user 5."""
+    with pytest.raises(BadInput, match="only if the other columns tell which field it is"):
+        read_trace(written(tmp_path, "1|a|5|b|5|c|7", head="JobID|JobName|User|Account|Submit|ElapsedRaw"))
+
+
+def test_a_job_is_submitted_when_it_is_eligible(tmp_path: Path) -> None:
+    """It waited for another job, or for a begin time, and not for a slot. An odd time does not count."""
+    rows = ["1|0|50|60|100|2", "2|0|0|60|100|2", "3|0|Unknown|60|100|2", "4|0|70|60|100|2"]
+    trace = read_trace(written(tmp_path, *rows, head="JobID|Submit|Eligible|Start|End|AllocCPUS"))
+    assert [(job.name, job.submit_s, job.duration_s) for job in trace.jobs] == [
+        ("2", 0, 100),
+        ("3", 0, 100),
+        ("4", 0, 100),
+        ("1", 50, 50),
+    ]
+    assert any(line.startswith("1 jobs waited for others or for a given time") for line in trace.warnings)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import schedbed
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.detect import read_trace
 
@@ -167,3 +168,80 @@ def test_a_task_that_never_succeeded_is_a_task_with_failed_attempts(tmp_path: Pa
     trace = read_trace(written(tmp_path, log))
     assert [(each.failed_attempts, each.duration_s) for each in trace.jobs[0].maps] == [(0, 1.0), (4, 0.5)]
     assert any("1 tasks never succeeded" in warning for warning in trace.warnings)
+
+
+def test_a_job_waits_for_the_job_that_ran_the_stage_it_skips(tmp_path: Path) -> None:
+    """Spark keeps the number of a stage or gives a new one for the same RDDs. A stage that still runs is shared."""
+    jobs = read_trace(written(tmp_path, LOG)).jobs
+    assert [(job.number, job.after, job.think_s) for job in jobs] == [
+        (0, None, 0),
+        (1, 0, pytest.approx(0.6)),
+    ]
+    renamed = json.loads(
+        json.dumps(LOG).replace('"Stage ID": 0', '"Stage ID": 0, "RDD Info": [{"RDD ID": 4}]')
+    )
+    first = renamed[7]["Stage Infos"][0]
+    first["Stage ID"], renamed[7]["Stage Infos"][1]["Parent IDs"] = 9, [9]
+    assert [job.after for job in read_trace(written(tmp_path, renamed)).jobs] == [None, 0]
+    first["RDD Info"] = []
+    trace = read_trace(written(tmp_path, renamed))
+    assert [job.after for job in trace.jobs] == [None, None]
+    assert "1 jobs skipped stages that no job of the log ran; they wait for none" in trace.warnings
+
+
+def test_a_stage_that_two_running_jobs_share_belongs_to_the_first(tmp_path: Path) -> None:
+    log = [
+        start(0, 1000, {0: [], 1: [0]}),
+        start(1, 1500, {0: [], 2: [0]}),
+        task(0, 0, 1100, 3000),
+        task(2, 0, 3100, 4000),
+        task(1, 0, 3100, 9000),
+        end(0, 9100),
+        end(1, 4100),
+    ]
+    trace = read_trace(written(tmp_path, log))
+    assert [(len(job.maps), len(job.reduces), job.after) for job in trace.jobs] == [
+        (1, 1, None),
+        (1, 0, None),
+    ]
+    assert "1 jobs skipped stages of a job that still ran; they do not wait for it" in trace.warnings
+
+
+RECORDED = Path(__file__).parents[4] / "shared" / "traces" / "spark-standalone"
+
+
+@pytest.mark.skipif(not RECORDED.is_dir(), reason="the folder with traces of real systems is not here")
+def test_input_of_no_bytes_keeps_its_place_and_no_place_is_invented(tmp_path: Path) -> None:
+    """In the recording, all data are on three of six nodes. Tasks that ran elsewhere do not say where theirs were."""
+    scenario = tmp_path / "s.yaml"
+    cluster = {"nodes": 6, "racks": 1, "node": {"map_slots": 2}}
+    trace = {"trace": str(RECORDED / "w3-wait0-1.json.gz")}
+    scenario.write_text(json.dumps({"cluster": cluster, "blocks": {"replication": 1}, "workload": trace}))
+    result: Any = schedbed.run(
+        scenario, machines="sim", policies=["delay:node_wait=99s,rack_wait=99s,clock=wall"]
+    )
+    jobs = read_trace(RECORDED / "w3-wait0-1.json.gz").jobs
+    local = result.attempts[result.attempts["locality"].astype(str) == "node"]
+    assert len(local) == sum(bool(task.hosts) for job in jobs for task in job.maps) > 20
+    assert local["node"].nunique() == 3
+    reasons = result.decisions.loc[result.decisions["answer"].astype(str) == "launch", "reason"].astype(str)
+    assert (reasons == "no preferred node").sum() == len(result.attempts) - len(local) > 5
+
+
+def test_stages_after_the_second_take_their_time_after_it(tmp_path: Path) -> None:
+    """Two tasks of 2 s, then one of 3 s that waits for both, then one of 4 s: 9 s after the maps, as recorded."""
+    log = [
+        start(0, 0, {0: [], 1: [0], 2: [1], 3: [2, 0]}),
+        task(0, 0, 0, 1000, MAP),
+        *(task(1, index, 1000, 3000, REDUCE) for index in range(2)),
+        task(2, 0, 3000, 6000, REDUCE),
+        task(3, 0, 6000, 10000, REDUCE),
+        end(0, 10000),
+    ]
+    [job] = (trace := read_trace(written(tmp_path, log))).jobs
+    assert sorted(task.work_s or 0 for task in job.reduces) == [2, 9]
+    assert sum(task.cpu_s or 0 for task in job.reduces) == 6.0
+    assert (
+        job.output_bytes == 14
+    )  # Of the last task, and of the one of the second stage that has no other after it.
+    assert any("run after each other in the same reduces" in line for line in trace.warnings)
