@@ -2,7 +2,7 @@
 
 Source: Slurm 22.05.8, `_attempt_backfill` of plugins/sched/backfill, `_will_run_test` of plugins/select/cons_common
 and `_eval_nodes` of plugins/select/cons_tres. A node's CPUs are its map slots. Nodes are in the order of their names.
-Not modeled: bf_resolution (times are exact), bf_window (a plan looks ahead without end), features, weights and
+Not modeled: bf_window (a plan looks ahead without end), features, weights and
 topologies of nodes.
 """
 
@@ -43,7 +43,9 @@ class NodePlan:
     """The plan of one cycle. A reservation keeps its nodes whole, from its start until its end.
 
     `slots`: the slots of each live node. `jobs`: the promised end in s of each running job, and its slots by node.
-    `window_s`: see `_will_run`. `kill_wait_s`: a job that is over its promise is taken to end this long after it.
+    `epoch_s`: the time of Slurm's clock at time 0, which matters for multiples of the next two.
+    `resolution_s`: the times of reservations are rounded down to multiples of it. `window_s`: see `_will_run`.
+    `kill_wait_s`: a job that is over its promise is taken to end this long after it.
     """
 
     def __init__(
@@ -52,9 +54,12 @@ class NodePlan:
         slots: Mapping[NodeId, int],
         jobs: Iterable[tuple[float, Places]],
         *,
+        epoch_s: float = 0.0,
+        resolution_s: float = 0.0,
         window_s: float = 30.0,
         kill_wait_s: float = 30.0,
     ) -> None:
+        self._epoch_s, self._resolution_s = epoch_s, resolution_s
         self._now_s, self._window_s, self._kill_wait_s = now_s, window_s, kill_wait_s
         self._names = sorted(slots, key=id_key)
         self._index = {name: i for i, name in enumerate(self._names)}
@@ -101,10 +106,12 @@ class NodePlan:
             at_s, chosen = max(found[0], from_s), found[1]
             if later_s is not None and at_s > later_s:
                 continue
-            if at_s > from_s and self._overlaps(chosen, at_s, lasts_s):
+            begin_s, end_s = self._rounded(at_s), self._rounded(at_s + lasts_s)
+            if at_s > from_s and self._overlaps(chosen, begin_s, end_s):
                 later_s = at_s
                 continue
-            self._keep(chosen, at_s, at_s + lasts_s)
+            begin_s = max(begin_s, self._now_s)
+            self._keep(chosen, begin_s, max(end_s, begin_s + self._resolution_s))
             return at_s
         return float("inf")
 
@@ -129,8 +136,12 @@ class NodePlan:
     def _pairs(self) -> Iterator[tuple[Period, Period | None]]:
         return zip(self._periods, [*self._periods[1:], None], strict=True)
 
-    def _overlaps(self, nodes: Nodes, at_s: float, lasts_s: float) -> bool:
-        meets = (p for p in self._periods if p.end_s > at_s and p.begin_s < at_s + lasts_s)
+    def _rounded(self, time_s: float) -> float:
+        """Return the time, rounded down by Slurm's clock to a multiple of the resolution."""
+        return time_s - (time_s + self._epoch_s) % self._resolution_s if self._resolution_s else time_s
+
+    def _overlaps(self, nodes: Nodes, begin_s: float, end_s: float) -> bool:
+        meets = (p for p in self._periods if p.end_s > begin_s and p.begin_s < end_s)
         return any(nodes & ~period.nodes for period in meets)
 
     def _keep(self, nodes: Nodes, begin_s: float, end_s: float) -> None:
@@ -151,27 +162,34 @@ class NodePlan:
         """Return when the job would start on some of the nodes, and on which, if running jobs keep their promises.
 
         As in `_will_run_test`, running jobs are removed in the order of their ends, a window of ends at a time,
-        which doubles, and the start is the last end of the window. The windows begin at multiples of `window_s`.
+        which doubles, and the start is the last end of the window. The windows begin at multiples of `window_s` of
+        Slurm's clock.
         """
         free = self._free_of(nodes)
         picked = pick_nodes(free, size)
         if picked is not None:
             return self._now_s, _set_of(picked)
-        jobs = [job for job in self._running if any(nodes >> i & 1 for i in job.slots)]
+        jobs = [(job, any(nodes >> i & 1 for i in job.slots)) for job in self._running]
         window_s, place = max(self._window_s, 0.001), 0
-        base_s = (jobs[0].end_s // window_s + 1) * window_s if jobs else 0.0
+        first_s = next((job.end_s for job, counts in jobs if counts), self._now_s)
+        base_s = first_s + window_s - (first_s + self._epoch_s) % window_s
         while place < len(jobs):
-            first = place
-            while place < len(jobs) and (place == first or jobs[place].end_s <= base_s + window_s):
-                for i, count in jobs[place].slots.items():
+            last = None
+            while place < len(jobs):
+                (job, counts), place = jobs[place], place + 1
+                if not counts:
+                    continue  # The job after this one is removed wherever it ends, as in Slurm.
+                last = job
+                for i, count in job.slots.items():
                     free[i] += count if nodes >> i & 1 else 0
-                place += 1
+                if place < len(jobs) and jobs[place][0].end_s > base_s + window_s:
+                    break
             window_s *= 2
-            while place < len(jobs) and jobs[place].end_s > base_s + window_s:
+            while place < len(jobs) and jobs[place][0].end_s > base_s + window_s:
                 window_s *= 2
             picked = pick_nodes(free, size)
-            if picked is not None:
-                return self._guessed_s(jobs[place - 1].end_s), _set_of(picked)
+            if picked is not None and last is not None:
+                return self._guessed_s(last.end_s), _set_of(picked)
         return None
 
     def _guessed_s(self, end_s: float) -> float:

@@ -44,8 +44,8 @@ class Easy(StartsGangs):
     that later jobs may not delay (1: EASY; infinity: conservative backfilling). `slack_s`: two times that differ by
     fewer seconds are treated as equal. Such a tolerance is necessary since launches wait for heartbeats and
     traces contain whole seconds, so ends that should be simultaneous differ slightly. With `reserve` nodes it counts
-    only for jobs over their time. `depth`: the number of waiting jobs that are looked at. `end_window_s` and
-    `kill_wait_s`: see `NodePlan`.
+    only for jobs over their time. `depth`: the number of waiting jobs that are looked at. `epoch_s`,
+    `resolution_s`, `end_window_s` and `kill_wait_s`: see `NodePlan`.
     """
 
     limits = Limits(slots=True)
@@ -59,6 +59,8 @@ class Easy(StartsGangs):
         reservations: float = 1,
         reserve: str = "slots",
         depth: float = inf,
+        epoch_s: float = 0.0,
+        resolution_s: float = 0.0,
         end_window_s: float = 30.0,
         kill_wait_s: float = 30.0,
     ) -> None:
@@ -67,6 +69,7 @@ class Easy(StartsGangs):
         self._slack_s = slack_s
         self._reservations = reservations
         self._names_nodes = reserve == "nodes"
+        self._epoch_s, self._resolution_s = epoch_s, resolution_s
         self._end_window_s, self._kill_wait_s = end_window_s, kill_wait_s
         self._depth = depth
         self._waiting: SortedKeys[JobView] = SortedKeys()
@@ -205,6 +208,8 @@ class Easy(StartsGangs):
                 view.now_s,
                 slots,
                 [(ends_s[each], self._places[each]) for each in held],
+                epoch_s=self._epoch_s,
+                resolution_s=self._resolution_s,
                 window_s=self._end_window_s,
                 kill_wait_s=self._kill_wait_s,
             )
@@ -383,6 +388,18 @@ PARAMETERS = (
         "off",
         "time between two looks for jobs that run longer than requested, which are killed; `off` lets them run (Slurm: "
         "30 s, PERIODIC_TIMEOUT)",
+    ),
+    duration(
+        "epoch",
+        "0s",
+        "with named nodes: time of Slurm's clock at the run's start; `resolution` and `end_window` count by this "
+        "clock, so what Slurm decides depends on the second in which a run begins",
+    ),
+    duration(
+        "resolution",
+        "0s",
+        "with named nodes: the times of reservations are rounded down to multiples of this, 0 for exact times (Slurm: "
+        "bf_resolution, 60 s by default)",
     ),
     duration(
         "end_window",

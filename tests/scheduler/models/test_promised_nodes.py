@@ -96,3 +96,42 @@ def test_a_job_without_a_requested_time_lasts_a_year() -> None:
 def test_names_are_in_the_order_of_their_numbers() -> None:
     plan = NodePlan(0.0, nodes(11), [(60.0, held(1, 8))])
     assert plan.start(5, 60.0) == {"n9": 2, "n10": 2, "n11": 1}
+
+
+RUNNING = [
+    (252.0, {"n5": 2, "n6": 1}),
+    (82.0, {"n3": 1}),
+    (86.0, {"n6": 1}),
+    (148.0, {"n7": 1}),
+    (93.0, {"n9": 2, "n10": 1}),
+    (124.0, {"n1": 2, "n2": 2, "n3": 1, "n4": 2, "n7": 1, "n8": 2}),
+]
+"""A moment in a run of Slurm 22.05.8 with ten nodes, 4 s after a multiple of 30 s by its clock."""
+
+
+def test_a_plan_is_that_of_slurm_itself() -> None:
+    """The starts are those in slurmctld.log (DebugFlags=Backfill) for six waiting jobs.
+
+    The third starts at 124 s since the job that ends at 93 s has none of the nodes that are left, so the window's
+    end is not looked at after it.
+    """
+    plan = NodePlan(4.0, nodes(10), RUNNING)
+    jobs = [(2, 120.0), (2, 60.0), (6, 120.0), (10, 60.0), (2, 60.0), (2, 120.0)]
+    assert [plan.reserve(*job) for job in jobs] == [93.0, 93.0, 124.0, 213.0, 124.0, 244.0]
+
+
+def test_another_second_of_the_clock_makes_another_plan() -> None:
+    """The first window ends 146 s, 160 s or 131 s after the run's start."""
+    ends = [(100.0, held(1, 1)), (140.0, held(2, 2))]
+    assert NodePlan(3.0, nodes(2), ends, epoch_s=4.0).reserve(2, 60.0) == 140.0
+    assert NodePlan(3.0, nodes(2), ends, epoch_s=20.0).reserve(2, 60.0) == 140.0
+    assert NodePlan(3.0, nodes(2), ends, epoch_s=19.0).reserve(2, 60.0) == 100.0
+
+
+def test_the_times_of_reservations_are_rounded_down() -> None:
+    """The reservation from 70 s to 130 s keeps its nodes from 60 s to 120 s, as with bf_resolution=60."""
+    plan = NodePlan(0.0, nodes(2), [(70.0, held(1, 1))], resolution_s=60.0)
+    assert plan.reserve(4, 60.0) == 70.0
+    assert plan.start(1, 60.0) is None
+    assert plan.start(1, 59.0) == {"n2": 1}
+    assert plan.reserve(4, 60.0) == 120.0
