@@ -4,7 +4,7 @@ The main scheduler starts jobs in order at each submission and end. Every 30 s (
 made from scratch for the first 500 jobs (`depth`: bf_max_job_test), each with a reservation of whole nodes
 (`reservations`: bf_job_part_count_reserve, by default for all); a job that the plan starts now is backfilled. With
 `reservations=1` this is EASY on Slurm. Jobs that are over their time limit (`requested`) are looked for every 30 s
-(`limit_check`, PERIODIC_TIMEOUT), and end. Different from Slurm's defaults: times are exact (bf_resolution is 60 s there).
+(`limit_check`, PERIODIC_TIMEOUT), and end. One default differs: times are exact here (bf_resolution is 60 s).
 Not modeled: OverTimeLimit and KillWait of killed processes (they end at once), priorities beside the queue's order
 (priority/multifactor), partitions, preemption, and what `models.promised_nodes` says.
 """

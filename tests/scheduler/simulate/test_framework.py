@@ -159,6 +159,17 @@ def test_a_fetch_rate_needs_contention() -> None:
         resolve(said | {"simulate": {"contention": False}})
 
 
+def test_the_profile_of_slurm_can_be_changed() -> None:
+    said: dict[str, Any] = {
+        "framework": "slurm",
+        "workload": {"jobs": [{"app": "synthetic", "maps": 4}]},
+        "policies": ["slurm-backfill"],
+    }
+    assert resolve(said).framework == PROFILES["slurm"]
+    changed = resolve(said | {"framework": {"slurm": {"localize": "1s"}}}).framework
+    assert changed == replace(PROFILES["slurm"], localize_s=1.0)
+
+
 def test_the_compiled_loop_says_why_it_does_not_run() -> None:
     made = setup([job("job_0001", [1.0])], framework=HADOOP1)
     assert covers.why_not(Simulation(made, Tape())) == "framework is set"
