@@ -23,7 +23,8 @@ from math import inf
 from typing import Any
 
 from schedbed.scheduler.models.gangs import StartsGangs
-from schedbed.scheduler.models.promised_nodes import NodePlan, pick_nodes
+from schedbed.scheduler.models.named_places import NamedPlaces
+from schedbed.scheduler.models.promised_nodes import NodePlan
 from schedbed.scheduler.models.promised_slots import Places, SlotPlan, StartPlan
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
@@ -31,7 +32,7 @@ from schedbed.scheduler.policy import AVOIDED, Limits, Proposal, TimeOut
 from schedbed.scheduler.registry.declarations import Whole
 from schedbed.scheduler.registry.parameters import choice, count_or_all, duration, number, switch
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
-from schedbed.tasks.specs import NodeId, TaskKind, id_key
+from schedbed.tasks.specs import TaskKind
 
 MAP = TaskKind.MAP
 
@@ -69,13 +70,17 @@ class Easy(StartsGangs):
         self._slack_s = slack_s
         self._reservations = reservations
         self._names_nodes = reserve == "nodes"
-        self._epoch_s, self._resolution_s = epoch_s, resolution_s
-        self._end_window_s, self._kill_wait_s = end_window_s, kill_wait_s
+        self._node_settings = {
+            "epoch_s": epoch_s,
+            "resolution_s": resolution_s,
+            "window_s": end_window_s,
+            "kill_wait_s": kill_wait_s,
+        }
         self._depth = depth
         self._waiting: SortedKeys[JobView] = SortedKeys()
         self._ends_s: dict[str, float] = {}  # Requested ends of started jobs.
         self._backfills_at_once = backfill
-        self._places: dict[str, dict[NodeId, int]] = {}  # The named nodes of started jobs that hold slots.
+        self._places = NamedPlaces()  # Of none if nodes are not named.
         self._why: dict[str, str] = {}
         self._said: dict[str, str] = {}  # Why each waiting job waits, as of its last row.
         self._unsaid: list[tuple[JobView, str]] = []  # Waiting jobs that wait for another reason now.
@@ -90,7 +95,7 @@ class Easy(StartsGangs):
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
         """Implement `Hooks.changed`: release the slots of a job whose maps have ended."""
         if self._gangs.changed(job, kind):
-            self._places.pop(job.job, None)
+            self._places.release(job)
             self._dirty = True
 
     def finished(self, view: View, job: JobView) -> None:
@@ -98,7 +103,7 @@ class Easy(StartsGangs):
         waited = job in self._waiting
         self._waiting.drop(job)
         self._ends_s.pop(job.job, None)
-        self._places.pop(job.job, None)
+        self._places.release(job)
         self._why.pop(job.job, None)
         self._said.pop(job.job, None)
         if self._gangs.finished(job) or waited:
@@ -121,10 +126,10 @@ class Easy(StartsGangs):
         if kind is not MAP:
             return self._reduce(view, node)
         for job in self._gangs.starting.values():
-            if not self._is_place(job, node):
+            if not self._places.allows(job, node):
                 continue
             if job.excluded and view.avoids(job, node, kind):
-                self._dirty = self._dirty or self._names_nodes
+                self._dirty = self._dirty or job.job in self._places.by_job
                 view.skip(node, job, kind, AVOIDED)
                 continue
             task = _nearest(job, node)
@@ -139,11 +144,6 @@ class Easy(StartsGangs):
 
     def _launching(self, view: View, job: JobView) -> None:
         """Note that a map of the job is launched. A subclass counts the job's time."""
-
-    def _is_place(self, job: JobView, node: NodeView) -> bool:
-        """Return whether the job may start one more map on the node, on any node if it has given its slots back."""
-        places = self._places.get(job.job)
-        return places is None or places.get(node.node, 0) > _held(job, node)
 
     def _reduce(self, view: View, node: NodeView) -> Proposal | None:
         for job in self._gangs.started.values():
@@ -160,8 +160,7 @@ class Easy(StartsGangs):
     def _examine(self, view: View, *, backfill: bool) -> None:
         """Start all jobs that may start now, and note why the others wait."""
         self._slots, self._dirty = view.slots(MAP), False
-        if self._names_nodes:
-            self._move(view)
+        self._places.move(view, self._gangs.starting.values())
         self._start_jobs(view, backfill=backfill)
         whys = ((job, self._why.get(job.job, "waits behind the first job")) for job in self._waiting)
         self._unsaid = [(job, why) for job, why in whys if job.maps.ready and self._said.get(job.job) != why]
@@ -204,15 +203,8 @@ class Easy(StartsGangs):
         ends_s, held = self._ends_s, self._gangs.held
         if self._names_nodes:
             slots = {name: node.spec.map_slots for name, node in view.nodes.items() if node.alive}
-            return NodePlan(
-                view.now_s,
-                slots,
-                [(ends_s[each], self._places[each]) for each in held],
-                epoch_s=self._epoch_s,
-                resolution_s=self._resolution_s,
-                window_s=self._end_window_s,
-                kill_wait_s=self._kill_wait_s,
-            )
+            jobs = [(ends_s[each], self._places.by_job[each]) for each in held]
+            return NodePlan(view.now_s, slots, jobs, **self._node_settings)
         ends = [(ends_s[each], count) for each, count in held.items()]
         return SlotPlan(view.now_s, self._slots, self._gangs.free(self._slots), ends, self._slack_s)
 
@@ -220,39 +212,9 @@ class Easy(StartsGangs):
         self._waiting.drop(job)
         self._gangs.start(job, job.maps.total)
         if self._names_nodes:
-            self._places[job.job] = dict(places)
+            self._places.start(job, places)
         self._ends_s[job.job] = view.now_s + _requested_s(job)
         self._why[job.job] = f"{why}: {job.maps.total} slots at once"
-
-    # Named nodes
-
-    def _move(self, view: View) -> None:
-        """Give started jobs free slots of other nodes for those of nodes that are lost or that they avoid."""
-        for job in self._gangs.starting.values():
-            places = self._places.get(job.job, {})
-            for name in list(places):
-                node = view.nodes[name]
-                if not node.alive or (job.excluded and view.avoids(job, node, MAP)):
-                    places[name] = _held(job, node)
-            lacks = min(job.maps.total - sum(places.values()), job.maps.unstarted)
-            if lacks > 0 and job.job in self._places:
-                self._add_places(view, job, places, lacks)
-
-    def _add_places(self, view: View, job: JobView, places: dict[NodeId, int], lacks: int) -> None:
-        names = sorted((name for name, node in view.nodes.items() if node.alive), key=id_key)
-        taken = dict.fromkeys(names, 0)
-        for name, count in ((name, count) for each in self._places.values() for name, count in each.items()):
-            if name in taken:
-                taken[name] += count
-        nodes = [view.nodes[name] for name in names]
-        avoided = [bool(job.excluded) and view.avoids(job, node, MAP) for node in nodes]
-        free = [
-            0 if avoids else node.spec.map_slots - taken[node.node]
-            for node, avoids in zip(nodes, avoided, strict=True)
-        ]
-        found = pick_nodes(free, min(lacks, sum(count for count in free if count > 0)))
-        for i, count in (found or {}).items():
-            places[names[i]] = places.get(names[i], 0) + count
 
 
 class TimedEasy(Easy):
@@ -330,11 +292,6 @@ def make_easy(*, interval_s: float = 0.0, limit_check_s: float | None = None, **
     if not interval_s and limit_check_s is None:
         return Easy(**settings)
     return TimedEasy(interval_s=interval_s, limit_check_s=limit_check_s, **settings)
-
-
-def _held(job: JobView, node: NodeView) -> int:
-    """Return the number of the job's maps that run on the node."""
-    return sum(each.task.job is job and each.task.kind is MAP for each in node.attempts.values())
 
 
 def _requested_s(job: JobView) -> float:
