@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedbed.scheduler.models.gangs import StartsGangs
+from schedbed.scheduler.models.rigid.gangs import StartsGangs
 from schedbed.scheduler.policy import UNSAID, Limits
 from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.view import JobView, NodeView, View

@@ -9,8 +9,8 @@ job refuses all nodes, and gives the reason again only when the reason has chang
 the job's `requested_s`. Without it the job's end is unknown, and later jobs never delay a reservation that
 depends on this end. Reduces start in the order of the jobs' starts.
 
-The papers' machine has equal slots (`models.promised_slots`). Slurm's reservations name whole nodes
-(`reserve=nodes`, `models.promised_nodes`). Then a job that starts is given named nodes as well, and its maps run on
+The papers' machine has equal slots (`models.rigid.promised_slots`). Slurm's reservations name whole nodes
+(`reserve=nodes`, `models.rigid.promised_nodes`). Then a job that starts has named nodes, and its maps run on
 these only. If a node of a started job is lost, or is avoided after failures, other nodes with free slots take its
 place. A map that runs again after all maps have ended, since its output was lost, takes any slot. Slurm has two
 schedulers: the main one starts jobs in order at each submission and end, and stops at the first job that does not
@@ -22,10 +22,10 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from schedbed.scheduler.models.gangs import StartsGangs
-from schedbed.scheduler.models.named_places import NamedPlaces
-from schedbed.scheduler.models.promised_nodes import NodePlan
-from schedbed.scheduler.models.promised_slots import Places, SlotPlan, StartPlan
+from schedbed.scheduler.models.rigid.gangs import StartsGangs
+from schedbed.scheduler.models.rigid.named_places import NamedPlaces
+from schedbed.scheduler.models.rigid.promised_nodes import NodePlan
+from schedbed.scheduler.models.rigid.promised_slots import Places, SlotPlan, StartPlan
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import AVOIDED, Limits, Proposal, TimeOut

@@ -6,7 +6,7 @@ made from scratch for the first 500 jobs (`depth`: bf_max_job_test), each with a
 `reservations=1` this is EASY on Slurm. Jobs that are over their time limit (`requested`) are looked for every 30 s
 (`limit_check`, PERIODIC_TIMEOUT), and end. One default differs: times are exact here (bf_resolution is 60 s).
 Not modeled: OverTimeLimit and KillWait of killed processes (they end at once), priorities beside the queue's order
-(priority/multifactor), partitions, preemption, and what `models.promised_nodes` says.
+(priority/multifactor), partitions, preemption, and what `models.rigid.promised_nodes` says.
 """
 
 from __future__ import annotations

@@ -24,8 +24,13 @@ from tests.bench.figures import ROOT, host_line, today
 
 RECORDINGS = ROOT.parent / "shared" / "traces"
 KEPT = ROOT / "docs" / "results" / "agrees"
+OWN = ROOT / "examples" / "recorded"
 SPARK, SLURM, YARN, MAPREDUCE = "spark-standalone", "slurm", "hadoop-yarn", "hadoop-mapreduce-yarn"
+RANDOM = "slurm-random"
+FOLDERS = {RANDOM: OWN / "slurm"}
+"""The folders of recordings that are a part of the repository; the others are beside it."""
 SYSTEMS = {
+    RANDOM: "Slurm 22.05.8, random jobs",
     SLURM: "Slurm 22.05.8",
     SPARK: "Spark 3.5.5",
     YARN: "YARN 3.4.1, bare",
@@ -60,7 +65,16 @@ class Row(NamedTuple):
 
     @property
     def path(self) -> Path:
-        return RECORDINGS / self.system / f"{self.scenario or self.workload}.schedbed.yaml"
+        return folder_of(self.system) / f"{self.scenario or self.workload}.schedbed.yaml"
+
+
+def folder_of(system: str) -> Path:
+    """Return the folder with the recordings of a system."""
+    return FOLDERS.get(system, RECORDINGS / system)
+
+
+def _random(workload: str, setting: str, rule: str, policy: str) -> Row:
+    return Row(RANDOM, workload, setting, rule, policy, profile="slurm", most=0.05, most_with=0.025)
 
 
 def _slurm(workload: str, setting: str, rule: str, policy: str, *sets: str, live: bool = False) -> Row:
@@ -105,6 +119,13 @@ ROWS = (
     _slurm("over", "easy", "one reservation", EASY, live=True),
     _slurm("over", "cons", "a reservation for each job", ALL, live=True),
     _slurm("over", "one", "one reservation, one node", EASY, *ONE_NODE),
+    _random("random1", "easy", "one reservation", f"{EASY},epoch=12.817s"),
+    _random("random1", "cons", "a reservation for each job", f"{ALL},epoch=13.883s"),
+    _random("random2", "fcfs", "sched/builtin", "slurm-fcfs"),
+    _random("random2", "easy", "one reservation", f"{EASY},epoch=14.873s"),
+    _random("random2", "cons", "a reservation for each job", f"{ALL},epoch=15.815s"),
+    _random("random3", "easy", "one reservation", f"{EASY},epoch=17.853s"),
+    _random("random3", "cons", "a reservation for each job", f"{ALL},epoch=16.806s"),
     _spark("w1", "fifo", "FIFO", "spark-fifo", most=0.05, repeats=(3,), live=True),
     _spark(
         "w1", "fair", "FAIR, a pool for each user", f"{FAIR},wait=0s", most=0.05, repeats=(2, 3), live=True
@@ -140,6 +161,10 @@ PAIRS = (
     (SLURM, "exact", "easy", "cons"),
     (SLURM, "over", "fcfs", "easy"),
     (SLURM, "over", "easy", "cons"),
+    (RANDOM, "random1", "easy", "cons"),
+    (RANDOM, "random2", "fcfs", "easy"),
+    (RANDOM, "random2", "easy", "cons"),
+    (RANDOM, "random3", "easy", "cons"),
     (SPARK, "w1", "fifo", "fair"),
     (SPARK, "w3", "wait0", "wait3"),
     (SPARK, "w3", "wait0", "wait10"),
@@ -156,7 +181,7 @@ PAIRS = (
 
 @cache
 def _completions(system: str) -> pd.DataFrame:
-    path = RECORDINGS / system / "completions.csv"
+    path = folder_of(system) / "completions.csv"
     rows = pd.read_csv(path if path.exists() else path.with_suffix(".csv.gz"))
     return rows.rename(columns={"policy": "setting"})
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedbed.scheduler.models.promised_nodes import NodePlan, pick_nodes
-from schedbed.scheduler.models.promised_slots import SlotPlan
+from schedbed.scheduler.models.rigid.promised_nodes import NodePlan, pick_nodes
+from schedbed.scheduler.models.rigid.promised_slots import SlotPlan
 
 
 @pytest.mark.parametrize(

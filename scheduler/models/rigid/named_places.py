@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from schedbed.scheduler.models.promised_nodes import pick_nodes
-from schedbed.scheduler.models.promised_slots import Places
+from schedbed.scheduler.models.rigid.promised_nodes import pick_nodes
+from schedbed.scheduler.models.rigid.promised_slots import Places
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import NodeId, TaskKind, id_key
 

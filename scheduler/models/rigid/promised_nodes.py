@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from schedbed.scheduler.models.promised_slots import Places
+from schedbed.scheduler.models.rigid.promised_slots import Places
 from schedbed.tasks.specs import NodeId, id_key
 
 YEAR_S = 365 * 86_400.0
