@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 from schedbed.cluster.messages import Heartbeat, Launch, Reply
 from schedbed.scheduler.assignment import Assignment, assign
@@ -24,27 +24,10 @@ from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.core.snapshots import freeze, thaw
 from schedbed.scheduler.event_log import ANSWERED, Event, EventLog, with_replies
 from schedbed.scheduler.policies.explained import report_of
-from schedbed.scheduler.policy import Policy, PolicyFailed
+from schedbed.scheduler.policy import HostedPolicy, KeptAnswers, Policy, PolicyFailed
 from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split, id_key
 
 Serve = Callable[[Core, float, Heartbeat], Reply]
-
-
-class KeptAnswers(Protocol):
-    """Records a user's policy's answers and replays them (`scheduler.guard.guarded_policy`).
-
-    `difference` describes the first replayed answer that differs from the recorded one, or is empty.
-    """
-
-    difference: str
-
-    def take(self) -> Any:
-        """Return the answers recorded since the last call of this method, or None if the policy gave none."""
-        ...
-
-    def replay(self, replies: Any) -> None:
-        """Set the recorded answers to use for the next event in a replay."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +65,8 @@ class Driver:
     The attribute `jobs` contains the jobs that have not ended. `waiting` contains the jobs that are not
     submitted yet, sorted by submit time. `held` contains, by the id of a job that has not ended, the jobs that
     wait for its end (`JobSpec.after`); they enter `waiting` `end_delay_s` after it. `submit_times_s` contains
-    the submit times of all jobs. A policy or sink whose state is not in its attributes must have
-    the methods `keep_state` and `restore_state`.
+    the submit times of all jobs. A sink whose state is not in its attributes must have the methods `keep_state` and
+    `restore_state`.
     """
 
     def __init__(
@@ -114,8 +97,9 @@ class Driver:
     def _start_over(self, policy: Policy | None = None) -> None:
         """Make a new core with `policy` or a new one, and forget all jobs but not the journal."""
         policy = self.policy = self._make_policy() if policy is None else policy
-        keep = getattr(policy, "keep_answers", None)
-        self._answers: KeptAnswers | None = None if keep is None or self._journal is None else keep()
+        self._answers: KeptAnswers | None = None
+        if isinstance(policy, HostedPolicy) and self._journal is not None:
+            self._answers = policy.keep_answers()
         core = self.core = Core(self._config, self.policy, self._sink, seed=self._seed)
         self.jobs: dict[str, JobSpec] = {}
         self.submit_times_s: dict[str, float] = {}
@@ -211,14 +195,15 @@ class Driver:
 
     def _state(self) -> dict[str, Any]:
         """Return a snapshot's content: the state of the core, the jobs, the policy and the row receiver."""
-        policy, rows = (getattr(part, "keep_state", None) for part in (self.policy, self._sink))
-        held = vars(self)
+        policy, held = self.policy, vars(self)
+        is_hosted = isinstance(policy, HostedPolicy)
+        rows = getattr(self._sink, "keep_state", None)
         return {
             "core": self.core.state(),
             "jobs": {name: held[name] for name in _JOB_STATE},
             "open": self._open,
-            "policy": self.policy if policy is None else None,
-            "policy_state": None if policy is None else policy(),
+            "policy": None if is_hosted else policy,
+            "policy_state": policy.keep_state() if is_hosted else None,
             "rows": None if rows is None else rows(),
         }
 

@@ -34,7 +34,7 @@ from schedbed.scheduler.guard.read_only import check_untouched
 from schedbed.scheduler.guard.time_bound import TIME_BOUND, no_tick
 from schedbed.scheduler.journal import Journal
 from schedbed.scheduler.policies.keeper_choice import keeping_of
-from schedbed.scheduler.policy import Policy, PolicyFailed
+from schedbed.scheduler.policy import HostedPolicy, Policy, PolicyFailed
 from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
 from schedbed.tasks.specs import AttemptSpec
 
@@ -171,8 +171,12 @@ class JobTracker:
             return None
         except Exception as error:
             log.exception("the core failed")
-            line_of = getattr(self._driver.policy, "line_of", None)
-            under = "" if line_of is None else f", under the policy of {line_of('decide')}"
+            policy = self._driver.policy
+            under = (
+                f", under the policy of {policy.line_of('decide')}"
+                if isinstance(policy, HostedPolicy)
+                else ""
+            )
             self._failure = f"{type(error).__name__}: {error}{under}"
             return None
         finally:

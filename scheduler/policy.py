@@ -26,6 +26,7 @@ Example of a policy in a simulated run:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -159,6 +160,47 @@ class Policy(Protocol):
         An exception ends the run with an error that names the policy's file and line.
         """
         ...
+
+
+class KeptAnswers(Protocol):
+    """Records a user's policy's answers and replays them (`scheduler.guard.guarded_policy`).
+
+    `difference` describes the first replayed answer that differs from the recorded one, or is empty.
+    """
+
+    difference: str
+
+    def take(self) -> Any:
+        """Return the answers recorded since the last call of this method, or None if the policy gave none."""
+        ...
+
+    def replay(self, replies: Any) -> None:
+        """Set the recorded answers to use for the next event in a replay."""
+        ...
+
+
+class HostedPolicy(ABC):
+    """A user's policy as the core holds it: a `Policy` that guards the user's code (scheduler/guard)."""
+
+    @abstractmethod
+    def watch_heartbeats(self) -> HeartbeatWatch:
+        """Return the record of reads that heartbeats can outdate. Call before the first event."""
+
+    @abstractmethod
+    def keep_answers(self) -> KeptAnswers:
+        """Return a record of all later answers, for a journal. Call this before the first `decide`."""
+
+    @abstractmethod
+    def keep_state(self) -> Any:
+        """Return what `restore_state` restores, for a snapshot. Raises an error if the policy keeps no state."""
+
+    @abstractmethod
+    def restore_state(self, view: Any, kept: Any) -> None:
+        """Restore what `keep_state` returned."""
+
+    @abstractmethod
+    def line_of(self, method: str) -> str:
+        """Return the file and line of a method of the user's class."""
 
 
 class Hooks(Protocol):

@@ -24,7 +24,7 @@ from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.worker_fork import Send
 from schedbed.scheduler.engines import Chosen, Effort, fast_engine
 from schedbed.scheduler.guard.read_only import check_untouched
-from schedbed.scheduler.policy import PolicyFailed
+from schedbed.scheduler.policy import HostedPolicy, PolicyFailed
 from schedbed.scheduler.simulate.setup import CostModel, CpuFactors, Setup, Stragglers, Stuck, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.scheduler.simulate.storage import PlacedInputs, place_inputs
@@ -294,9 +294,9 @@ class SimRuns:
             if not choice.is_own:
                 raise
             ended.state, ended.note = "failed", _where(error)  # most likely an error in the user's policy
-            line_of = getattr(None if simulation is None else simulation.master.policy, "line_of", None)
-            if line_of is not None and not isinstance(error, PolicyFailed):
-                ended.note += f", under the policy of {line_of('decide')}"
+            policy = None if simulation is None else simulation.master.policy
+            if isinstance(policy, HostedPolicy) and not isinstance(error, PolicyFailed):
+                ended.note += f", under the policy of {policy.line_of('decide')}"
         finally:
             with no_interrupts():
                 rows.flush()

@@ -31,14 +31,22 @@ from schedbed.scheduler.guard.own_order import (
 from schedbed.scheduler.guard.proxies import Proxies, TaskProxy, WatchedProxies
 from schedbed.scheduler.guard.read_only import clean, is_plain, raw_of
 from schedbed.scheduler.policies.keeper_choice import Keeping
-from schedbed.scheduler.policy import HeartbeatWatch, Kill, Limits, Policy, PolicyFailed, Proposal
+from schedbed.scheduler.policy import (
+    HeartbeatWatch,
+    HostedPolicy,
+    Kill,
+    Limits,
+    Policy,
+    PolicyFailed,
+    Proposal,
+)
 from schedbed.tasks.specs import TaskKind, value
 
 REJECTS = 100
 """The number of consecutive impossible answers that ends a run."""
 
 
-class GuardedPolicy:
+class GuardedPolicy(HostedPolicy):
     """A wrapper that the core calls instead of a user's policy. It has the same hooks and attributes."""
 
     def __init__(self, make: Callable[[], Any], source: PolicySource, made: type) -> None:

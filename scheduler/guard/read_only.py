@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 from schedbed.cluster.messages import Usage
 from schedbed.scheduler.core.core import Core
-from schedbed.scheduler.policy import PolicyFailed
+from schedbed.scheduler.policy import HostedPolicy, PolicyFailed
 from schedbed.tasks.parts import Part
 from schedbed.tasks.specs import Counters, TaskKind
 
@@ -154,8 +154,7 @@ _PLAIN = (type(None), bool, int, float, str, bytes, TaskKind)
 
 def check_untouched(core: Core, policy: Any, missing_jobs: int) -> None:
     """Raise PolicyFailed if a user's policy seems to have changed the core: it is inconsistent, or misses rows."""
-    line_of = getattr(policy, "line_of", None)
-    if line_of is None:
+    if not isinstance(policy, HostedPolicy):
         return
     try:
         core.check_tables()
@@ -165,7 +164,7 @@ def check_untouched(core: Core, policy: Any, missing_jobs: int) -> None:
         wrong = f"{missing_jobs} jobs are missing" if missing_jobs else ""
     if wrong:
         text = f"the core's books are wrong ({wrong}), as if the policy had changed them past its view"
-        raise PolicyFailed(f"{text} ({line_of('decide')})")
+        raise PolicyFailed(f"{text} ({policy.line_of('decide')})")
 
 
 # Protection of Python's builtins and the module `time` against replacement by a user's file.

@@ -7,12 +7,11 @@ counts heartbeats or reads what they bring (use, progress), so all are simulated
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import methodcaller
 from typing import Any, Protocol
 
 from schedbed.scheduler.policies.explained import Explained
-from schedbed.scheduler.policy import Composed, HeartbeatWatch, Policy, says
+from schedbed.scheduler.policy import Composed, HeartbeatWatch, HostedPolicy, Policy, says
 from schedbed.scheduler.view import NodeView, View
 
 # Wake-ups and skipped heartbeats
@@ -57,8 +56,7 @@ def reads_progress(policy: Policy) -> bool:
 
 def watch_of(policy: Policy) -> HeartbeatWatch | None:
     """Watch a user's policy for reads of values from heartbeats; None for a shipped one."""
-    watch_heartbeats: Callable[[], HeartbeatWatch] | None = getattr(policy, "watch_heartbeats", None)
-    return None if watch_heartbeats is None else watch_heartbeats()
+    return policy.watch_heartbeats() if isinstance(policy, HostedPolicy) else None
 
 
 def acts_on_ticks(policy: Policy) -> bool:

@@ -12,7 +12,7 @@ from schedbed.scheduler.core.rows import JobEnded, NodeLost, NoSink
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver, Plan
 from schedbed.scheduler.event_log import ANSWERED, EventList
-from schedbed.scheduler.policy import Limits
+from schedbed.scheduler.policy import HeartbeatWatch, HostedPolicy, Limits
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import BlockRange, Demand, JobSpec, Split
@@ -22,7 +22,7 @@ CHECK = "the driver knows the files of jobs that have not ended"
 AGAIN = "what may not have been done is done again"
 
 
-class Impure:
+class Impure(HostedPolicy):
     """A user's policy that draws random numbers outside the seed; a recovery must restore the same numbers.
 
     The policy keeps its answers for the journal, as `scheduler.guard` does for such policies.
@@ -48,6 +48,14 @@ class Impure:
             self.drawn.append(self._lots.random())
             self._given.append(self.drawn[-1])
 
+    def watch_heartbeats(self) -> HeartbeatWatch:
+        """Implement `HostedPolicy`: nothing is read."""
+        return HeartbeatWatch()
+
+    def line_of(self, method: str) -> str:
+        """Implement `HostedPolicy`."""
+        return method
+
     def keep_answers(self) -> Impure:
         """Implement `KeptAnswers`: return this policy, which records the numbers itself."""
         return self
@@ -65,7 +73,7 @@ class Impure:
         """Return the drawn numbers for a snapshot."""
         return tuple(self.drawn)
 
-    def restore_state(self, ledger: Any, kept: tuple[float, ...]) -> None:
+    def restore_state(self, view: Any, kept: tuple[float, ...]) -> None:
         """Restore the drawn numbers from a snapshot."""
         self.drawn = list(kept)
 
