@@ -82,7 +82,7 @@ class Simulation:
         self._watch = watch_of(policy) if elides else None
         self.noted = NotedRows(rows)
         rows = rows if self._watch is None else self.noted
-        self._cleaned = CleanedRows(rows, framework.cleanup_takes_s(self.interval_s))
+        self._cleaned = CleanedRows(rows, framework, self.interval_s)
         self.rows = rows if framework.is_none else self._cleaned
         self.master = Master(setup, policy, self.rows)
         self.steps = None if framework.is_none else FrameworkSteps(self, framework)

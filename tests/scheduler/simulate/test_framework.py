@@ -11,7 +11,7 @@ import pytest
 
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.scheduler.simulate.compiled import covers
-from schedbed.scheduler.simulate.framework import HADOOP1, NONE, PROFILES, Framework
+from schedbed.scheduler.simulate.framework import HADOOP1, NONE, PROFILES, YARN_BARE, Framework
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost
@@ -25,13 +25,14 @@ def rows(tape: Tape, table: str) -> list[dict[str, Any]]:
 
 
 def simulated(
-    *jobs: Any, count: int = 1, **numbers: Any
+    *jobs: Any, count: int = 1, cluster: Any = None, **numbers: Any
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Simulate the jobs on `count` nodes with the framework costs `numbers`.
+    """Simulate the jobs on `count` nodes, or on `cluster`, with the framework costs `numbers`.
 
     Return the rows of jobs and of attempts.
     """
-    tape = simulate(setup(list(jobs), count, framework=replace(NONE, name="mine", **numbers)))
+    given = {} if cluster is None else {"cluster": cluster}
+    tape = simulate(setup(list(jobs), count, framework=replace(NONE, name="mine", **numbers), **given))
     return rows(tape, "job"), sorted(rows(tape, "attempt"), key=lambda row: row["assigned"])
 
 
@@ -174,3 +175,44 @@ def test_the_compiled_loop_says_why_it_does_not_run() -> None:
     made = setup([job("job_0001", [1.0])], framework=HADOOP1)
     assert covers.why_not(Simulation(made, Tape())) == "framework is set"
     assert covers.why_not(Simulation(replace(made, framework=NONE), Tape())) != "framework is set"
+
+
+def test_an_am_starts_what_was_granted_at_its_next_heartbeat() -> None:
+    """The AM registers at 1.1 s, so it calls at 1.1, 2.1, 3.1 s. The third map is granted when the first ends."""
+    works = job("job_0001", [0.7, 0.8, 0.7], submit_s=1.0)
+    (row,), attempts = simulated(works, init_s=0.1, am_heartbeat_s=1.0)
+    assert [each["start"] for each in attempts] == pytest.approx([2.1, 2.1, 3.1])
+    assert 1.1 <= attempts[0]["assigned"] == attempts[1]["assigned"] <= 1.6  # the node's heartbeat
+    assert attempts[2]["assigned"] == attempts[0]["end"] == pytest.approx(2.8)
+    assert row["finish"] == pytest.approx(3.8)
+
+
+def test_the_slots_of_granted_attempts_are_taken_until_their_am_starts_them() -> None:
+    """The second job's AM calls at 1.5 s and each second later: at 7.5 s it starts what is granted at 7.0 s."""
+    first, second = job("job_0001", [5.0], submit_s=1.0), job("job_0002", [5.0], submit_s=1.5)
+    _, attempts = simulated(first, second, am_heartbeat_s=1.0, cluster=cluster(1, map_slots=1))
+    assert [each["start"] for each in attempts] == pytest.approx([2.0, 7.5])
+    assert attempts[1]["assigned"] == attempts[0]["end"] == pytest.approx(7.0)
+
+
+def test_an_am_knows_the_end_of_its_last_task_before_the_node_reports_it() -> None:
+    works = job("job_0001", [0.7], submit_s=1.0)
+    (row,), attempts = simulated(works, am_heartbeat_s=1.0, out_of_band=False)
+    assert row["finish"] == attempts[0]["end"] == pytest.approx(2.7)
+
+
+def test_an_am_starts_reduces_and_files_are_fetched_from_then_on() -> None:
+    works = job("job_0001", [0.7], reduces=[1.0])
+    _, attempts = simulated(works, am_heartbeat_s=1.0, localize_s=0.5)
+    starts = {row["kind"]: row["start"] for row in attempts}
+    assert starts == {"map": pytest.approx(1.5), "reduce": pytest.approx(3.0)}
+
+
+def test_the_profile_yarn_bare_can_be_changed() -> None:
+    said: dict[str, Any] = {"workload": {"jobs": [{"app": "synthetic", "maps": 4}]}, "policies": ["fifo"]}
+    assert resolve(said | {"framework": "yarn-bare"}).framework == YARN_BARE
+    changes = {"out_of_band": False, "am_heartbeat": "200ms"}
+    changed = resolve(said | {"framework": {"yarn-bare": changes}}).framework
+    assert changed == replace(YARN_BARE, out_of_band=False, am_heartbeat_s=0.2)
+    with pytest.raises(BadInput, match=r"expected one of hadoop1: .*, yarn-bare: .* and spark"):
+        resolve(said | {"framework": {"yarn-bare": {}, "yarn": {}}})
