@@ -223,6 +223,14 @@ class FrameworkCosts(Section):
         ),
     ] = None
 
+    late_asks: Annotated[
+        Annotated[bool, Field(strict=True)] | None,
+        says(
+            "with `yarn-bare`, whether an ApplicationMaster sends the number of containers that it still needs one "
+            "heartbeat late, as MapReduce's does, so that containers come for which no task is left"
+        ),
+    ] = None
+
     def applied(self, profile: Framework) -> Framework:
         """Return a copy of the profile in which the values given here replace the profile's values."""
         given = self.model_dump(exclude_none=True)
@@ -299,6 +307,13 @@ def framework_of(given: Any) -> Framework:
     assert isinstance(given, FrameworkChoice)
     [(name, costs)] = given.given.items()
     return costs.applied(PROFILES[name])
+
+
+def framework_fault(framework: Framework) -> str:
+    """Return why the costs do not go together, or ""."""
+    if framework.late_asks and not framework.am_heartbeat_s:
+        return "late_asks needs ApplicationMasters: am_heartbeat, or the profile yarn-bare"
+    return ""
 
 
 # `blocks: {dynamic: ...}`: the schemes that create replicas while jobs run, and their parameters.

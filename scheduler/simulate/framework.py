@@ -30,7 +30,9 @@ class Framework:
     resources. `am_heartbeat_s`: with YARN, a job's ApplicationMaster (AM) registers when the job is initialized,
     and calls `allocate` then and at each multiple of this interval later; only such a call learns of granted
     containers and starts attempts in them (RMCommunicator's allocator thread, Hadoop 3.4.1). The job ends with
-    its last attempt, of which the AM learns at once, not with the node's report; 0: no AM.
+    its last attempt, of which the AM learns at once, not with the node's report. With 0, there is no AM.
+    `late_asks`: an AM's numbers are sent one heartbeat late, so containers come for which no task is left
+    (`heartbeats.LateAsks`).
     """
 
     name: str = "none"
@@ -48,6 +50,7 @@ class Framework:
     recorded_shuffle: bool = False
     fetch_rate: float = 0.0  # bytes/s of one reduce, 0 for no limit
     am_heartbeat_s: float = 0.0
+    late_asks: bool = False  # only with AMs
 
     @property
     def is_none(self) -> bool:
@@ -96,7 +99,9 @@ YARN = Framework(
     jvm_s=0.9,
     fetch_poll_s=1.0,
 )
-YARN_BARE = Framework(name="yarn-bare", init_s=0.0125, am_heartbeat_s=1.0)  # See docs/simulator.md.
+YARN_BARE = Framework(
+    name="yarn-bare", init_s=0.0125, am_heartbeat_s=1.0, late_asks=True
+)  # See docs/simulator.md.
 SLURM = Framework(name="slurm", localize_s=0.4)  # The handover of a node to a job, see docs/simulator.md.
 SPARK = Framework(name="spark", jvm_s=0.05)  # What a task takes more than its work, see docs/simulator.md.
 PROFILES: Mapping[str, Framework] = {

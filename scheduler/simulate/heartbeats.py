@@ -28,14 +28,23 @@ from schedbed.scheduler.core.entities import MAP
 from schedbed.scheduler.core.rows import AttemptRow, JobRow
 from schedbed.scheduler.core.unchanged import UnchangedHeartbeats
 from schedbed.scheduler.simulate.elision import Awaits
-from schedbed.scheduler.simulate.event_queue import EVENT, NUMBERS, REPLY, RESEND, SET_UP, SHIFT, EventQueue
+from schedbed.scheduler.simulate.event_queue import (
+    ALLOCATE,
+    EVENT,
+    NUMBERS,
+    REPLY,
+    RESEND,
+    SET_UP,
+    SHIFT,
+    EventQueue,
+)
 from schedbed.scheduler.simulate.framework import Framework
 from schedbed.scheduler.simulate.launch_plans import Plans
 from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics
 from schedbed.scheduler.simulate.storage import Copies
 from schedbed.scheduler.simulate.timers import TimerSchedule
 from schedbed.scheduler.simulate.tracked_nodes import HeartbeatFaults, Master, SimNode
-from schedbed.tasks.specs import JobSpec, NodeId, job_of
+from schedbed.tasks.specs import JobSpec, NodeId, TaskKind, job_of
 
 
 class HeartbeatSimulation(Protocol):
@@ -86,6 +95,7 @@ class HeartbeatSchedule:
         self._plans, self._copies, self._steps = simulation.plans, simulation.copies, simulation.steps
         self._poll_s = simulation.setup.framework.news_after_s
         self._out_of_band = simulation.setup.framework.out_of_band
+        self._restarts_timers = simulation.setup.framework.am_heartbeat_s > 0.0
         self._lossy = simulation.faults.touch_heartbeats
         self._rows = simulation.rows if simulation.setup.heartbeat_rows else None
         self._request_s = simulation.setup.timing.request_s
@@ -141,6 +151,8 @@ class HeartbeatSchedule:
         if node.event_s == now_s:
             node.event_s = -1.0
             if node.up and not node.frozen:
+                if self._restarts_timers and node.finished:
+                    self._timers.restart(now_s, node)
                 self._heartbeat(now_s, node)
 
     def on_timer(self, now_s: float, index: int) -> None:
@@ -423,6 +435,7 @@ class FrameworkSteps:
         # By node: the jobs whose set-up task runs there, with the ends of these tasks.
         self._set_up: dict[int, list[tuple[float, JobSpec]]] = {}
         self._registered_s: dict[str, float] = {}  # by job: the first heartbeat of its AM
+        self._masters: list[LateAsks] = []
         self._unstarted: dict[str, str] = {}  # Users by job, for jobs without a started task.
         self._files_ready_s: dict[str, dict[int, float]] = {}  # by job and node
 
@@ -459,7 +472,19 @@ class FrameworkSteps:
             self._registered_s[job.job] = registered_s
             del self._held[job.job]
             self._master.do(now_s, "submit", job)
+            if self._framework.late_asks:
+                self._masters.append(LateAsks(job, self._master))
+                self._allocate_at(self._am_heartbeat_s(now_s, job.job), len(self._masters) - 1)
         return len(ready)
+
+    def _allocate_at(self, at_s: float, number: int) -> None:
+        self._queue.push(at_s, ALLOCATE, number)
+
+    def on_allocate(self, now_s: float, number: int) -> None:
+        """Process the heartbeat of the AM with this number, and schedule its next one unless its job has ended."""
+        asks = self._masters[number]
+        if asks.heartbeat(now_s):
+            self._allocate_at(self._am_heartbeat_s(now_s, asks.job), number)
 
     def _reported(self, now_s: float, node: SimNode) -> list[tuple[float, JobSpec]]:
         """Remove and return the jobs whose set-up task has ended on the node, with the ends of these tasks."""
@@ -485,12 +510,18 @@ class FrameworkSteps:
 
         With AMs, the job's AM starts it at its next heartbeat, since it has not heard of the container before.
         """
-        interval_s, registered_s = self._framework.am_heartbeat_s, self._registered_s[job]
-        if not interval_s:
+        if not self._framework.am_heartbeat_s:
             return node.start_s + self.localize_s(now_s, job, node)
-        number = int((now_s - registered_s) / interval_s) + 1
-        from_s = max(now_s, registered_s + number * interval_s)
+        from_s = self._am_heartbeat_s(now_s, job)
         return from_s - now_s + self.localize_s(from_s, job, node)
+
+    def _am_heartbeat_s(self, now_s: float, job: str) -> float:
+        """Return the time of the AM's first heartbeat after `now_s`."""
+        interval_s, registered_s = self._framework.am_heartbeat_s, self._registered_s[job]
+        number = int((now_s - registered_s) / interval_s) + 1
+        while (at_s := registered_s + number * interval_s) <= now_s:  # By rounding.
+            number += 1
+        return at_s
 
     def localize_s(self, now_s: float, job: str, node: SimNode) -> float:
         """Return the seconds until the node has the job's files; the first call starts the fetch."""
@@ -527,6 +558,40 @@ class FrameworkSteps:
         if known is None:
             return job in ledger.used_ids
         return known.maps.unstarted < known.maps.total
+
+
+class LateAsks:
+    """The numbers of containers that a job's AM asks for, each sent one heartbeat late.
+
+    At a heartbeat, MapReduce's AM sends the numbers that it had after the last one (RMContainerRequestor.
+    makeRemoteRequest, Hadoop 3.4.1). They replace the ResourceManager's (AppSchedulingInfo.updateResourceRequests),
+    which has counted grants since. So containers come for which no task is left. The AM learns of them at its
+    next heartbeat, and releases them at the one after that.
+    """
+
+    def __init__(self, job: JobSpec, master: Master) -> None:
+        self.job = job.job
+        self._master = master
+        self._left = {TaskKind.MAP: job.maps, TaskKind.REDUCE: job.reduces}  # as known at the last heartbeat
+        self._unsent: dict[TaskKind, int] = {}
+        self._unused: list[str] = []  # Attempts to release at the next heartbeat.
+
+    def heartbeat(self, now_s: float) -> bool:
+        """Send numbers and releases, and take what was granted. Return False if the job has ended."""
+        job = self._master.ledger.jobs.get(self.job)
+        if job is None:
+            return False
+        for kind, asked in self._unsent.items():
+            self._master.do(now_s, "ask", self.job, kind, asked)
+        self._unsent = {}
+        for attempt in self._unused:
+            self._master.do(now_s, "release", self.job, attempt)
+        self._unused = [attempt.attempt for attempt in job.attempts.values() if attempt.task.is_empty]
+        for kind, known in self._left.items():
+            stage = job.stage(kind)
+            if (left := stage.unstarted - stage.excess) != known:
+                self._left[kind] = self._unsent[kind] = left
+        return True
 
 
 class CleanedRows:

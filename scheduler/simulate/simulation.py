@@ -120,6 +120,7 @@ class Simulation:
             kinds.TICK: self._on_tick,
             kinds.SET_UP: self._on_set_up,
             kinds.READS: self.upkeep.note_reads,
+            kinds.ALLOCATE: self._on_allocate,
         }
         return [handlers[kind] for kind in range(len(handlers))]
 
@@ -298,6 +299,10 @@ class Simulation:
     def _on_set_up(self, now_s: float, index: int) -> None:
         """Schedule a heartbeat of a node whose set-up task has ended."""
         self.heartbeats.set_off(now_s, self.nodes[index])
+
+    def _on_allocate(self, now_s: float, number: int) -> None:
+        if self.steps is not None:
+            self.steps.on_allocate(now_s, number)
 
     # ----------------------------------------------------------------- ticks
 
