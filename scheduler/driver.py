@@ -115,6 +115,8 @@ class Driver:
             "add": self._add,
             "submit": self._submit,
             "kill_job": core.kill_job,
+            "ask": core.ask,
+            "release": core.release,
             "register": core.register,
             "heartbeat": core.heartbeat if self._serve is None else partial(self._serve, core),
             "node_lost": core.node_lost,

@@ -27,7 +27,7 @@ from schedbed.deploy.scenario.policies import (
 )
 from schedbed.deploy.scenario.resolved import FORMAT, PolicyChoice, ResolvedScenario, SimulateChoice
 from schedbed.deploy.scenario.scalars import AUTO
-from schedbed.deploy.scenario.sections import framework_of
+from schedbed.deploy.scenario.sections import framework_fault, framework_of
 from schedbed.deploy.scenario.suites import suites
 from schedbed.deploy.scenario.trace_jobs import Planned, SyntheticPlanner, assumptions
 from schedbed.deploy.scenario.yaml_file import Document, apply_set, from_values, load_file
@@ -138,6 +138,8 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
     policies = resolve_policies(scenario.policies, complaints, profiles.store, base=beside, own=own)
     check_speculation(scenario.speculation, complaints)
     sizes = check_sizes(scenario.sizes, complaints)
+    if fault := framework_fault(framework_of(scenario.framework)):
+        complaints.add(("framework",), fault)
     if scenario.framework != "none" and any(fault.kind == "crash_jobtracker" for fault in faults):
         complaints.add(
             ("framework",), "not with a crash of the JobTracker, which forgets jobs in their set-up"

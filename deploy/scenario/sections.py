@@ -215,10 +215,26 @@ class FrameworkCosts(Section):
         says("whether reduces take the shuffle time that the trace recorded, instead of a computed one"),
     ] = None
 
+    am_heartbeat: Annotated[
+        Annotated[Cost, Field(ge=0.001)] | None,
+        says(
+            "with `yarn-bare`, time between two heartbeats of a job's ApplicationMaster to the ResourceManager. "
+            "Granted containers start at the next one"
+        ),
+    ] = None
+
+    late_asks: Annotated[
+        Annotated[bool, Field(strict=True)] | None,
+        says(
+            "with `yarn-bare`, whether an ApplicationMaster sends the number of containers that it still needs one "
+            "heartbeat late, as MapReduce's does, so that containers come for which no task is left"
+        ),
+    ] = None
+
     def applied(self, profile: Framework) -> Framework:
         """Return a copy of the profile in which the values given here replace the profile's values."""
         given = self.model_dump(exclude_none=True)
-        seconds = ("init_poll", "init", "setup", "cleanup", "localize", "jvm", "fetch_poll")
+        seconds = ("init_poll", "init", "setup", "cleanup", "localize", "jvm", "fetch_poll", "am_heartbeat")
         return replace(
             profile, **{f"{key}_s" if key in seconds else key: value for key, value in given.items()}
         )
@@ -235,6 +251,14 @@ class FrameworkChoice(Section):
         FrameworkCosts | None,
         says("delays of MapReduce on YARN, of which the given ones replace those of the profile `yarn`"),
     ] = None
+    yarn_bare: Annotated[
+        FrameworkCosts | None,
+        Field(alias="yarn-bare"),
+        says(
+            "protocol of MapReduce on YARN without its start-up costs, of which the given values replace those of "
+            "the profile `yarn-bare`"
+        ),
+    ] = None
     slurm: Annotated[
         FrameworkCosts | None,
         says("delays of Slurm, of which the given ones replace those of the profile `slurm`"),
@@ -247,13 +271,21 @@ class FrameworkChoice(Section):
     @property
     def given(self) -> dict[str, FrameworkCosts]:
         """Return the costs by the profile's name."""
-        costs = {"hadoop1": self.hadoop1, "yarn": self.yarn, "slurm": self.slurm, "spark": self.spark}
+        costs = {
+            "hadoop1": self.hadoop1,
+            "yarn": self.yarn,
+            "yarn-bare": self.yarn_bare,
+            "slurm": self.slurm,
+            "spark": self.spark,
+        }
         return {name: each for name, each in costs.items() if each is not None}
 
     @model_validator(mode="after")
     def _one_of(self) -> FrameworkChoice:
         if len(self.given) != 1:
-            raise ValueError("expected one of hadoop1: {...}, yarn: {...}, slurm: {...} and spark: {...}")
+            raise ValueError(
+                "expected one of hadoop1: {...}, yarn: {...}, yarn-bare: {...}, slurm: {...} and spark: {...}"
+            )
         return self
 
 
@@ -262,7 +294,7 @@ def _framework_section_form(value: object) -> str:
 
 
 FrameworkModel = Annotated[
-    Annotated[Literal["none", "hadoop1", "yarn", "slurm", "spark"], Tag("name")]
+    Annotated[Literal["none", "hadoop1", "yarn", "yarn-bare", "slurm", "spark"], Tag("name")]
     | Annotated[FrameworkChoice, Tag("costs")],
     Discriminator(_framework_section_form),
 ]
@@ -275,6 +307,13 @@ def framework_of(given: Any) -> Framework:
     assert isinstance(given, FrameworkChoice)
     [(name, costs)] = given.given.items()
     return costs.applied(PROFILES[name])
+
+
+def framework_fault(framework: Framework) -> str:
+    """Return why the costs do not go together, or ""."""
+    if framework.late_asks and not framework.am_heartbeat_s:
+        return "late_asks needs ApplicationMasters: am_heartbeat, or the profile yarn-bare"
+    return ""
 
 
 # `blocks: {dynamic: ...}`: the schemes that create replicas while jobs run, and their parameters.

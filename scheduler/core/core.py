@@ -138,6 +138,21 @@ class Core:
         if known is not None:
             self._ledger.end_job(known, JobState.KILLED, reason)
 
+    def ask(self, now_s: float, job: str, kind: TaskKind, asked: int) -> None:
+        """Let policies see `asked` unstarted tasks of a job, which may be more than it has (`EmptyTask`)."""
+        self._ledger.now_s = now_s
+        known = self._ledger.jobs.get(job)
+        if known is not None:
+            self._ledger.ask(known.stage(kind), asked)
+
+    def release(self, now_s: float, job: str, attempt: str) -> None:
+        """End an attempt of an empty task. One that has ended is ignored."""
+        self._ledger.now_s = now_s
+        known = self._ledger.jobs.get(job)
+        held = None if known is None else known.attempts.get(attempt)
+        if held is not None:
+            self._ledger.release_empty(held)
+
     def committed(self, now_s: float, attempt: str) -> None:
         """Process the report that the attempt's output was committed. A repeated call changes nothing."""
         self._ledger.now_s = now_s
@@ -240,6 +255,8 @@ class Core:
         """End attempts that the heartbeat should list, which those of the last reply need not be yet."""
         listed = {status.attempt for status in heartbeat.running}
         for attempt in list(node.attempts.values()):
+            if attempt.task.is_empty:
+                continue
             if attempt.attempt not in listed and heartbeat.sequence > attempt.sequence + 1:
                 if attempt.state is KILLING:
                     self._ledger.end_attempt(attempt, KILLED, attempt.reason)
@@ -272,11 +289,11 @@ class Core:
         ledger, decide = self._ledger, self._decide
         typed, is_map = ledger.limits.slots, kind is MAP
         most = self._most_maps if is_map else self._most_reduces
-        first = len(actions)
+        granted = 0
         while (ledger.ready_maps if is_map else ledger.ready_reduces) > 0:
             if typed and node.free_slots(kind) <= 0:
                 return
-            if most and len(actions) - first >= most:
+            if most and granted >= most:
                 return
             if ledger.unsettled:
                 ledger.settle()
@@ -285,7 +302,9 @@ class Core:
                 return
             attempt = ledger.launch(node, kind, proposal)
             task = attempt.task
-            actions.append(Launch(attempt.attempt, task.stage.job.job, kind, task.index, task.part))
+            granted += 1
+            if not task.is_empty:
+                actions.append(Launch(attempt.attempt, task.stage.job.job, kind, task.index, task.part))
 
     def _offer_copies(self, speculation: Speculation, node: Node, actions: list[Action]) -> None:
         """Offer the slots left free to `speculation`, and append the launches of its copies."""
@@ -399,9 +418,11 @@ def _check_job(job: Job) -> None:
 def _check_stage(stage: Stage) -> None:
     job, tasks = stage.job.job, stage.tasks
     live = [attempt for task in tasks for attempt in task.attempts]
+    held = [attempt for attempt in stage.job.attempts.values() if attempt.task.stage is stage]
+    live += [attempt for attempt in held if attempt.task.is_empty]
     states = [task.state for task in tasks]
     assert len(tasks) == stage.total, job
-    assert stage.unstarted == states.count(TaskState.UNSTARTED), (job, stage.label)
+    assert stage.unstarted == states.count(TaskState.UNSTARTED) + stage.excess, (job, stage.label)
     assert stage.done == states.count(TaskState.DONE), (job, stage.label)
     assert stage.running == len(live), (job, stage.label)
     assert stage.killing == sum(attempt.state == "killing" for attempt in live), (job, stage.label)

@@ -8,7 +8,7 @@ from typing import Any
 
 from schedbed.cluster.messages import KillAttempt
 from schedbed.scheduler import policy as policies
-from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Job, Node, Stage, Task
+from schedbed.scheduler.core.entities import MAP, NO_SPLIT, REDUCE, Attempt, EmptyTask, Job, Node, Stage, Task
 from schedbed.scheduler.core.rows import (
     DecisionRow,
     Discard,
@@ -19,11 +19,19 @@ from schedbed.scheduler.core.rows import (
     make_row,
 )
 from schedbed.scheduler.core.settings import CoreConfig
-from schedbed.scheduler.core.states import KILLING, SUCCEEDED, TASK_UNSTARTED, AttemptState, Tally, step
+from schedbed.scheduler.core.states import (
+    KILLING,
+    SUCCEEDED,
+    TASK_DONE,
+    TASK_UNSTARTED,
+    AttemptState,
+    Tally,
+    step,
+)
 from schedbed.scheduler.policy import together
 from schedbed.scheduler.view import JobView, NodeView, StageView
 from schedbed.tasks.chance import chance
-from schedbed.tasks.specs import NodeId, TaskKind
+from schedbed.tasks.specs import NodeId, TaskKind, task_id
 
 RECENT = 12
 """Number of decisions other than skips that are kept for the live display."""
@@ -265,6 +273,34 @@ class CoreTables:
             feed.reduces -= 1
             if not feed.reduces:
                 del node.feeds[job.job]
+
+    def ask(self, stage: Stage, asked: int) -> None:
+        """Let policies see `asked` unstarted tasks of a stage, or all that there are if these are more.
+
+        The tasks that the stage does not have are launched last, as empty ones.
+        """
+        excess = max(0, asked - (stage.unstarted - stage.excess))
+        if excess != stage.excess:
+            count(stage, 0, excess - stage.excess)
+            stage.excess = excess
+            self._place_empty(stage)
+            self._changed(stage)
+
+    @staticmethod
+    def _place_empty(stage: Stage) -> None:
+        """Put an empty task into the stage's index when only such are asked for, and drop it when none is."""
+        empty = stage.empty
+        if empty is not None and empty.state is TASK_UNSTARTED:
+            if stage.excess:
+                return
+            empty.state = TASK_DONE  # The index drops it.
+        stage.empty = None
+        if stage.excess and stage.excess == stage.unstarted:
+            number = stage.total + stage.empties
+            stage.empties += 1
+            name = task_id(stage.job.job, stage.kind, number)
+            stage.empty = EmptyTask(stage, stage.total - 1, name, NO_SPLIT)
+            stage.index.add(stage.empty)
 
     def _run_again(self, task: Task) -> None:
         stage = task.stage

@@ -37,6 +37,8 @@ class Task:
         "winner",
     )
 
+    is_empty = False
+
     def __init__(self, stage: Stage, index: int, task: str, split: Split) -> None:
         self.stage = stage
         self.index = index
@@ -88,6 +90,16 @@ class Task:
         """Make the task a part of a split map."""
         self.part = part
         self.split = part.split(self.index)
+
+
+class EmptyTask(Task):
+    """A task without work, asked for by a job that has fewer tasks to start than it asks for.
+
+    Its attempt holds room on its node, which never hears of it, until it is released. It is not in `Stage.tasks`.
+    """
+
+    __slots__ = ()
+    is_empty = True
 
 
 class Attempt:
@@ -145,6 +157,9 @@ class Stage:
     __slots__ = (
         "demand",
         "done",
+        "empties",
+        "empty",
+        "excess",
         "index",
         "job",
         "killing",
@@ -169,7 +184,10 @@ class Stage:
         self.label = kind.value
         self.demand = demand
         self.total = total
-        self.unstarted = 0
+        self.unstarted = 0  # With those of `excess`.
+        self.excess = 0  # Tasks that the job asks for and does not have.
+        self.empties = 0  # Empty tasks so far.
+        self.empty: EmptyTask | None = None  # In the index while only tasks of `excess` are unstarted.
         self.running = 0  # Live attempts: assigned, running and being killed.
         self.killing = 0  # The running attempts that were ordered to stop.
         self.done = 0

@@ -140,9 +140,13 @@ class JobTables(CoreTables):
             self._commit_ended(task, AttemptState.KILLED, f"job {state}")
         for stage in (job.maps, job.reduces):
             count(stage, 0, -stage.unstarted)
+            stage.excess = 0
             self._changed(stage)
         for attempt in list(job.attempts.values()):
-            self.kill(attempt, f"job {state}")
+            if attempt.task.is_empty:
+                self.release_empty(attempt)
+            else:
+                self.kill(attempt, f"job {state}")
         for name in job.nodes:
             node = self.nodes[name]
             if node.alive:
@@ -154,6 +158,12 @@ class JobTables(CoreTables):
         if self._on_finished is not None:
             self._on_finished(self, job)
         job.release()
+
+    def release_empty(self, attempt: Attempt) -> None:
+        """End an attempt of an empty task."""
+        attempt.end_s, attempt.reason = self.now_s, "no task was left for it"
+        self._release(attempt, KILLED)
+        self._record(attempt)
 
     def _keep_ended(self, job: Job) -> None:
         self.ended[job.job] = job
@@ -288,6 +298,9 @@ class Ledger(JobTables):
             count(stage, 1, -1)
             if task.failed_on:
                 self._retried(task)
+            if stage.excess:
+                stage.excess -= task.is_empty
+                self._place_empty(stage)
         if proposal.split is None:
             self._decided(node.node, task, "launch", proposal.reason)
         else:
@@ -486,6 +499,8 @@ class Ledger(JobTables):
             attempt.end_s = self.now_s
         self._release(attempt, state)
         self._record(attempt)
+        if task.is_empty:
+            return
         if not task.stage.shuffled:
             self.effects.append(Discard(job.job, attempt.attempt))
         if not job.active:

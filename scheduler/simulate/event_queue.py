@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from heapq import heappush
 
-FAULT, JOIN, DUE, BLOCKS, NAMES, COPIED, COMMIT, REPLY, EVENT, TIMER, RESEND, TICK, SET_UP, READS = range(14)
+(
+    FAULT,
+    JOIN,
+    DUE,
+    BLOCKS,
+    NAMES,
+    COPIED,
+    COMMIT,
+    REPLY,
+    EVENT,
+    TIMER,
+    RESEND,
+    TICK,
+    SET_UP,
+    READS,
+    ALLOCATE,
+) = range(15)
 """Kinds of events. Events at the same time are processed in this order, and by number within a kind."""
 
 SHIFT = 40

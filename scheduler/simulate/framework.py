@@ -27,7 +27,12 @@ class Framework:
     JVM, which the recorded duration of a map already contains. `recorded_shuffle`: the shuffle of a reduce
     from a recorded run takes the recorded time after the end of all maps, and `jvm_s` and `fetch_poll_s` are
     not added. `fetch_rate`: limit on the total rate of one reduce's parallel fetches, if attempts share
-    resources.
+    resources. `am_heartbeat_s`: with YARN, a job's ApplicationMaster (AM) registers when the job is initialized,
+    and calls `allocate` then and at each multiple of this interval later; only such a call learns of granted
+    containers and starts attempts in them (RMCommunicator's allocator thread, Hadoop 3.4.1). The job ends with
+    its last attempt, of which the AM learns at once, not with the node's report. With 0, there is no AM.
+    `late_asks`: an AM's numbers are sent one heartbeat late, so containers come for which no task is left
+    (`heartbeats.LateAsks`).
     """
 
     name: str = "none"
@@ -44,6 +49,8 @@ class Framework:
     fetch_poll_s: float = 0.0  # until a reduce has learned of map outputs and fetched the last one
     recorded_shuffle: bool = False
     fetch_rate: float = 0.0  # bytes/s of one reduce, 0 for no limit
+    am_heartbeat_s: float = 0.0
+    late_asks: bool = False  # only with AMs
 
     @property
     def is_none(self) -> bool:
@@ -92,7 +99,12 @@ YARN = Framework(
     jvm_s=0.9,
     fetch_poll_s=1.0,
 )
+YARN_BARE = Framework(
+    name="yarn-bare", init_s=0.0125, am_heartbeat_s=1.0, late_asks=True
+)  # See docs/simulator.md.
 SLURM = Framework(name="slurm", localize_s=0.4)  # The handover of a node to a job, see docs/simulator.md.
 SPARK = Framework(name="spark", jvm_s=0.05)  # What a task takes more than its work, see docs/simulator.md.
-PROFILES: Mapping[str, Framework] = {each.name: each for each in (NONE, HADOOP1, YARN, SLURM, SPARK)}
+PROFILES: Mapping[str, Framework] = {
+    each.name: each for each in (NONE, HADOOP1, YARN, YARN_BARE, SLURM, SPARK)
+}
 """The frameworks by name. The values of hadoop1, slurm and spark were measured from traces."""

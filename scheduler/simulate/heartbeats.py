@@ -25,17 +25,26 @@ from schedbed.cluster.messages import (
 )
 from schedbed.cluster.virtual.node_model import Emulation
 from schedbed.scheduler.core.entities import MAP
-from schedbed.scheduler.core.rows import JobRow
+from schedbed.scheduler.core.rows import AttemptRow, JobRow
 from schedbed.scheduler.core.unchanged import UnchangedHeartbeats
 from schedbed.scheduler.simulate.elision import Awaits
-from schedbed.scheduler.simulate.event_queue import EVENT, NUMBERS, REPLY, RESEND, SET_UP, SHIFT, EventQueue
+from schedbed.scheduler.simulate.event_queue import (
+    ALLOCATE,
+    EVENT,
+    NUMBERS,
+    REPLY,
+    RESEND,
+    SET_UP,
+    SHIFT,
+    EventQueue,
+)
 from schedbed.scheduler.simulate.framework import Framework
 from schedbed.scheduler.simulate.launch_plans import Plans
 from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics
 from schedbed.scheduler.simulate.storage import Copies
 from schedbed.scheduler.simulate.timers import TimerSchedule
 from schedbed.scheduler.simulate.tracked_nodes import HeartbeatFaults, Master, SimNode
-from schedbed.tasks.specs import JobSpec, NodeId, job_of
+from schedbed.tasks.specs import JobSpec, NodeId, TaskKind, job_of
 
 
 class HeartbeatSimulation(Protocol):
@@ -86,6 +95,7 @@ class HeartbeatSchedule:
         self._plans, self._copies, self._steps = simulation.plans, simulation.copies, simulation.steps
         self._poll_s = simulation.setup.framework.news_after_s
         self._out_of_band = simulation.setup.framework.out_of_band
+        self._restarts_timers = simulation.setup.framework.am_heartbeat_s > 0.0
         self._lossy = simulation.faults.touch_heartbeats
         self._rows = simulation.rows if simulation.setup.heartbeat_rows else None
         self._request_s = simulation.setup.timing.request_s
@@ -141,6 +151,8 @@ class HeartbeatSchedule:
         if node.event_s == now_s:
             node.event_s = -1.0
             if node.up and not node.frozen:
+                if self._restarts_timers and node.finished:
+                    self._timers.restart(now_s, node)
                 self._heartbeat(now_s, node)
 
     def on_timer(self, now_s: float, index: int) -> None:
@@ -315,9 +327,9 @@ class HeartbeatSchedule:
                 if action.kind is not MAP:
                     node.reduces += 1
                     self._reduce_starts(action.job, node)
-                start_s = node.start_s
-                if self._steps is not None:
-                    start_s += self._steps.localize_s(now_s, action.job, node)
+                start_s = (
+                    node.start_s if self._steps is None else self._steps.start_s(now_s, action.job, node)
+                )
                 plan = plans.of(action, start_s, core_speed)
                 if plan is not None:
                     launch(now_s, name, plan)
@@ -391,7 +403,7 @@ class HeartbeatSchedule:
 
 
 # Simulation of the work that a framework does for a job before and after its tasks: initialization, set-up,
-# fetch of the job's files, clean-up.
+# start of the attempts that were granted, fetch of the job's files, clean-up.
 #
 # The scheduler core, which live runs also use, has no such steps: the simulator submits a job to the core
 # when its set-up task has been reported. A set-up task starts with the heartbeat of a node with a free map
@@ -406,7 +418,7 @@ class SteppedSimulation(Protocol):
 
 
 class FrameworkSteps:
-    """The framework's work before tasks: initialization, set-up tasks, and fetches of job files.
+    """The framework's work before tasks: initialization, set-up tasks, AMs' heartbeats, and fetches of job files.
 
     A job is held until its set-up task is done, and then submitted.
     """
@@ -422,6 +434,8 @@ class FrameworkSteps:
         self._initialized: deque[tuple[float, JobSpec]] = deque()
         # By node: the jobs whose set-up task runs there, with the ends of these tasks.
         self._set_up: dict[int, list[tuple[float, JobSpec]]] = {}
+        self._registered_s: dict[str, float] = {}  # by job: the first heartbeat of its AM
+        self._masters: list[LateAsks] = []
         self._unstarted: dict[str, str] = {}  # Users by job, for jobs without a started task.
         self._files_ready_s: dict[str, dict[int, float]] = {}  # by job and node
 
@@ -449,25 +463,38 @@ class FrameworkSteps:
         ready = self._reported(now_s, node)
         while self._initialized and self._initialized[0][0] <= now_s:
             if not self._framework.setup_s:
-                ready.append(self._initialized.popleft()[1])
+                ready.append(self._initialized.popleft())
                 continue
             if self._has_room(node):
                 self._start_set_up(now_s, node, self._initialized.popleft()[1])
             break
-        for job in ready:
+        for registered_s, job in ready:
+            self._registered_s[job.job] = registered_s
             del self._held[job.job]
             self._master.do(now_s, "submit", job)
+            if self._framework.late_asks:
+                self._masters.append(LateAsks(job, self._master))
+                self._allocate_at(self._am_heartbeat_s(now_s, job.job), len(self._masters) - 1)
         return len(ready)
 
-    def _reported(self, now_s: float, node: SimNode) -> list[JobSpec]:
-        """Remove and return the jobs whose set-up task has ended on the node."""
+    def _allocate_at(self, at_s: float, number: int) -> None:
+        self._queue.push(at_s, ALLOCATE, number)
+
+    def on_allocate(self, now_s: float, number: int) -> None:
+        """Process the heartbeat of the AM with this number, and schedule its next one unless its job has ended."""
+        asks = self._masters[number]
+        if asks.heartbeat(now_s):
+            self._allocate_at(self._am_heartbeat_s(now_s, asks.job), number)
+
+    def _reported(self, now_s: float, node: SimNode) -> list[tuple[float, JobSpec]]:
+        """Remove and return the jobs whose set-up task has ended on the node, with the ends of these tasks."""
         tasks = self._set_up.get(node.index, ())
         left = [entry for entry in tasks if entry[0] > now_s]
         if left:
             self._set_up[node.index] = left
         elif tasks:
             del self._set_up[node.index]
-        return [job for end_s, job in tasks if end_s <= now_s]
+        return [entry for entry in tasks if entry[0] <= now_s]
 
     def _has_room(self, node: SimNode) -> bool:
         return node.held is not None and node.held.free_maps > len(self._set_up.get(node.index, ()))
@@ -477,6 +504,24 @@ class FrameworkSteps:
         self._set_up.setdefault(node.index, []).append((end_s, job))
         if self._framework.out_of_band:
             self._queue.push(end_s, SET_UP, node.index)
+
+    def start_s(self, now_s: float, job: str, node: SimNode) -> float:
+        """Return the seconds from an attempt's launch until its node has started it, with the job's files.
+
+        With AMs, the job's AM starts it at its next heartbeat, since it has not heard of the container before.
+        """
+        if not self._framework.am_heartbeat_s:
+            return node.start_s + self.localize_s(now_s, job, node)
+        from_s = self._am_heartbeat_s(now_s, job)
+        return from_s - now_s + self.localize_s(from_s, job, node)
+
+    def _am_heartbeat_s(self, now_s: float, job: str) -> float:
+        """Return the time of the AM's first heartbeat after `now_s`."""
+        interval_s, registered_s = self._framework.am_heartbeat_s, self._registered_s[job]
+        number = int((now_s - registered_s) / interval_s) + 1
+        while (at_s := registered_s + number * interval_s) <= now_s:  # By rounding.
+            number += 1
+        return at_s
 
     def localize_s(self, now_s: float, job: str, node: SimNode) -> float:
         """Return the seconds until the node has the job's files; the first call starts the fetch."""
@@ -515,22 +560,65 @@ class FrameworkSteps:
         return known.maps.unstarted < known.maps.total
 
 
-class CleanedRows:
-    """Passes rows on, with the clean-up added to jobs' ends. `last_s` is the last one's end."""
+class LateAsks:
+    """The numbers of containers that a job's AM asks for, each sent one heartbeat late.
 
-    def __init__(self, rows: Rows, cleanup_s: float) -> None:
-        self._cleanup_s = cleanup_s
+    At a heartbeat, MapReduce's AM sends the numbers that it had after the last one (RMContainerRequestor.
+    makeRemoteRequest, Hadoop 3.4.1). They replace the ResourceManager's (AppSchedulingInfo.updateResourceRequests),
+    which has counted grants since. So containers come for which no task is left. The AM learns of them at its
+    next heartbeat, and releases them at the one after that.
+    """
+
+    def __init__(self, job: JobSpec, master: Master) -> None:
+        self.job = job.job
+        self._master = master
+        self._left = {TaskKind.MAP: job.maps, TaskKind.REDUCE: job.reduces}  # as known at the last heartbeat
+        self._unsent: dict[TaskKind, int] = {}
+        self._unused: list[str] = []  # Attempts to release at the next heartbeat.
+
+    def heartbeat(self, now_s: float) -> bool:
+        """Send numbers and releases, and take what was granted. Return False if the job has ended."""
+        job = self._master.ledger.jobs.get(self.job)
+        if job is None:
+            return False
+        for kind, asked in self._unsent.items():
+            self._master.do(now_s, "ask", self.job, kind, asked)
+        self._unsent = {}
+        for attempt in self._unused:
+            self._master.do(now_s, "release", self.job, attempt)
+        self._unused = [attempt.attempt for attempt in job.attempts.values() if attempt.task.is_empty]
+        for kind, known in self._left.items():
+            stage = job.stage(kind)
+            if (left := stage.unstarted - stage.excess) != known:
+                self._left[kind] = self._unsent[kind] = left
+        return True
+
+
+class CleanedRows:
+    """Passes rows on, with the clean-up added to jobs' ends. `last_s` is the last one's end.
+
+    With AMs, a job that succeeds ends with its last attempt, whenever a node reports that.
+    """
+
+    def __init__(self, rows: Rows, framework: Framework, heartbeat_s: float) -> None:
+        self._cleanup_s = framework.cleanup_takes_s(heartbeat_s)
         self._rows = rows
+        self._ends_s: dict[str, float] = {}  # of each job with an AM: its last attempt that succeeded
         self.last_s = 0.0
         self.decision = rows.decision
-        self.attempt = rows.attempt
+        self.attempt = self._attempt if framework.am_heartbeat_s else rows.attempt
         self.heartbeat = rows.heartbeat
         self.block = rows.block
         self.fault = rows.fault
 
+    def _attempt(self, row: AttemptRow) -> None:
+        if row.state == "succeeded":
+            self._ends_s[row.job] = max(row.end, self._ends_s.get(row.job, 0.0))
+        self._rows.attempt(row)
+
     def job(self, row: JobRow) -> None:
         """Add the time of the clean-up task to the job's end in the row, and pass the row on."""
-        if row.finish is not None:
-            row = row._replace(finish=row.finish + self._cleanup_s)
-            self.last_s = max(self.last_s, row.finish)
+        end_s = self._ends_s.pop(row.job, row.finish) if row.state == "succeeded" else row.finish
+        row = row._replace(finish=end_s + self._cleanup_s)
+        self.last_s = max(self.last_s, row.finish)
         self._rows.job(row)

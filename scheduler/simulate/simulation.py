@@ -82,7 +82,7 @@ class Simulation:
         self._watch = watch_of(policy) if elides else None
         self.noted = NotedRows(rows)
         rows = rows if self._watch is None else self.noted
-        self._cleaned = CleanedRows(rows, framework.cleanup_takes_s(self.interval_s))
+        self._cleaned = CleanedRows(rows, framework, self.interval_s)
         self.rows = rows if framework.is_none else self._cleaned
         self.master = Master(setup, policy, self.rows)
         self.steps = None if framework.is_none else FrameworkSteps(self, framework)
@@ -120,6 +120,7 @@ class Simulation:
             kinds.TICK: self._on_tick,
             kinds.SET_UP: self._on_set_up,
             kinds.READS: self.upkeep.note_reads,
+            kinds.ALLOCATE: self._on_allocate,
         }
         return [handlers[kind] for kind in range(len(handlers))]
 
@@ -298,6 +299,10 @@ class Simulation:
     def _on_set_up(self, now_s: float, index: int) -> None:
         """Schedule a heartbeat of a node whose set-up task has ended."""
         self.heartbeats.set_off(now_s, self.nodes[index])
+
+    def _on_allocate(self, now_s: float, number: int) -> None:
+        if self.steps is not None:
+            self.steps.on_allocate(now_s, number)
 
     # ----------------------------------------------------------------- ticks
 

@@ -113,6 +113,12 @@ class TimerSchedule:
             chain.ring.remove(node)
         node.grid_s = -1.0
 
+    def restart(self, now_s: float, node: SimNode) -> None:
+        """Let the node's timer fire one interval from now on (NodeStatusUpdaterImpl's wait, Hadoop 3.4.1)."""
+        self.left(node)
+        node.base_s = now_s
+        self.joined(node)
+
     def want(self, now_s: float, node: SimNode) -> None:
         """Schedule the next firing of the node's timer, unless one is scheduled."""
         if node.grid_s < 0.0 and node.up and not node.frozen:

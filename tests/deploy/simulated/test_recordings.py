@@ -20,8 +20,9 @@ def test_a_row_of_the_page_is_what_the_simulation_gives(row: Row) -> None:
         pytest.skip("the folder with recordings of real schedulers is not beside the repository")
     found = simulated(row)
     assert found == KEPT[row.name]
-    if row.most is not None and row.most_with is not None:
+    if row.most is not None:
         assert found["alone"]["error"] <= row.most
+    if row.most_with is not None:
         assert found["with"]["error"] <= row.most_with
         assert found["alone"]["order"] >= 0.8
 

@@ -11,11 +11,11 @@ import pytest
 
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.scheduler.simulate.compiled import covers
-from schedbed.scheduler.simulate.framework import HADOOP1, NONE, PROFILES, Framework
+from schedbed.scheduler.simulate.framework import HADOOP1, NONE, PROFILES, YARN_BARE, Framework
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost
-from tests.harness.simulation import Tape, cluster, job, setup, simulate
+from tests.harness.simulation import Tape, cluster, job, random_faults, random_jobs, setup, simulate
 
 
 def rows(tape: Tape, table: str) -> list[dict[str, Any]]:
@@ -25,13 +25,14 @@ def rows(tape: Tape, table: str) -> list[dict[str, Any]]:
 
 
 def simulated(
-    *jobs: Any, count: int = 1, **numbers: Any
+    *jobs: Any, count: int = 1, cluster: Any = None, **numbers: Any
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Simulate the jobs on `count` nodes with the framework costs `numbers`.
+    """Simulate the jobs on `count` nodes, or on `cluster`, with the framework costs `numbers`.
 
     Return the rows of jobs and of attempts.
     """
-    tape = simulate(setup(list(jobs), count, framework=replace(NONE, name="mine", **numbers)))
+    given = {} if cluster is None else {"cluster": cluster}
+    tape = simulate(setup(list(jobs), count, framework=replace(NONE, name="mine", **numbers), **given))
     return rows(tape, "job"), sorted(rows(tape, "attempt"), key=lambda row: row["assigned"])
 
 
@@ -174,3 +175,103 @@ def test_the_compiled_loop_says_why_it_does_not_run() -> None:
     made = setup([job("job_0001", [1.0])], framework=HADOOP1)
     assert covers.why_not(Simulation(made, Tape())) == "framework is set"
     assert covers.why_not(Simulation(replace(made, framework=NONE), Tape())) != "framework is set"
+
+
+def test_an_am_starts_what_was_granted_at_its_next_heartbeat() -> None:
+    """The AM registers at 1.1 s, so it calls at 1.1, 2.1, 3.1 s. The third map is granted when the first ends."""
+    works = job("job_0001", [0.7, 0.8, 0.7], submit_s=1.0)
+    (row,), attempts = simulated(works, init_s=0.1, am_heartbeat_s=1.0)
+    assert [each["start"] for each in attempts] == pytest.approx([2.1, 2.1, 3.1])
+    assert 1.1 <= attempts[0]["assigned"] == attempts[1]["assigned"] <= 1.6  # the node's heartbeat
+    assert attempts[2]["assigned"] == attempts[0]["end"] == pytest.approx(2.8)
+    assert row["finish"] == pytest.approx(3.8)
+
+
+def test_the_slots_of_granted_attempts_are_taken_until_their_am_starts_them() -> None:
+    """The second job's AM calls at 1.5 s and each second later: at 7.5 s it starts what is granted at 7.0 s."""
+    first, second = job("job_0001", [5.0], submit_s=1.0), job("job_0002", [5.0], submit_s=1.5)
+    _, attempts = simulated(first, second, am_heartbeat_s=1.0, cluster=cluster(1, map_slots=1))
+    assert [each["start"] for each in attempts] == pytest.approx([2.0, 7.5])
+    assert attempts[1]["assigned"] == attempts[0]["end"] == pytest.approx(7.0)
+
+
+def test_an_am_knows_the_end_of_its_last_task_before_the_node_reports_it() -> None:
+    works = job("job_0001", [0.7], submit_s=1.0)
+    (row,), attempts = simulated(works, am_heartbeat_s=1.0, out_of_band=False)
+    assert row["finish"] == attempts[0]["end"] == pytest.approx(2.7)
+
+
+def test_an_am_starts_reduces_and_files_are_fetched_from_then_on() -> None:
+    works = job("job_0001", [0.7], reduces=[1.0])
+    _, attempts = simulated(works, am_heartbeat_s=1.0, localize_s=0.5)
+    starts = {row["kind"]: row["start"] for row in attempts}
+    assert starts == {"map": pytest.approx(1.5), "reduce": pytest.approx(3.0)}
+
+
+def test_the_profile_yarn_bare_can_be_changed() -> None:
+    said: dict[str, Any] = {"workload": {"jobs": [{"app": "synthetic", "maps": 4}]}, "policies": ["fifo"]}
+    assert resolve(said | {"framework": "yarn-bare"}).framework == YARN_BARE
+    changes = {"out_of_band": False, "am_heartbeat": "200ms", "late_asks": False}
+    changed = resolve(said | {"framework": {"yarn-bare": changes}}).framework
+    assert changed == replace(YARN_BARE, out_of_band=False, am_heartbeat_s=0.2, late_asks=False)
+    with pytest.raises(BadInput, match="framework: late_asks needs ApplicationMasters"):
+        resolve(said | {"framework": {"hadoop1": {"late_asks": True}}})
+    with pytest.raises(BadInput, match=r"expected one of hadoop1: .*, yarn-bare: .* and spark"):
+        resolve(said | {"framework": {"yarn-bare": {}, "yarn": {}}})
+
+
+LATE = {"am_heartbeat_s": 1.0, "late_asks": True}
+
+
+def excess(attempts: list[dict[str, Any]]) -> list[tuple[float, float | None, float, str]]:
+    """Return grant, start, end and state of the attempts for which no task was left."""
+    return [
+        (row["assigned"], row["start"], row["end"], row["state"])
+        for row in attempts
+        if row["reason"] == "no task was left for it"
+    ]
+
+
+def test_late_asks_bring_a_container_too_many_that_holds_its_slot() -> None:
+    """The AM calls at 2.0 s (two granted, one left), 3.0 s (asks for the one, granted at 2.7 s) and 4.0 s.
+
+    The node's heartbeats are at the ends, 2.7 and 2.8 s, and 0.5 s after the last one. The container that is
+    granted at 3.3 s is seen at 4.0 s and released at 5.0 s. So the other job gets its slot at 5.3 s, not 3.8 s.
+    """
+    first = job("job_0001", [0.7, 0.8, 5.0], submit_s=1.0)
+    second = job("job_0002", [1.0], submit_s=3.6)
+    _, attempts = simulated(first, second, **LATE)
+    assert excess(attempts) == [(pytest.approx(3.3), None, pytest.approx(5.0), "killed")]
+    [other] = [row for row in attempts if row["job"] == "job_0002"]
+    assert (other["assigned"], other["start"]) == (pytest.approx(5.3), pytest.approx(5.6))
+    _, attempts = simulated(first, second, am_heartbeat_s=1.0)
+    assert not excess(attempts)
+    [other] = [row for row in attempts if row["job"] == "job_0002"]
+    assert (other["assigned"], other["start"]) == (pytest.approx(3.8), pytest.approx(4.6))
+
+
+def test_the_end_of_a_job_releases_its_containers() -> None:
+    (row,), attempts = simulated(job("job_0001", [0.7, 0.8, 1.5], submit_s=1.0), **LATE)
+    assert row["finish"] == pytest.approx(4.5)
+    assert row["maps"] == 3
+    assert excess(attempts) == [(pytest.approx(3.3), None, pytest.approx(4.5), "killed")]
+
+
+def test_a_container_too_many_counts_for_the_limit_of_a_heartbeat() -> None:
+    """With one container a heartbeat, those of 3.2 s and later are excess: one a heartbeat until the AM's next."""
+    works = job("job_0001", [0.7, 0.7, 5.0], submit_s=1.0)
+    _, attempts = simulated(works, cluster=cluster(1, map_slots=4), maps_per_heartbeat=1, **LATE)
+    assert len({row["assigned"] for row in attempts}) == len(attempts)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "fair", "delay", "capacity"])
+def test_empty_attempts_leave_the_core_consistent(policy: str) -> None:
+    jobs, files = random_jobs(7)
+    faults = random_faults(7, 3, ("kill", "slow", "freeze"))
+    made = setup(jobs, 3, policy=policy, files=files, framework=YARN_BARE, faults=faults)
+    tape = simulate(made, check=lambda simulation: simulation.core.check_tables())
+    attempts = rows(tape, "attempt")
+    assert excess(attempts) or policy == "fair"
+    tasks = {row["task"] for row in attempts if row["state"] == "succeeded"}
+    assert len(tasks) == sum(job.maps + job.reduces for job in jobs)
+    assert simulate(made).text() == tape.text()
