@@ -149,7 +149,14 @@ def one_after_the_other(*starts_s: float) -> Check:
     return check
 
 
+def over_promised(attempts: pd.DataFrame) -> None:
+    """Check that the pool above its min share loses what the other one lacks, and nothing below its own."""
+    running_at(60.0, b1=4, a1=2)(attempts)
+    assert (attempts["state"].astype(str) == "killed").sum() == 2
+
+
 RIGHT: dict[str, Check] = {
+    "yarn-suite/fair-over-promised": over_promised,
     "swf-preceding": one_after_the_other(0, 1200, 3300),
     "swf-think-time": one_after_the_other(0, 100, 260),
     "min-share-reclaimed": holds_at_60("ja", 3, 3),
