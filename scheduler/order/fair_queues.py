@@ -57,7 +57,7 @@ class FairQueues:
     """The order axis of a composed policy: the tree of queues of YARN's FairScheduler.
 
     `queues`: the declared queues below the root. `users`: settings by user. `assign_multiple`: one heartbeat of a node
-    starts containers until they take more than half of the room that was free; otherwise it starts one. The other
+    starts containers until they take more than half of the room that was free; if false, it starts one. The other
     arguments are the defaults of all queues, the root among them.
     """
 
@@ -88,6 +88,11 @@ class FairQueues:
         self._running = Counter[str]()  # The number of jobs that may run, by user.
         self._cluster = NOTHING
         self._refuses: Refuses = _refuses_none
+
+    @property
+    def acts_on_ticks(self) -> bool:
+        """Return whether shares of the cluster matter. A queue has drf only if the root has (FairQueue.check)."""
+        return self.root.policy == DRF
 
     def connect(self, admission: Admission) -> None:
         """Use the admission to know whether a job's reduce fits a node."""
@@ -317,9 +322,11 @@ AXIS = Axis(
 )
 POLICY = Named(
     name="yarn-fair",
-    summary="YARN's FairScheduler: a tree of queues shares memory and vcores; no preemption or reservations.",
+    summary="YARN's FairScheduler: a tree of queues shares memory and vcores, and jobs pass up offers of nodes without "
+    "their data; no preemption or reservations.",
     paper=_PAPER,
     order="yarn-fair",
+    locality="yarn-fair-wait",
     admission="containers",
     rank=27,
 )

@@ -129,8 +129,8 @@ class FairQueue(Schedulable):
         self.fifo = (0, name)
         self.weight, self.least = settings.weight, settings.min_resources
         self.policy = settings.scheduling_policy or defaults.scheduling_policy or FAIR
-        ofparent = None if parent is None or declared else parent.most_of_child
-        self.most = settings.max_resources or ofparent or defaults.max_resources or UNLIMITED
+        inherited = None if parent is None or declared else parent.most_of_child
+        self.most = settings.max_resources or inherited or defaults.max_resources or UNLIMITED
         self.most_of_child = settings.max_child_resources or defaults.max_child_resources
         self.most_apps = settings.max_running_apps or defaults.max_running_apps
         self.asking = self.running = 0

@@ -221,6 +221,7 @@ YARN: dict[str, Check] = {
     "fair-max-resources": running_at(60.0, a1=1, b1=3),
     "fair-user-max-apps": one_of_user,
     "fair-dynamic-max-assign": by_heartbeat(5, 2, 1),
+    "fair-threshold-rack": first_start("j1", 4.0, 7.5),  # At 4 to 5 s without framework: n10 begins at 0 s.
 }
 """What tests of Hadoop 3.4.1's own schedulers say. It is the scheduler's, so that the framework does not matter."""
 
