@@ -132,6 +132,7 @@ class FairQueue(Schedulable):
         inherited = None if parent is None or declared else parent.most_of_child
         self.most = settings.max_resources or inherited or defaults.max_resources or UNLIMITED
         self.most_of_child = settings.max_child_resources or defaults.max_child_resources
+        self.is_limited = self.most != UNLIMITED or (parent is not None and parent.is_limited)
         self.most_apps = settings.max_running_apps or defaults.max_running_apps
         self.asking = self.running = 0
         self.apps: dict[str, FairApp] = {}
@@ -161,6 +162,8 @@ class FairQueue(Schedulable):
 
     def full_for(self, more: Amount) -> FairQueue | None:
         """Return a queue of the path that would hold more than it may with `more` (fitsInMaxShare), or None."""
+        if not self.is_limited:
+            return None
         return next((queue for queue in self.path() if not queue.held.plus(more).fits(queue.most)), None)
 
     def demand(self) -> Amount:
