@@ -182,13 +182,14 @@ class Claim(NamedTuple):
 def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
     """Divide slots by weight x one level for all, limited from min share (or demand, if smaller) to demand.
 
-    The level makes shares add up to the capacity. Smaller demands are met in full; min shares above the
-    capacity are reduced in proportion.
+    The level makes shares add up to the capacity. Smaller demands are met in full. Min shares that add up to
+    more than the capacity are not reduced, as in Hadoop 1.0.3 (SchedulingAlgorithms.computeFairShares): a pool
+    at its min share loses nothing.
     """
     floors = [min(claim.min_share, claim.demand) for claim in claims]
     promised = sum(floors)
     if promised >= capacity:
-        return [floor * capacity / promised if promised else 0.0 for floor in floors]
+        return floors
     if sum(claim.demand for claim in claims) <= capacity:
         return [claim.demand for claim in claims]
     level = _level(capacity - promised, claims, floors)

@@ -43,6 +43,7 @@ RUN = [
     "hadoop1-fair",
     "spark-fifo",
     "spark-fair",
+    "yarn-fair",
     COMPOSED,
 ]
 BLOCKS = {"size": "16MiB", "replication": 1, "placement": {"skewed": 0.3}}  # all input on one of three nodes

@@ -71,6 +71,22 @@ _VALUES: dict[str, Sequence[Any]] = {
 }
 """Values of parameters by name; other parameters keep their defaults."""
 
+_LIMITS = {"max_resources": {"memory": "2GiB"}, "max_running_apps": 2}
+_OWN_VALUES: dict[str, dict[str, Sequence[Any]]] = {
+    "yarn-fair": {
+        "queues": (
+            {"etl": {"weight": 0}, "default": {"min_resources": {"memory": "1GiB", "vcores": 1}}},
+            {"default": {"weight": 2, "scheduling_policy": "fifo"}, "etl": _LIMITS},
+        ),
+        "users": ({"ana": {"max_running_apps": 1}},),
+        "scheduling_policy": ("fair", "drf"),
+        "assign_multiple": (True, False),
+        "locality_threshold_node": (-1, 0, 0.5, 1),
+        "locality_threshold_rack": (0, 0.5, 1),
+    },
+}
+"""Values of parameters that mean something else under a policy or an order, by the name of that."""
+
 
 _LATER: dict[str, Sequence[Any]] = {
     **_VALUES,
@@ -114,10 +130,13 @@ def draw_policy(luck: Random, names: Sequence[str] | None = None) -> Any:
     """
     name = luck.choice(list(names or policy_names()))
     if "+" not in name:
-        spec: Any = {name: _draw(luck, POLICIES[name].parameters)}
+        spec: Any = {name: _draw(luck, POLICIES[name].parameters, _VALUES | _OWN_VALUES.get(name, {}))}
         return spec if _builds(spec) else name
     parts: dict[str, str] = dict(zip(("order", "locality", "admission"), name.split("+"), strict=True))
-    spec = {axis: {part: _draw(luck, AXES[axis][part].parameters)} for axis, part in parts.items()}
+    values = {part: _VALUES | _OWN_VALUES.get(part, {}) for part in parts.values()}
+    spec = {
+        axis: {part: _draw(luck, AXES[axis][part].parameters, values[part])} for axis, part in parts.items()
+    }
     return spec if _builds(spec) else parts
 
 

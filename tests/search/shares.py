@@ -36,11 +36,12 @@ def shares_of_pools(
 def pour(slots: int, claims: Sequence[Claim]) -> list[float]:
     """Return the pools' shares of the slots, in the order of `claims`, found by bisection of a common level.
 
-    A share is the pool's weight times the level, limited to at least the min share and at most the demand.
+    A share is the pool's weight times the level, limited to at least the min share and at most the demand. Min
+    shares that add up to more than the slots are all there is.
     """
     floors = [min(floor, demand) for demand, _, floor in claims]
     if sum(floors) >= slots:
-        return [floor * slots / sum(floors) if sum(floors) else 0.0 for floor in floors]
+        return [float(floor) for floor in floors]
 
     def at(level: float) -> list[float]:
         return [

@@ -154,7 +154,7 @@ def test_shares_by_bisection() -> None:
     assert pour(9, [(2, 2.0, 0), (100, 1.0, 0)]) == pytest.approx([2.0, 7.0])
     assert pour(9, [(100, 2.0, 0), (100, 1.0, 5)]) == pytest.approx([4.0, 5.0])
     assert pour(9, [(1, 1.0, 0), (2, 1.0, 0)]) == pytest.approx([1.0, 2.0])
-    assert pour(4, [(100, 1.0, 6), (100, 1.0, 2)]) == pytest.approx([3.0, 1.0])
+    assert pour(4, [(100, 1.0, 6), (100, 1.0, 2)]) == pytest.approx([6.0, 2.0])
 
 
 @pytest.mark.long  # seconds

@@ -149,7 +149,14 @@ def one_after_the_other(*starts_s: float) -> Check:
     return check
 
 
+def over_promised(attempts: pd.DataFrame) -> None:
+    """Check that the pool above its min share loses what the other one lacks, and nothing below its own."""
+    running_at(60.0, b1=4, a1=2)(attempts)
+    assert (attempts["state"].astype(str) == "killed").sum() == 2
+
+
 RIGHT: dict[str, Check] = {
+    "yarn-suite/fair-over-promised": over_promised,
     "swf-preceding": one_after_the_other(0, 1200, 3300),
     "swf-think-time": one_after_the_other(0, 100, 260),
     "min-share-reclaimed": holds_at_60("ja", 3, 3),
@@ -189,6 +196,40 @@ RIGHT: dict[str, Check] = {
 def test_waiting_in_a_recorded_duration_is_not_run_as_work(case: str, end_s: float) -> None:
     [attempts] = attempts_of(case).values()
     assert attempts["end"].max() == pytest.approx(end_s, abs=0.2)
+
+
+def one_of_user(attempts: pd.DataFrame) -> None:
+    """Check that the user's second job starts after the first one ends, and another user's job at once."""
+    end_s = attempts.loc[attempts["name"] == "j1", "end"].max()
+    _between(starts(attempts, "j2")[0], end_s, end_s + 3)
+    _between(starts(attempts, "j3")[0], 0.0, 3.0)
+    assert held(attempts, 30.0)["j1"] == 2
+
+
+def by_heartbeat(*containers: int) -> Check:
+    """Check that the first heartbeats with launches start these numbers of containers."""
+    return lambda attempts: _equal(
+        attempts.groupby("assigned").size().tolist()[: len(containers)], list(containers)
+    )
+
+
+YARN: dict[str, Check] = {
+    "fair-tree": running_at(60.0, d1=4, x1=2, y1=2),
+    "fair-memory-shares": running_at(60.0, s1=6, b1=2),
+    "fair-drf": first_jobs("a1", "b1", "b1", "a2"),
+    "fair-zero-weight": running_at(60.0, n1=8),
+    "fair-max-resources": running_at(60.0, a1=1, b1=3),
+    "fair-user-max-apps": one_of_user,
+    "fair-dynamic-max-assign": by_heartbeat(5, 2, 1),
+    "fair-threshold-rack": first_start("j1", 4.0, 7.5),  # At 4 to 5 s without framework: n10 begins at 0 s.
+}
+"""What tests of Hadoop 3.4.1's own schedulers say. It is the scheduler's, so that the framework does not matter."""
+
+
+@pytest.mark.parametrize("case", YARN)
+def test_yarns_schedulers_are_right_without_the_framework(case: str) -> None:
+    for attempts in attempts_of(f"yarn-suite/{case}", sets=["framework=none"]).values():
+        YARN[case](attempts)
 
 
 ENDS_S = {
