@@ -56,9 +56,9 @@ class YarnUserSettings:
 class FairQueues:
     """The order axis of a composed policy: the tree of queues of YARN's FairScheduler.
 
-    `queues`: the declared queues below the root. `users`: settings by user. `assign_multiple`: one heartbeat of a node
-    starts containers until they take more than half of the room that was free; if false, it starts one. The other
-    arguments are the defaults of all queues, the root among them.
+    `queues`: the declared queues below the root, or the root alone with those in it. `users`: settings by user.
+    `assign_multiple`: one heartbeat of a node starts containers until they take more than half of the room that was
+    free; if false, it starts one. The other arguments are the defaults of all queues, the root among them.
     """
 
     elidable = False  # The next heartbeat starts tasks that this one may not start.
@@ -81,7 +81,8 @@ class FairQueues:
             max_child_resources=max_child_resources,
             max_running_apps=max_running_apps,
         )
-        self.root = FairQueue("root", FairQueueSettings(queues=queues or {}), defaults)
+        declared = dict(queues or {})
+        self.root = FairQueue("root", declared.get("root", FairQueueSettings(queues=declared)), defaults)
         self._users = dict(users or {})
         self._assign_multiple = assign_multiple
         self._apps: dict[str, FairApp] = {}  # Jobs that have not ended or still hold containers.
@@ -234,6 +235,8 @@ def fair_queues(doc: str) -> PolicyParameter:
 
 
 def _check_names(queues: Mapping[str, FairQueueSettings]) -> None:
+    if "root" in queues and len(queues) > 1:
+        raise ValueError("queue root: the other queues belong in its `queues`")
     for name in queues:
         if not name or "." in name:
             raise ValueError(f"queue {name!r}: a name has no dots, child queues are in `queues`")
@@ -280,7 +283,7 @@ AXIS = Axis(
             "settings by queue name, as in the allocation file: weight, min_resources and max_resources such as "
             "{memory: 4GiB, vcores: 2}, max_child_resources (of undeclared child queues), max_running_apps, "
             "scheduling_policy (fair: memory; drf: dominant resource; fifo), and queues (child queues). A job's "
-            "queue is a path such as prod.etl"
+            "queue is a path such as prod.etl. The root is implied, or given as {root: {queues: ...}}"
         ),
         by_name(
             "users",

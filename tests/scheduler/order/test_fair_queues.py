@@ -224,6 +224,15 @@ def test_a_job_above_a_limit_of_running_jobs_gets_no_container(limits: dict[str,
     assert [nodes.heartbeat(at_s) for at_s in range(4)] == [["a"], ["a"], [], []]
 
 
+def test_defaults_hold_for_the_root_unless_it_has_its_own():
+    """AllocationConfiguration.getMaxResources: 2 GiB are all that the queues hold together, then 2 GiB each."""
+    two, root = {"memory": "2GiB"}, {"root": {"max_resources": {"memory": "8GiB"}, "queues": {"a": {}}}}
+    jobs = (job("a", 9, queue="a"), job("b", 9, queue="b"))
+    for queues, held in (({}, 2), (root, 4)):
+        nodes = Nodes({"max_resources": two, "queues": queues}, *jobs)
+        assert sum(len(nodes.heartbeat(at_s)) for at_s in range(9)) == held
+
+
 def test_the_next_job_runs_when_one_ends():
     nodes = Nodes({"max_running_apps": 1}, *(job(name, 2, queue="p") for name in ("a", "b", "c")))
     nodes.heartbeat(0)
@@ -245,6 +254,7 @@ def test_the_reduces_of_the_first_job_end_the_turn_of_the_maps():
         ({"queues": {"p": {"scheduling_policy": "fifo", "queues": {"x": {}}}}}, "without child queues"),
         ({"queues": {"p": {"scheduling_policy": "drf"}}}, "needs drf in its parent root"),
         ({"queues": {"p.x": {}}}, "a name has no dots"),
+        ({"queues": {"root": {}, "p": {}}}, "the other queues belong in its `queues`"),
         ({"queues": {"p": {"max_resources": "4GiB"}}}, "not a mapping such as"),
         ({"queues": {"p": {"min_resources": {"disk": 1}}}}, "not a mapping such as"),
         ({"queues": {"p": {"queues": {"x": {"weight": -1}}}}}, "0 or more"),
