@@ -98,16 +98,15 @@ def _spark(
 
 def _yarn(workload: str, setting: str, rule: str, policy: Any, *sets: str, most: float | None = None) -> Row:
     """Return a row of YARN, simulated also with the profile of its setting. `sets` are for both simulations."""
-    return Row(YARN, workload, setting, rule, policy, sets, profile=_bare(setting, policy), most_with=most)
+    return Row(YARN, workload, setting, rule, policy, sets, profile=_bare(setting), most_with=most)
 
 
-def _bare(setting: str, policy: Any) -> str:
+def _bare(setting: str) -> str:
     """Return the framework for a setting such as `fifo-once-oob` (see the README of the recordings)."""
-    scheduler, *words = setting.split("-")
+    words = setting.split("-")
     said = [] if "oob" in words else ["out_of_band: false"]
     said += ["late_asks: false"] if "once" in words else []
     said += ["am_heartbeat: 200ms"] if "am200" in words else []
-    said += ["maps_per_heartbeat: 1"] if scheduler == "fair" else []
     return f"{{yarn-bare: {{{', '.join(said)}}}}}" if said else "yarn-bare"
 
 
@@ -156,7 +155,7 @@ ROWS = (
     _spark("w4", "off", "FIFO, a slow node", "spark-fifo", most=0.05, repeats=(3,)),
     _spark("w4", "on", "speculation", "spark-fifo", "speculation=spark", most=0.1),
     _yarn("w1", "fifo-oob", "FifoScheduler", "fifo", most=0.05),
-    _yarn("w1", "fair-oob", "FairScheduler", "fair:pool_by=queue,ties=name"),
+    _yarn("w1", "fair-oob", "FairScheduler", "yarn-fair", most=0.1),
     _yarn("w1", "capacity-oob", "CapacityScheduler", _queues("u0", "u1", "u2", "u3", "u4", "u5")),
     _yarn("y1", "fifo-oob", "FifoScheduler", "fifo", most=0.05),
     _yarn("y1", "fifo-once-oob", "FifoScheduler, no late asks", "fifo", most=0.05),
@@ -171,15 +170,21 @@ ROWS = (
         "cluster.heartbeat=200ms",
         most=0.05,
     ),
-    _yarn("y1", "fair-oob", "FairScheduler", "fair:pool_by=queue,ties=name"),
+    _yarn("y1", "fair-oob", "FairScheduler", "yarn-fair", most=0.1),
     _yarn("y1", "capacity-oob", "CapacityScheduler", _queues(*USERS)),
     _yarn("y2", "fifo-oob", "FifoScheduler", "fifo", most=0.05),
-    _yarn("y2", "fair-oob", "FairScheduler", "fair:pool_by=queue,ties=name"),
+    _yarn("y2", "fair-oob", "FairScheduler", "yarn-fair", most=0.1),
     _yarn("y2", "fifo", "FifoScheduler, ends told by regular heartbeats", "fifo", most=0.05),
     _yarn("y4", "fifo-oob", "FifoScheduler", "fifo", most=0.05),
     _yarn("y4", "fifo", "FifoScheduler, ends told by regular heartbeats", "fifo", most=0.05),
-    _yarn("w3", "fair-oob", "FairScheduler, no wait", "fair:pool_by=queue,ties=name"),
-    _yarn("w3", "fair-loc1-oob", "FairScheduler, locality thresholds of 1", "delay:pool_by=queue,ties=name"),
+    _yarn("w3", "fair-oob", "FairScheduler, no wait", "yarn-fair", most=0.1),
+    _yarn(
+        "w3",
+        "fair-loc1-oob",
+        "FairScheduler, locality thresholds of 1",
+        "yarn-fair:locality_threshold_node=1,locality_threshold_rack=1",
+        most=0.15,
+    ),
     _yarn("w3", "cap-nld40-oob", "CapacityScheduler, node-locality-delay 40", _queues(*USERS)),
 )
 PAIRS = (
