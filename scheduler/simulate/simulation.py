@@ -177,7 +177,10 @@ class Simulation:
         self.master.do(now_s, "register", node.spec, node.incarnation)
         node.held = self.master.ledger.nodes[node.spec.node]
         self.timers.joined(node)
-        self.heartbeats.set_off(now_s, node)
+        if (
+            not self.setup.framework.am_heartbeat_s
+        ):  # YARN's nodes have been up before, at times of their own.
+            self.heartbeats.set_off(now_s, node)
         self.heartbeats.note(now_s, node)
         self.core_changed(now_s)
         if node.always:
@@ -406,10 +409,15 @@ class Simulation:
 
 
 def make_emulation(setup: Setup, store: Store) -> Emulation:
-    """Return the simulator of attempts. With `contention`, attempts share the resources of a node."""
+    """Return the simulator of attempts. With `contention`, attempts share the resources of a node.
+
+    With AMs, an end is known at once, without the latency of schedbed's live nodes.
+    """
     if setup.contention:
-        fetch_bps = setup.framework.fetch_rate
-        return FluidEmulation(store, setup.latencies, setup.cluster.links, fetch_bps=fetch_bps)
+        fetch_bps, latencies = setup.framework.fetch_rate, setup.latencies
+        if setup.framework.am_heartbeat_s:
+            latencies = replace(latencies, end_s=0.0, end_cpu_s=0.0)
+        return FluidEmulation(store, latencies, setup.cluster.links, fetch_bps=fetch_bps)
     return ExactEmulation(store)
 
 
