@@ -226,9 +226,10 @@ YARN: dict[str, Check] = {
 """What tests of Hadoop 3.4.1's own schedulers say. It is the scheduler's, so that the framework does not matter."""
 
 
+@pytest.mark.parametrize("framework", ["none", "yarn-bare"])
 @pytest.mark.parametrize("case", YARN)
-def test_yarns_schedulers_are_right_without_the_framework(case: str) -> None:
-    for attempts in attempts_of(f"yarn-suite/{case}", sets=["framework=none"]).values():
+def test_yarns_schedulers_are_right_with_and_without_the_framework(case: str, framework: str) -> None:
+    for attempts in attempts_of(f"yarn-suite/{case}", sets=[f"framework={framework}"]).values():
         YARN[case](attempts)
 
 
