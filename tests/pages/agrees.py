@@ -73,8 +73,10 @@ def folder_of(system: str) -> Path:
     return FOLDERS.get(system, RECORDINGS / system)
 
 
-def _random(workload: str, setting: str, rule: str, policy: str) -> Row:
-    return Row(RANDOM, workload, setting, rule, policy, profile="slurm", most=0.05, most_with=0.025)
+def _random(workload: str, setting: str, rule: str, policy: str, *, live: bool = False) -> Row:
+    return Row(
+        RANDOM, workload, setting, rule, policy, profile="slurm", most=0.05, most_with=0.025, live=live
+    )
 
 
 def _slurm(workload: str, setting: str, rule: str, policy: str, *sets: str, live: bool = False) -> Row:
@@ -129,8 +131,8 @@ ROWS = (
     _slurm("over", "easy", "one reservation", EASY, live=True),
     _slurm("over", "cons", "a reservation for each job", ALL, live=True),
     _slurm("over", "one", "one reservation, one node", EASY, *ONE_NODE),
-    _random("random1", "easy", "one reservation", f"{EASY},epoch=12.817s"),
-    _random("random1", "cons", "a reservation for each job", f"{ALL},epoch=13.883s"),
+    _random("random1", "easy", "one reservation", f"{EASY},epoch=12.817s", live=True),
+    _random("random1", "cons", "a reservation for each job", f"{ALL},epoch=13.883s", live=True),
     _random("random2", "fcfs", "sched/builtin", "slurm-fcfs"),
     _random("random2", "easy", "one reservation", f"{EASY},epoch=14.873s"),
     _random("random2", "cons", "a reservation for each job", f"{ALL},epoch=15.815s"),
