@@ -127,7 +127,7 @@ class Spark:
     def _offer_all(self, view: View) -> None:
         """Offer the free slots of all nodes, in a random order (shuffleOffers)."""
         nodes = {each.node: each for each in view.nodes.values() if each.alive and each.spec.map_slots}
-        for name in self._planned.keys() - nodes.keys():
+        for name in [name for name in self._planned if name not in nodes]:
             for task, _ in self._planned.pop(name):
                 self._sets[task.job.job].give_back(task)
         for each in self._sets.values():
@@ -156,9 +156,9 @@ class Spark:
             return
         for name in declined:
             self._sets[name].timer.accepts = False
-        for name in nearest.keys() - declined:
-            if is_all or self._sets[name].timer.accepts:
-                self._sets[name].timer.reset(view.now_s, nearest[name])
+        for name, level in nearest.items():
+            if name not in declined and (is_all or self._sets[name].timer.accepts):
+                self._sets[name].timer.reset(view.now_s, level)
 
     def _offer_slot(
         self, view: View, offers: Sequence[NodeView], declined: set[str]

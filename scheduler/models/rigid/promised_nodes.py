@@ -2,8 +2,7 @@
 
 Source: Slurm 22.05.8, `_attempt_backfill` of plugins/sched/backfill, `_will_run_test` of plugins/select/cons_common
 and `_eval_nodes` of plugins/select/cons_tres. A node's CPUs are its map slots. Nodes are in the order of their names.
-Not modeled: bf_window (a plan looks ahead without end), features, weights and
-topologies of nodes.
+Not modeled: bf_window (a plan looks ahead without end), features, weights and topologies of nodes.
 """
 
 from __future__ import annotations
