@@ -494,6 +494,27 @@ def nearest_map(node: NodeView, job: JobView) -> Proposal | str:
     return Proposal(task, "off-rack" if task.hosts else "no preferred node")
 
 
+def place_of(node: NodeView, task: TaskView) -> str:
+    """Return where the map's input is, seen from the node."""
+    if not task.hosts:
+        return "no preferred node"
+    if node.node in task.hosts:
+        return "node-local"
+    return "rack-local" if node.rack in task.racks else "off-rack"
+
+
+def next_reduce(view: View, node: NodeView, jobs: Iterable[JobView]) -> Proposal | None:
+    """Return a proposal for a reduce of the first job that has one and does not avoid the node."""
+    for job in jobs:
+        task = job.any_reduce()
+        if task is None:
+            continue
+        if not view.avoids(job, node, TaskKind.REDUCE):
+            return Proposal(task, "reduce")
+        view.skip(node, job, TaskKind.REDUCE, AVOIDED)
+    return None
+
+
 # Calls of the same hook of several parts of a policy.
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from schedbed.scheduler.admission.slots import Slots
 from schedbed.scheduler.models.staging_costs import FORBIDDEN, cost_matrix, solve, staging_s
 from schedbed.scheduler.policies.explained import Explained
-from schedbed.scheduler.policy import AVOIDED, Admission, Locality, Order, Proposal
+from schedbed.scheduler.policy import AVOIDED, Admission, Locality, Order, Proposal, place_of
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import count, number, positive
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
@@ -133,7 +133,7 @@ class Lsap:
         if task is None:
             return "no unstarted map"
         seconds = staging_s(task, node, self._off_rack)
-        return Proposal(task, f"{_place(node, task)}, staged in {seconds:.2f} s")
+        return Proposal(task, f"{place_of(node, task)}, staged in {seconds:.2f} s")
 
     # The assignment of all idle slots
 
@@ -185,7 +185,7 @@ class Lsap:
     def _reason(self, node: NodeView, task: TaskView, assigned: Assigned) -> str:
         seconds = staging_s(task, node, self._off_rack)
         return (
-            f"{_place(node, task)}, staged in {seconds:.2f} s; the least for {assigned.slots} idle slots and "
+            f"{place_of(node, task)}, staged in {seconds:.2f} s; the least for {assigned.slots} idle slots and "
             f"{assigned.maps_in_all} maps: {assigned.seconds:.2f} s in all"
         )
 
@@ -346,14 +346,6 @@ def _free(node: NodeView, admission: Admission) -> int:
     if admission.limits.slots:
         return node.free_slots(MAP)
     return 1 if node.free_memory_bytes > 0 and node.free_vcores > 0 else 0
-
-
-def _place(node: NodeView, task: TaskView) -> str:
-    if not task.hosts:
-        return "no preferred node"
-    if node.node in task.hosts:
-        return "node-local"
-    return "rack-local" if node.rack in task.racks else "off-rack"
 
 
 PARAMETERS = (

@@ -13,8 +13,6 @@ from schedbed.scheduler.policies.explained import Explained
 from schedbed.scheduler.policy import (
     UNSAID,
     Admission,
-    Composed,
-    Locality,
     Order,
     Proposal,
     nearest_map,
@@ -47,8 +45,7 @@ class Offers:
     def __init__(self, *, locality_threshold_node: float = -1, locality_threshold_rack: float = -1) -> None:
         self._thresholds = {NODE: locality_threshold_node, RACK: locality_threshold_rack}
         self.waits = min(self._thresholds.values()) >= 0
-        self.counts_picks = True
-        """Whether `pick` counts the offer, because the policy does not."""
+        self.counts_picks = True  # An `OfferCounting` counts all offers itself, and sets this to false.
         self._passed: dict[str, Passed] = {}
         self._nodes = 0
 
@@ -133,13 +130,8 @@ class OfferCounting(Explained):
         return UNSAID if self._is_full else super()._offer(view, node, job, kind)
 
 
-def _compose(order: Order, locality: Locality, admission: Admission) -> Composed:
-    assert isinstance(locality, Offers)
-    if locality.waits:
-        return OfferCounting(order, locality, admission)
-    return (Explained if Explained.suits(order, locality, admission) else Composed)(
-        order, locality, admission
-    )
+def _compose(order: Order, locality: Offers, admission: Admission) -> OfferCounting | None:
+    return OfferCounting(order, locality, admission) if locality.waits else None
 
 
 def threshold(raw: object) -> float:

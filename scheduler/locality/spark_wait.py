@@ -26,10 +26,8 @@ class Offer:
         self.node, self.at_s = "", now_s  # The node, and the time of its heartbeat.
         self.nearest: int | None = None  # The nearest level of the maps that it started.
         self.declined = False
-        self.seen = {
-            NODE: "",
-            RACK: "",
-        }  # The node, and the rack, on which the job had a map when last looked.
+        # The node, and the rack, on which the job had a map when last looked.
+        self.seen = {NODE: "", RACK: ""}
 
 
 class SparkWait:
@@ -79,7 +77,7 @@ class SparkWait:
                 f", {left_s:.1f} s" if left_s > 0 else ""
             )
         if self._on_launch:
-            timer.level, timer.reset_s = place, view.now_s
+            timer.reset(view.now_s, place)
         else:
             offer.nearest = place if offer.nearest is None else min(place, offer.nearest)
         return Proposal(task, PLACES[place])

@@ -5,11 +5,11 @@ Source: Pool, SchedulingAlgorithm and SchedulableBuilder of Spark 3.5.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from schedbed.scheduler.registry.parameters import PolicyParameter, by_name, positive
+from schedbed.scheduler.registry.parameters import PolicyParameter, by_name, one_of, positive, slot_count
 from schedbed.tasks.specs import TaskKind
 
 FIFO, FAIR = "fifo", "fair"
@@ -82,15 +82,9 @@ def _fair_key(member: Member, kind: TaskKind) -> tuple[Any, ...]:
 
 def spark_pools(doc: str) -> PolicyParameter:
     """Declare the parameter `pools`, for YAML only: pools by name, which may have `pools` of their own."""
-    readers: dict[str, Callable[[object], Any]] = {
-        "weight": positive,
-        "min_share": _count,
-        "inside": _inside,
-    }
+    readers = {"weight": positive, "min_share": slot_count, "inside": one_of(FAIR, FIFO, any_case=True)}
     example = "{ana: {weight: 2, min_share: 1, inside: fair}}"
-    parameter = by_name("pools", "pool", doc, example, readers, SparkPoolSettings, _check_names)
-    readers["pools"] = parameter.read
-    return parameter
+    return by_name("pools", "pool", doc, example, readers, SparkPoolSettings, _check_names, nests=True)
 
 
 def _check_names(pools: Mapping[str, SparkPoolSettings]) -> None:
@@ -104,16 +98,3 @@ def _names(pools: Mapping[str, SparkPoolSettings]) -> Iterator[str]:
     for name, settings in pools.items():
         yield name
         yield from _names(settings.pools)
-
-
-def _count(raw: object) -> int:
-    if isinstance(raw, bool) or not isinstance(raw, int) or raw < 0:
-        raise ValueError(f"{raw!r} is not a number of slots (a whole number, 0 or more)")
-    return raw
-
-
-def _inside(raw: object) -> str:
-    word = str(raw).lower()
-    if word not in (FAIR, FIFO):
-        raise ValueError(f"{raw!r} is not one of fair, fifo")
-    return word

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 from schedbed.scheduler.models.locality_timer import ANY, NO_PREFERENCE, NODE, RACK, LocalityTimer
 from schedbed.scheduler.view import JobView, NodeView, TaskView
@@ -68,9 +68,8 @@ class TaskSet:
             self.add_all()
         return more
 
-    def find_levels(self, nodes: Mapping[str, NodeView]) -> None:
-        """Find the levels that these nodes, which run maps, can satisfy (computeValidLocalityLevels)."""
-        racks = {node.rack for node in nodes.values()}
+    def find_levels(self, nodes: Mapping[str, NodeView], racks: Set[str]) -> None:
+        """Find the levels that nodes that run maps, in these racks, can satisfy (computeValidLocalityLevels)."""
         found = {
             NODE: not self._of_node.keys().isdisjoint(nodes),
             NO_PREFERENCE: bool(self._without_place),

@@ -19,7 +19,15 @@ from schedbed.scheduler.order.pools import Pool, PoolOrder, PoolSettings, SlotsB
 from schedbed.scheduler.order.preemption import Preemption, frees_slots
 from schedbed.scheduler.policy import Admission, Kill, Locality
 from schedbed.scheduler.registry.declarations import Axis, Named
-from schedbed.scheduler.registry.parameters import PolicyParameter, by_name, choice, duration, positive
+from schedbed.scheduler.registry.parameters import (
+    PolicyParameter,
+    by_name,
+    choice,
+    duration,
+    one_of,
+    positive,
+    slot_count,
+)
 from schedbed.scheduler.view import JobView, View
 from schedbed.tasks.specs import TaskKind
 from schedbed.tasks.units import parse_duration
@@ -63,9 +71,8 @@ class Fair(PoolOrder):
         self._may_run: dict[str, None] = {}  # Jobs that may start tasks, if their number is limited.
         self.by_name = ties == "name"
         self._preemption: Preemption | None = None
-        self._ran: dict[
-            tuple[str, TaskKind], int
-        ] = {}  # What a pool with slots due ran when it last changed.
+        # What a pool with slots due ran when it last changed.
+        self._ran: dict[tuple[str, TaskKind], int] = {}
         timeouts_s = [settings.min_share_timeout_s for settings in self._settings.values()]
         if any(each is not None for each in (min_share_timeout_s, fair_share_timeout_s, *timeouts_s)):
             self._preemption = Preemption(min_share_timeout_s, fair_share_timeout_s, look_s)
@@ -165,8 +172,8 @@ def pools(doc: str) -> PolicyParameter:
         "weight": positive,
         "min_share": _slots,
         "max_share": _slots,
-        "max_running": _count,
-        "inside": _inside,
+        "max_running": slot_count,
+        "inside": one_of("fair", "fifo"),
         "min_share_timeout": parse_duration,
     }
     durations = ("min_share_timeout",)
@@ -187,24 +194,12 @@ class UserSettings:
 def _slots(raw: object) -> SlotsByKind:
     """Parse a number of slots of each kind, or `{map: 1, reduce: 2}`."""
     if not isinstance(raw, Mapping):
-        number = _count(raw)
+        number = slot_count(raw)
         return SlotsByKind(number, number)
     known: Mapping[Any, Any] = raw
     if set(known) != {"map", "reduce"}:
         raise ValueError(f"{raw!r} is neither a number of slots nor {{map: NUMBER, reduce: NUMBER}}")
-    return SlotsByKind(_count(known["map"]), _count(known["reduce"]))
-
-
-def _count(raw: object) -> int:
-    if isinstance(raw, bool) or not isinstance(raw, int) or raw < 0:
-        raise ValueError(f"{raw!r} is not a number of slots (a whole number, 0 or more)")
-    return raw
-
-
-def _inside(raw: object) -> str:
-    if raw not in ("fair", "fifo"):
-        raise ValueError(f"{raw!r} is not one of fair, fifo")
-    return str(raw)
+    return SlotsByKind(slot_count(known["map"]), slot_count(known["reduce"]))
 
 
 def _check(order: Fair, locality: Locality, admission: Admission) -> None:
@@ -230,7 +225,7 @@ AXIS = Axis(
             "settings by user name: max_running (most running jobs of the user), such as {ana: "
             "{max_running: 2}}",
             "{ana: {max_running: 2}}",
-            {"max_running": _count},
+            {"max_running": slot_count},
             UserSettings,
         ),
         choice("pool_by", ("user", "queue"), "whether the jobs of each user or of each queue form a pool"),

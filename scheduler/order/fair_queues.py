@@ -37,6 +37,7 @@ from schedbed.scheduler.registry.parameters import (
     maybe_count,
     multiple,
     number,
+    one_of,
     switch,
 )
 from schedbed.scheduler.view import JobView, NodeView, View
@@ -187,7 +188,7 @@ class FairQueues:
         if given == NOTHING or not self._assign_multiple:
             return given == NOTHING
         free = given.plus(Amount(node.free_memory_bytes, node.free_vcores))
-        return given.fits(Amount(free.memory // 2, free.vcores // 2))
+        return given.fits(Amount(free.memory_bytes // 2, free.vcores // 2))
 
     def _takes_reduce(self, view: View, node: NodeView, app: FairApp) -> bool:
         """Return whether a reduce of the job could start on the node, so that no other job's map may come first."""
@@ -220,18 +221,16 @@ def _capacity(view: View) -> Amount:
 
 def fair_queues(doc: str) -> PolicyParameter:
     """Declare the parameter `queues`, for YAML only: queues by name, which may have `queues` of their own."""
-    readers: dict[str, Callable[[object], Any]] = {
+    readers = {
         "weight": multiple,
         "min_resources": partial(_amount, missing=0.0),
         "max_resources": _amount,
         "max_child_resources": _amount,
         "max_running_apps": at_least_one,
-        "scheduling_policy": _policy,
+        "scheduling_policy": one_of(FAIR, DRF, FIFO),
     }
     example = "{prod: {weight: 2, max_resources: {memory: 8GiB}, queues: {etl: {}}}}"
-    parameter = by_name("queues", "queue", doc, example, readers, FairQueueSettings, _check_names)
-    readers["queues"] = parameter.read
-    return parameter
+    return by_name("queues", "queue", doc, example, readers, FairQueueSettings, _check_names, nests=True)
 
 
 def _check_names(queues: Mapping[str, FairQueueSettings]) -> None:
@@ -247,8 +246,8 @@ def _amount(raw: object, missing: float = float("inf")) -> Amount:
     if not isinstance(raw, Mapping) or not raw or not set(raw) <= {"memory", "vcores"}:
         raise ValueError(f"{raw!r} is not a mapping such as {{memory: 4GiB, vcores: 2}}")
     known: Mapping[Any, Any] = raw
-    memory = parse_size(known["memory"]) if "memory" in known else missing
-    return Amount(memory, multiple(known["vcores"]) if "vcores" in known else missing)
+    memory_bytes = parse_size(known["memory"]) if "memory" in known else missing
+    return Amount(memory_bytes, multiple(known["vcores"]) if "vcores" in known else missing)
 
 
 def _amount_of_all(name: str, doc: str) -> PolicyParameter:
@@ -258,12 +257,6 @@ def _amount_of_all(name: str, doc: str) -> PolicyParameter:
         return None if raw is None or raw is False or raw == "off" else _amount(raw)
 
     return number(name, "off", "", doc, read)
-
-
-def _policy(raw: object) -> str:
-    if raw not in (FAIR, DRF, FIFO):
-        raise ValueError(f"{raw!r} is not one of {FAIR}, {DRF}, {FIFO}")
-    return str(raw)
 
 
 def _check(order: FairQueues, locality: Locality, admission: Admission) -> None:

@@ -21,17 +21,17 @@ FAIR, DRF, FIFO = "fair", "drf", "fifo"
 
 
 class Amount(NamedTuple):
-    """An amount of memory in bytes and of vcores."""
+    """An amount of memory and of vcores."""
 
-    memory: float = 0.0
+    memory_bytes: float = 0.0
     vcores: float = 0.0
 
     def plus(self, other: Amount, times: float = 1) -> Amount:
-        return Amount(self.memory + times * other.memory, self.vcores + times * other.vcores)
+        return Amount(self.memory_bytes + times * other.memory_bytes, self.vcores + times * other.vcores)
 
     def fits(self, room: Amount) -> bool:
         """Return whether neither part exceeds that of `room` (Resources.fitsIn)."""
-        return self.memory <= room.memory and self.vcores <= room.vcores
+        return self.memory_bytes <= room.memory_bytes and self.vcores <= room.vcores
 
 
 NOTHING, UNLIMITED = Amount(), Amount(inf, inf)
@@ -203,8 +203,8 @@ def _fair_key(member: Schedulable, cluster: Amount) -> tuple[Any, ...]:
 
     The min share counts up to the demand. A member of weight 0 comes after all others.
     """
-    held, least = member.held.memory, member.least.memory
-    least = min(least, member.demand().memory) if held < least else 0.0
+    held, least = member.held.memory_bytes, member.least.memory_bytes
+    least = min(least, member.demand().memory_bytes) if held < least else 0.0
     needy = held < least
     used = held / member.weight if member.weight else held
     return (not needy, held / least if needy else 0.0, not member.weight, used, member.tie)

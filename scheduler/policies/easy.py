@@ -28,7 +28,7 @@ from schedbed.scheduler.models.rigid.promised_nodes import NodePlan
 from schedbed.scheduler.models.rigid.promised_slots import Places, SlotPlan, StartPlan
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
-from schedbed.scheduler.policy import AVOIDED, Limits, Proposal, TimeOut
+from schedbed.scheduler.policy import AVOIDED, Limits, Proposal, TimeOut, next_reduce
 from schedbed.scheduler.registry.declarations import Whole
 from schedbed.scheduler.registry.parameters import choice, count_or_all, duration, number, switch
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
@@ -124,7 +124,7 @@ class Easy(StartsGangs):
         if self._dirty or view.slots(MAP) != self._slots:
             self._examine(view, backfill=self._backfills_at_once)
         if kind is not MAP:
-            return self._reduce(view, node)
+            return next_reduce(view, node, self._gangs.started.values())
         for job in self._gangs.starting.values():
             if not self._places.allows(job, node):
                 continue
@@ -144,16 +144,6 @@ class Easy(StartsGangs):
 
     def _launching(self, view: View, job: JobView) -> None:
         """Note that a map of the job is launched. A subclass counts the job's time."""
-
-    def _reduce(self, view: View, node: NodeView) -> Proposal | None:
-        for job in self._gangs.started.values():
-            task = job.any_reduce()
-            if task is None:
-                continue
-            if not (job.excluded and view.avoids(job, node, TaskKind.REDUCE)):
-                return Proposal(task, "reduce")
-            view.skip(node, job, TaskKind.REDUCE, AVOIDED)
-        return None
 
     # Starts of jobs
 
@@ -236,9 +226,8 @@ class TimedEasy(Easy):
         self._cycle_s = self._checked_s = 0.0  # Of the last backfilling and the last look.
         self._has_news = False  # Whether any job was submitted or has ended since the last backfilling.
         self._unlaunched: dict[str, int] = {}  # Maps of started jobs that were not launched yet.
-        self._limits_s: dict[
-            str, float
-        ] = {}  # Requested ends of started jobs, by the launch of the last map.
+        # Requested ends of started jobs, by the launch of the last map.
+        self._limits_s: dict[str, float] = {}
 
     @property
     def ends_jobs(self) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from schedbed.scheduler.models.pool_tree import spark_pools
-from schedbed.scheduler.policies.spark_fifo import PARAMETERS, make_spark
+from schedbed.scheduler.policies.spark_fifo import PARAMETERS, Spark
 from schedbed.scheduler.registry.declarations import Whole
 from schedbed.scheduler.registry.parameters import choice
 
 POLICY = Whole(
     name="spark-fair",
-    factory=make_spark,
+    factory=Spark,
     summary="Spark's FAIR mode: pools share the slots by min share and weight; a job waits for slots near its data.",
     paper="Spark 3.5.5, FairSchedulableBuilder and SchedulingAlgorithm",
     parameters=(

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from schedbed.scheduler.models.locality_timer import ANY, NO_PREFERENCE, NODE, RACK, LocalityTimer
 from schedbed.scheduler.models.pool_tree import FAIR, FIFO, SparkPool, SparkPoolSettings
 from schedbed.scheduler.models.task_set import TaskSet
-from schedbed.scheduler.policy import AVOIDED, Limits, Proposal
+from schedbed.scheduler.policy import AVOIDED, Limits, Proposal, next_reduce, place_of
 from schedbed.scheduler.registry.declarations import Whole
 from schedbed.scheduler.registry.parameters import choice, duration
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
@@ -30,9 +30,9 @@ WAITS = {NODE: "waits for a local node", RACK: "waits for a rack-local node"}
 class Spark:
     """Spark's task scheduler.
 
-    `pools`: None for FIFO, otherwise the declared pools by name; a job's pool is its queue, or its user with
-    `by_user`. `node_wait_s`, `rack_wait_s`: spark.locality.wait at the two levels. `on_launch`: each launch restarts
-    the wait, as before Spark 3.1 (legacyResetOnTaskLaunch). `revive_s`: seconds between two offers of all slots.
+    `pools`: None for FIFO, otherwise the declared pools by name. `pool_by`: whether a job's pool is its queue or its
+    user. `wait_s`: spark.locality.wait, at the rack `rack_wait_s` unless None. `reset`: what restarts the wait, full
+    or, as before Spark 3.1, launch (legacyResetOnTaskLaunch). `revive_s`: seconds between two offers of all slots.
     """
 
     limits = Limits(slots=True)
@@ -42,14 +42,15 @@ class Spark:
         self,
         *,
         pools: Mapping[str, SparkPoolSettings] | None = None,
-        by_user: bool = False,
-        node_wait_s: float = 3.0,
-        rack_wait_s: float = 3.0,
-        on_launch: bool = False,
+        pool_by: str = "queue",
+        wait_s: float = 3.0,
+        rack_wait_s: float | None = None,
+        reset: str = "full",
         revive_s: float = 1.0,
     ) -> None:
-        self._waits_s = {NODE: node_wait_s, NO_PREFERENCE: 0.0, RACK: rack_wait_s}
-        self._on_launch, self._by_user, self._revive_s = on_launch, by_user, revive_s
+        at_rack_s = wait_s if rack_wait_s is None else rack_wait_s
+        self._waits_s = {NODE: wait_s, NO_PREFERENCE: 0.0, RACK: at_rack_s}
+        self._on_launch, self._by_user, self._revive_s = reset == "launch", pool_by == "user", revive_s
         self._root = SparkPool(
             "root", SparkPoolSettings(inside=FIFO if pools is None else FAIR, pools=pools or {})
         )
@@ -97,7 +98,7 @@ class Spark:
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Implement `Policy.decide`: offer slots if it is time to, then start what is planned for the node."""
         if kind is not MAP:
-            return self._reduce(view, node)
+            return next_reduce(view, node, (mine.job for mine in self._root.sets(kind)))
         if self._free(node) > self._offered.get(node.node, 0) and not self._due:
             self._offer(view, [node], is_all=False)
         # In Spark the phase depends on the driver's start: half a period is the mean.
@@ -109,7 +110,7 @@ class Spark:
         while planned:
             task, why = planned.popleft()
             mine = self._sets[task.job.job]
-            if task.job.excluded and view.avoids(task.job, node, MAP):
+            if view.avoids(task.job, node, MAP):
                 mine.give_back(task)
                 view.skip(node, task.job, MAP, AVOIDED)
                 self._due = True
@@ -130,8 +131,9 @@ class Spark:
         for name in [name for name in self._planned if name not in nodes]:
             for task, _ in self._planned.pop(name):
                 self._sets[task.job.job].give_back(task)
+        racks = {node.rack for node in nodes.values()}
         for each in self._sets.values():
-            each.find_levels(nodes)
+            each.find_levels(nodes, racks)
         self._offered = dict.fromkeys(nodes, 0)
         offers = list(nodes.values())
         view.random.shuffle(offers)
@@ -142,15 +144,15 @@ class Spark:
         free = {node.node: self._free(node) for node in offers}
         nearest: dict[str, int] = {}  # By job, the nearest level of the maps that it starts.
         declined: set[str] = set()  # Jobs that have left a slot unused.
-        while any(slots > 0 for slots in free.values()):
-            found = self._offer_slot(view, [node for node in offers if free[node.node] > 0], declined)
-            if found is None:
-                break
+        offers = [node for node in offers if free[node.node] > 0]
+        while offers and (found := self._offer_slot(view, offers, declined)) is not None:
             mine, node, task, level = found
             free[node.node] -= 1
-            offers.append(offers.pop(offers.index(node)))  # The others are offered first.
+            offers.remove(node)
+            if free[node.node]:
+                offers.append(node)  # The others are offered first.
             nearest[mine.job.job] = min(level, nearest.get(mine.job.job, ANY))
-            self._planned.setdefault(node.node, deque()).append((task, _place(node, task)))
+            self._planned.setdefault(node.node, deque()).append((task, place_of(node, task)))
         self._offered.update(free)
         if self._on_launch:
             return
@@ -186,30 +188,9 @@ class Spark:
         """Record which jobs leave the node's slot unused since they wait for their data."""
         for mine in self._sets.values():
             if mine.waiting(MAP):
-                if mine.job.excluded and view.avoids(mine.job, node, MAP):
-                    view.skip(node, mine.job, MAP, AVOIDED)
-                else:
-                    view.skip(
-                        node, mine.job, MAP, WAITS.get(mine.allowed(view.now_s), "waits for the next offer")
-                    )
-
-    def _reduce(self, view: View, node: NodeView) -> Proposal | None:
-        for mine in self._root.sets(TaskKind.REDUCE):
-            task = mine.job.any_reduce()
-            if task is None:
-                continue
-            if not (mine.job.excluded and view.avoids(mine.job, node, TaskKind.REDUCE)):
-                return Proposal(task, "reduce")
-            view.skip(node, mine.job, TaskKind.REDUCE, AVOIDED)
-        return None
-
-
-def _place(node: NodeView, task: TaskView) -> str:
-    if not task.hosts:
-        return "no preferred node"
-    if node.node in task.hosts:
-        return "node-local"
-    return "rack-local" if node.rack in task.racks else "off-rack"
+                avoids = view.avoids(mine.job, node, MAP)
+                why = AVOIDED if avoids else WAITS.get(mine.allowed(view.now_s), "waits for the next offer")
+                view.skip(node, mine.job, MAP, why)
 
 
 PARAMETERS = (
@@ -229,29 +210,9 @@ PARAMETERS = (
 )
 
 
-def make_spark(
-    *,
-    wait_s: float,
-    rack_wait_s: float | None,
-    reset: str,
-    revive_s: float,
-    pools: Mapping[str, SparkPoolSettings] | None = None,
-    pool_by: str = "queue",
-) -> Spark:
-    """Return Spark's scheduler as these parameters say."""
-    return Spark(
-        pools=pools,
-        by_user=pool_by == "user",
-        node_wait_s=wait_s,
-        rack_wait_s=wait_s if rack_wait_s is None else rack_wait_s,
-        on_launch=reset == "launch",
-        revive_s=revive_s,
-    )
-
-
 POLICY = Whole(
     name="spark-fifo",
-    factory=make_spark,
+    factory=Spark,
     summary="Spark's FIFO mode: jobs in the order of submission; a job waits for slots near its data.",
     paper="Spark 3.5.5, TaskSchedulerImpl and TaskSetManager",
     parameters=PARAMETERS,

@@ -67,14 +67,14 @@ class Axis(Declared):
 
     `factory` makes the implementation from the parameters' values. `check(order, locality, admission)`
     receives the three objects of a composed policy. It may connect them, and raises ValueError if they cannot
-    be combined. `compose` makes the policy from the three objects if `Composed` is not sufficient. If several
-    axes have `compose`, the admission's is used first, then the locality's, then the order's.
+    be combined. `compose` makes the policy from the three objects, or returns None if `Composed` is sufficient. If
+    several axes have `compose`, the admission's is asked first, then the locality's, then the order's.
     """
 
     axis: str
     factory: Callable[..., Any]
     check: Callable[[Any, Any, Any], None] | None = None
-    compose: Callable[[Any, Any, Any], Policy] | None = None
+    compose: Callable[[Any, Any, Any], Policy | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,15 +45,30 @@ def duration(name: str, default: str, doc: str) -> PolicyParameter:
     )
 
 
-def choice(name: str, options: tuple[str, ...], doc: str) -> PolicyParameter:
-    """Return a parameter whose value is one of the `options`. The first option is the default."""
+def one_of(*options: str, any_case: bool = False) -> Reader:
+    """Return a function that accepts these options only, with `any_case` also in capitals. It raises ValueError."""
 
     def read(raw: object) -> str:
-        if raw not in options:
+        word = raw.lower() if any_case and isinstance(raw, str) else raw
+        if word not in options:
             raise ValueError(f"{raw!r} is not one of {', '.join(options)}")
-        return str(raw)
+        return str(word)
 
-    return PolicyParameter(name=name, default=options[0], unit="", doc=doc, read=read, argument=name)
+    return read
+
+
+def choice(name: str, options: tuple[str, ...], doc: str) -> PolicyParameter:
+    """Return a parameter whose value is one of the `options`. The first option is the default."""
+    return PolicyParameter(
+        name=name, default=options[0], unit="", doc=doc, read=one_of(*options), argument=name
+    )
+
+
+def slot_count(raw: object) -> int:
+    """Parse a number of slots. Raises ValueError for anything but a whole number of 0 or more."""
+    if isinstance(raw, bool) or not isinstance(raw, int) or raw < 0:
+        raise ValueError(f"{raw!r} is not a number of slots (a whole number, 0 or more)")
+    return raw
 
 
 def count(name: str, default: str, doc: str, unit: str = "", *, least: int = 0) -> PolicyParameter:
@@ -205,14 +220,17 @@ def by_name(
     make: Callable[..., Any],
     check: Callable[[dict[str, Any]], None] | None = None,
     durations: Sequence[str] = (),
+    nests: bool = False,
 ) -> NamedSettings:
     """Return a parameter that maps names to settings, for YAML only. `what` a name denotes is for messages.
 
     `readers` parse settings by key, and `make` builds one name's object. `check` raises ValueError if they
-    cannot be combined. `durations` are the keys of settings that are times.
+    cannot be combined. `durations` are the keys of settings that are times. With `nests`, the settings may have the
+    parameter's name as a key, whose value maps names to settings again.
     """
 
     def parse(raw: object, scale: float) -> dict[str, Any]:
+        readers_here = {**readers, name: lambda inner: parse(inner, scale)} if nests else readers
         if raw == "{}":
             return {}
         if not isinstance(raw, Mapping):
@@ -220,8 +238,8 @@ def by_name(
         made: dict[str, Any] = {}
         for key, given in raw.items():
             where = f"{what} {key}"
-            values = _settings(where, given, readers)
-            values |= {name: values[name] * scale for name in durations if name in values}
+            values = _settings(where, given, readers_here)
+            values |= {each: values[each] * scale for each in durations if each in values}
             made[str(key)] = _made(where, values, make)
         if check is not None:
             check(made)

@@ -160,9 +160,11 @@ def _composed(where: str, chosen: Sequence[Axis], made: Sequence[Any]) -> Policy
                 axis.check(order, locality, admission)
             except ValueError as error:
                 raise BadInput(f"{where}: {error}") from None
-    plain = Explained if Explained.suits(*made) else Composed
-    compose = next((axis.compose for axis in reversed(chosen) if axis.compose is not None), plain)
-    return compose(order, locality, admission)
+    for axis in reversed(chosen):
+        policy = None if axis.compose is None else axis.compose(order, locality, admission)
+        if policy is not None:
+            return policy
+    return (Explained if Explained.suits(*made) else Composed)(order, locality, admission)
 
 
 # Functions that set which profile store a policy reads (the policy parameter `profiles`).

@@ -88,7 +88,7 @@ def test_a_min_share_counts_up_to_the_demand():
     app(tree, "a", gib(1), 0, pending=1)
     app(tree, "b", gib(2), 1)
     assert [each.job.job for each in tree.in_order(CLUSTER)] == ["b1", "a0"]
-    assert tree.demand().memory == 13 * GIB
+    assert tree.demand().memory_bytes == 13 * GIB
     assert tree_of(a=Queue(max_resources=gib(3))).demand() == Amount()
 
 
