@@ -271,14 +271,8 @@ class FrameworkChoice(Section):
     @property
     def given(self) -> dict[str, FrameworkCosts]:
         """Return the costs by the profile's name."""
-        costs = {
-            "hadoop1": self.hadoop1,
-            "yarn": self.yarn,
-            "yarn-bare": self.yarn_bare,
-            "slurm": self.slurm,
-            "spark": self.spark,
-        }
-        return {name: each for name, each in costs.items() if each is not None}
+        fields = type(self).model_fields
+        return {fields[name].alias or name: costs for name, costs in self if costs is not None}
 
     @model_validator(mode="after")
     def _one_of(self) -> FrameworkChoice:

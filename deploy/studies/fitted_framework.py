@@ -13,7 +13,7 @@ from statistics import mean
 from schedbed.scheduler.simulate.framework import Framework
 
 DELAYS = ("init_s", "localize_s", "cleanup_s")
-"""What is fitted: from a submission to the first start, before a node's first task of a job, after the last task."""
+"""The delays that are fitted: before a job's first task, before a node's first task of a job, after the last task."""
 STEPS_S = (1.0, 0.5, 0.2, 0.1)
 MOST_S = 60.0
 ErrorOf = Callable[[int, Framework], float]

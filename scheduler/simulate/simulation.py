@@ -177,9 +177,7 @@ class Simulation:
         self.master.do(now_s, "register", node.spec, node.incarnation)
         node.held = self.master.ledger.nodes[node.spec.node]
         self.timers.joined(node)
-        if (
-            not self.setup.framework.am_heartbeat_s
-        ):  # YARN's nodes have been up before, at times of their own.
+        if not self.setup.framework.am_heartbeat_s:  # YARN's nodes were up before, at times of their own.
             self.heartbeats.set_off(now_s, node)
         self.heartbeats.note(now_s, node)
         self.core_changed(now_s)

@@ -76,7 +76,7 @@ _OTHERS = {
     b"ORC": "an ORC file, expected a trace as text",
     b"Avro-Binary": "a job history in Avro's binary form, expected JSON (mapreduce.jobhistory.jhist.format=json)",
 }
-"""What a file is that begins with these bytes, and what is expected instead."""
+"""By the first bytes of a file, an error message with its format and a way to read it."""
 
 
 def _check_text(path: Path, beginning: bytes) -> None:

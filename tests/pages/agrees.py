@@ -19,8 +19,8 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 import schedbed
-from schedbed.deploy.studies.agreement import Run, agreement, mean_completion, mean_run
 from tests.bench.figures import ROOT, host_line, today
+from tests.pages.agreement import Run, agreement, mean_completion, mean_run
 
 RECORDINGS = ROOT.parent / "shared" / "traces"
 KEPT = ROOT / "docs" / "results" / "agrees"
@@ -244,7 +244,7 @@ def run_of(jobs: pd.DataFrame, submit: str, finish: str, name: str) -> Run:
 
 
 def measured(row: Row, framework: str, machines: Literal["sim", "process"] = "sim") -> dict[str, Any]:
-    """Run a row's scenario, and return its errors: see `schedbed.deploy.studies.agreement`."""
+    """Run a row's scenario, and return its errors: see `tests.pages.agreement`."""
     profile = [f"framework={framework}"] if machines == "sim" else []
     result: Any = schedbed.run(row.path, machines=machines, policies=[row.policy], sets=[*row.sets, *profile])
     real, local = recorded(row)
@@ -313,14 +313,21 @@ def _errors(made: Mapping[str, Any], live: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def effects(made: Mapping[str, Any], pair: tuple[str, str, str, str]) -> tuple[float, float]:
+    """Return how much longer the mean completion is under the second setting of a pair, recorded and simulated."""
+    system, workload, first, second = pair
+    one, two = (made[f"{system}/{workload}-{each}"]["alone"] for each in (first, second))
+    return two["recorded_mean_s"] / one["recorded_mean_s"] - 1, two["mean_s"] / one["mean_s"] - 1
+
+
 def _effects(made: Mapping[str, Any]) -> str:
     lines = [
         "| system | workload | pair | recorded, mean completion | here | winner |",
         "|---|---|---|---|---|---|",
     ]
-    for system, workload, first, second in PAIRS:
-        one, two = (made[f"{system}/{workload}-{each}"]["alone"] for each in (first, second))
-        real, here = (two[key] / one[key] - 1 for key in ("recorded_mean_s", "mean_s"))
+    for pair in PAIRS:
+        system, workload, first, second = pair
+        real, here = effects(made, pair)
         winner = "the same" if real * here > 0 or abs(real) < 0.01 else "**another**"
         lines.append(
             f"| {SYSTEMS[system]} | {workload} | `{second}` against `{first}` | {real:+.1%} | {here:+.1%} | {winner} |"

@@ -39,7 +39,7 @@ class NamedPlaces:
                 continue
             for name in places:
                 node = view.nodes[name]
-                if not node.alive or _avoids(view, job, node):
+                if not node.alive or view.avoids(job, node, MAP):
                     places[name] = _held(job, node)
             lacks = min(job.maps.total - sum(places.values()), job.maps.unstarted)
             if lacks > 0:
@@ -47,7 +47,7 @@ class NamedPlaces:
 
     def _add(self, view: View, job: JobView, places: dict[NodeId, int], lacks: int) -> None:
         nodes = [view.nodes[name] for name in sorted(view.nodes, key=id_key) if view.nodes[name].alive]
-        free = [0 if _avoids(view, job, node) else self._free(node) for node in nodes]
+        free = [0 if view.avoids(job, node, MAP) else self._free(node) for node in nodes]
         found = pick_nodes(free, min(lacks, sum(count for count in free if count > 0)))
         for i, count in (found or {}).items():
             name = nodes[i].node
@@ -60,7 +60,3 @@ class NamedPlaces:
 def _held(job: JobView, node: NodeView) -> int:
     """Return the number of the job's maps that run on the node."""
     return sum(each.task.job is job and each.task.kind is MAP for each in node.attempts.values())
-
-
-def _avoids(view: View, job: JobView, node: NodeView) -> bool:
-    return bool(job.excluded) and view.avoids(job, node, MAP)

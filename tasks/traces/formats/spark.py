@@ -55,9 +55,8 @@ class _Log:
         self.lost = 0  # Number of ended tasks whose job is unknown.
         self.executors: dict[str, tuple[str, int]] = {}  # Host and cores of those that are there.
         self.cores: dict[str, int] = {}  # By host, the most at a time.
-        self.spans: dict[
-            str, list[tuple[float, float, float]]
-        ] = {}  # Begin and end of each attempt, and 1, by host.
+        # Begin and end of each attempt, and 1, by host.
+        self.spans: dict[str, list[tuple[float, float, float]]] = {}
         self.settings: dict[str, str] | None = None  # Spark's properties, if the log has its environment.
 
     def take(self, event: Fields) -> None:
@@ -90,21 +89,14 @@ class _Log:
             self.settings = {str(pair[0]): str(pair[1]) for pair in map(tuple, pairs) if len(pair) == 2}
 
     def _job_started(self, event: Fields) -> None:
-        stages = {
-            stage.whole("Stage ID", 0, 10**9): tuple(
-                parent for parent in stage.raw.get("Parent IDs") or () if isinstance(parent, int)
-            )
-            for stage in event.objects("Stage Infos")
-        }
+        stages: dict[int, tuple[int, ...]] = {}
+        datasets: dict[int, tuple[int, ...]] = {}
+        for info in event.objects("Stage Infos"):
+            stage = info.whole("Stage ID", 0, 10**9)
+            stages[stage] = tuple(each for each in info.raw.get("Parent IDs") or () if isinstance(each, int))
+            known = [data.whole("RDD ID", 0, 10**9) for data in info.objects("RDD Info") if "RDD ID" in data]
+            datasets[stage] = tuple(sorted(known))
         number = event.whole("Job ID", 0, 10**9)
-        datasets = {
-            stage.whole("Stage ID", 0, 10**9): tuple(
-                sorted(
-                    data.whole("RDD ID", 0, 10**9) for data in stage.objects("RDD Info") if "RDD ID" in data
-                )
-            )
-            for stage in event.objects("Stage Infos")
-        }
         submit_s = event.number("Submission Time") / 1000
         job = self.jobs[number] = _LoggedJob(number, submit_s, stages, datasets)
         properties = _inner(event, "Properties")
@@ -119,9 +111,8 @@ class _Log:
         if not jobs:
             self.lost += 1
             return
-        job = next(
-            (job for job in jobs if job.end_s is None), jobs[-1]
-        )  # The first one runs a stage for all.
+        # The first job that has not ended runs a stage for all.
+        job = next((job for job in jobs if job.end_s is None), jobs[-1])
         launch_s, host = info.number("Launch Time", 0.0) / 1000, info.text("Host", "")
         job.launch_s = min(job.launch_s, launch_s)
         if host:

@@ -223,7 +223,7 @@ YARN: dict[str, Check] = {
     "fair-dynamic-max-assign": by_heartbeat(5, 2, 1),
     "fair-threshold-rack": first_start("j1", 4.0, 7.5),  # At 4 to 5 s without framework: n10 begins at 0 s.
 }
-"""What tests of Hadoop 3.4.1's own schedulers say. It is the scheduler's, so that the framework does not matter."""
+"""Facts that the tests of Hadoop 3.4.1's schedulers assert, which hold with any framework."""
 
 
 @pytest.mark.parametrize("framework", ["none", "yarn-bare"])

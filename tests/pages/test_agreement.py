@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedbed.deploy.studies.agreement import agreement, mean_completion, mean_run
+from tests.pages.agreement import agreement, mean_completion, mean_run
 
 
 def test_errors_are_shares_of_what_was_recorded() -> None:
