@@ -34,7 +34,7 @@ LAYOUTS = "layouts of experiments, not of stories; tests/cluster/blocks/test_pla
 WORDS = "makes the words of a reason"
 _APART = {
     READING: (
-        *(f"order.fair:{name}" for name in ("pools", "_count", "_inside", "_check")),
+        *(f"order.fair:{name}" for name in ("pools", "_check")),
         *(f"order.capacity:{name}" for name in ("queues", "_queue_settings", "_within_100", "_check")),
     ),
     SHOWN: (
