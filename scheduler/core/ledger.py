@@ -162,7 +162,7 @@ class JobTables(CoreTables):
     def release_empty(self, attempt: Attempt) -> None:
         """End an attempt of an empty task."""
         attempt.end_s, attempt.reason = self.now_s, "no task was left for it"
-        self._release(attempt, KILLED)
+        self._release(attempt, LOST)  # As released containers in YARN, not killed ones.
         self._record(attempt)
 
     def _keep_ended(self, job: Job) -> None:

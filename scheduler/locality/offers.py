@@ -9,18 +9,11 @@ the heartbeat. Offers count on after a launch. Not modeled: continuous schedulin
 from __future__ import annotations
 
 from schedbed.scheduler.models.locality_timer import ANY, NODE, RACK
-from schedbed.scheduler.policies.explained import Explained
-from schedbed.scheduler.policy import (
-    UNSAID,
-    Admission,
-    Order,
-    Proposal,
-    nearest_map,
-)
+from schedbed.scheduler.policies.node_offers import NEAR, NodeOffers, OfferWait
+from schedbed.scheduler.policy import Admission, Order
 from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import number
 from schedbed.scheduler.view import JobView, NodeView, View
-from schedbed.tasks.specs import TaskKind
 
 
 class Passed:
@@ -33,34 +26,20 @@ class Passed:
         self.offers = 0
 
 
-class Offers:
+class Offers(OfferWait):
     """A locality axis in which a level is left after more offers than its threshold times the number of nodes.
 
     `locality_threshold_node`, `locality_threshold_rack`: the thresholds of the levels node and rack, from 0 to 1. If
     one of them is negative, jobs never wait.
     """
 
-    reads_progress = False
+    counts_full_nodes = True
 
     def __init__(self, *, locality_threshold_node: float = -1, locality_threshold_rack: float = -1) -> None:
+        super().__init__()
         self._thresholds = {NODE: locality_threshold_node, RACK: locality_threshold_rack}
         self.waits = min(self._thresholds.values()) >= 0
-        self.counts_picks = True  # An `OfferCounting` counts all offers itself, and sets this to false.
         self._passed: dict[str, Passed] = {}
-        self._nodes = 0
-
-    @property
-    def elidable(self) -> bool:
-        """Return whether heartbeats that report no change do not affect the answers: jobs do not wait."""
-        return not self.waits
-
-    @property
-    def acts_on_ticks(self) -> bool:
-        return self.waits
-
-    def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: count the live nodes."""
-        self._nodes = sum(node.alive for node in view.nodes.values())
 
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`: forget the job's offers."""
@@ -73,65 +52,30 @@ class Offers:
             return
         passed = self._passed.setdefault(job.job, Passed())
         passed.offers += 1
-        if not self._nodes:
-            self.tick(view)
         if passed.level is None:  # The first offer is not compared.
             passed.level = NODE
-        elif passed.level != ANY and passed.offers > self._thresholds[passed.level] * self._nodes:
+        elif passed.level != ANY and passed.offers > self._thresholds[passed.level] * self.nodes(view):
             passed.level, passed.offers = RACK if passed.level == NODE else ANY, 0
 
-    def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality.pick`: propose the nearest map that the job's level allows.
-
-        A map nearer than the level makes that its level again.
-        """
-        if not self.waits:
-            return nearest_map(node, job)
-        if self.counts_picks:
-            self.count(view, node, job)
+    def declines(self, view: View, job: JobView, level: int) -> str | None:
+        """Return for what place the job still waits, if that level is not allowed yet."""
         passed = self._passed.setdefault(job.job, Passed())
-        level = NODE if passed.level is None else passed.level
-        task = job.local_map(node.node)
-        if task is not None:
-            passed.level = NODE
-            return Proposal(task, "node-local")
-        task = job.free_map()
-        if task is not None:
-            return Proposal(task, "no preferred node")
-        task = job.rack_map(node.rack) if level >= RACK else None
-        if task is not None:
-            passed.level = RACK
-            return Proposal(task, "rack-local")
-        task = job.any_map() if level == ANY else None
-        if task is not None:
-            return Proposal(task, "off-rack")
-        most = self._thresholds[level] * self._nodes
-        place = "local node" if level == NODE else "node in the rack of its data"
-        return f"waits for a {place}, {most:g} offers"
+        now = NODE if passed.level is None else passed.level
+        if now >= level:
+            return None
+        place = "local node" if now == NODE else "node in the rack of its data"
+        return f"waits for a {place}, {self._thresholds[now] * self.nodes(view):g} offers"
+
+    def took(self, view: View, job: JobView, place: str) -> None:
+        """Make the level of a map that is nearer than the job's level its level again."""
+        for level in (NODE, RACK):
+            if place == NEAR[level]:
+                self._passed.setdefault(job.job, Passed()).level = level
 
 
-class OfferCounting(Explained):
-    """A composed policy that counts each offer for the locality, before the admission is asked."""
-
-    def __init__(self, order: Order, locality: Offers, admission: Admission) -> None:
-        super().__init__(order, locality, admission)
-        self._offers = locality
-        locality.counts_picks = False
-        self._is_full = False
-
-    def _has_room(self, view: View, node: NodeView, kind: TaskKind) -> bool:
-        """Return true for maps even if the node is full: jobs count this as an offer."""
-        self._is_full = not super()._has_room(view, node, kind)
-        return kind is TaskKind.MAP or not self._is_full
-
-    def _offer(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | str | None:
-        if kind is TaskKind.MAP and not (job.excluded and view.avoids(job, node, kind)):
-            self._offers.count(view, node, job)
-        return UNSAID if self._is_full else super()._offer(view, node, job, kind)
-
-
-def _compose(order: Order, locality: Offers, admission: Admission) -> OfferCounting | None:
-    return OfferCounting(order, locality, admission) if locality.waits else None
+def compose(order: Order, locality: OfferWait, admission: Admission) -> NodeOffers | None:
+    """Make a policy that offers nodes one by one, if jobs wait."""
+    return NodeOffers(order, locality, admission) if locality.waits else None
 
 
 def threshold(raw: object) -> float:
@@ -169,6 +113,6 @@ AXIS = Axis(
             threshold,
         ),
     ),
-    compose=_compose,
+    compose=compose,
     rank=15,
 )

@@ -318,7 +318,8 @@ class Capacity:
         self, view: View, node: NodeView, kind: TaskKind, total: int, queues: list[tuple[Any, ...]]
     ) -> Iterator[JobView]:
         free = self._free(node, kind) if self.sizes_slots else 0
-        only_near = self._off_switch is not None and _off_switch_tasks(view, node) >= self._off_switch
+        if self._off_switch is not None and _off_switch_tasks(view, node) >= self._off_switch:
+            return  # They end the node's turn (CapacityScheduler.canAllocateMore, Hadoop 3.4.1).
         for _, _, promised, queue in queues:
             held, limited = queue.held[kind], dict[tuple[str, int], None]()
             most = queue.max_share * total if queue.max_share < 1 else inf  # Else only the nodes are a limit.
@@ -341,9 +342,6 @@ class Capacity:
                             node, job, kind, f"needs {need} slots, {free} are free: the node waits for it"
                         )
                         return
-                    continue
-                if only_near and not _is_near(job, node, kind):
-                    view.skip(node, job, kind, f"this heartbeat has started {self._off_switch} off-switch")
                     continue
                 yield job
 
@@ -395,13 +393,6 @@ class Capacity:
 def _off_switch_tasks(view: View, node: NodeView) -> int:
     """Return the tasks of this heartbeat without input near: also all reduces, and maps without input."""
     return sum(each.locality == "off" and each.assigned_s == view.now_s for each in node.attempts.values())
-
-
-def _is_near(job: JobView, node: NodeView, kind: TaskKind) -> bool:
-    """Return whether the job has a map with input on the node or rack."""
-    if kind is TaskKind.REDUCE:
-        return False
-    return job.local_map(node.node) is not None or job.rack_map(node.rack) is not None
 
 
 def _memory(view: View) -> int:
@@ -494,7 +485,7 @@ AXIS = Axis(
         maybe_count(
             "off_switch_per_heartbeat",
             "largest number of tasks started per heartbeat without their input in the node's rack, "
-            "including all reduces; off for no limit",
+            "including all reduces, after which the heartbeat starts no more; off for no limit",
         ),
     ),
     check=_check,

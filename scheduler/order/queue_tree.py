@@ -1,23 +1,27 @@
-"""The tree of queues of YARN's FairScheduler, and the order in which it offers a node to the applications in it.
+"""A tree of queues, as YARN's schedulers have it, and what their two orders share: limits, usage and reservations.
 
-Source: FSQueue, FSParentQueue, FSLeafQueue, FairSharePolicy, DominantResourceFairnessPolicy and FifoPolicy of Hadoop
-3.4.1. At each level, the members of a queue are sorted by the queue's policy; usage and shares are amounts of memory
-and vcores, not numbers of tasks. Deviations: demand and usage are those of the moment, not of the last update (every
-0.5 s); a job in a queue that has child queues competes with these, where YARN refuses it.
+Source: FSQueue, ParentQueue, MaxRunningAppsEnforcer and CSMaxRunningAppsEnforcer of Hadoop 3.4.1. Usage is an amount of
+memory and vcores, not a number of tasks. Deviations: demand and usage are those of the moment; a job in a queue that
+has child queues competes with these, where YARN refuses it. A heartbeat's maps are chosen before its reduces, unless
+the first application in order asks for reduces only; these end the turn of the maps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
+from schedbed.scheduler.models.reservations import Reservations
 from schedbed.scheduler.order.fifo import fifo_key
-from schedbed.scheduler.view import JobView
+from schedbed.scheduler.policy import Admission
+from schedbed.scheduler.registry.parameters import at_least_one, by_name
+from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import Demand, TaskKind
 
-FAIR, DRF, FIFO = "fair", "drf", "fifo"
+Refuses = Callable[[NodeView, JobView, TaskKind], str | None]
 
 
 class Amount(NamedTuple):
@@ -28,6 +32,9 @@ class Amount(NamedTuple):
 
     def plus(self, other: Amount, times: float = 1) -> Amount:
         return Amount(self.memory_bytes + times * other.memory_bytes, self.vcores + times * other.vcores)
+
+    def times(self, factor: float) -> Amount:
+        return Amount(self.memory_bytes * factor, self.vcores * factor)
 
     def fits(self, room: Amount) -> bool:
         """Return whether neither part exceeds that of `room` (Resources.fitsIn)."""
@@ -42,32 +49,23 @@ def amount_of(demand: Demand) -> Amount:
     return Amount(demand.memory_bytes, demand.vcores)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FairQueueSettings:
-    """The settings of a queue, with the names of Hadoop's allocation file. None selects the default of all queues.
-
-    `max_child_resources`: the most that each undeclared child queue may hold. `queues`: the declared child queues.
-    """
-
-    weight: float = 1.0
-    min_resources: Amount = NOTHING
-    max_resources: Amount | None = None
-    max_child_resources: Amount | None = None
-    max_running_apps: int | None = None
-    scheduling_policy: str | None = None
-    queues: Mapping[str, FairQueueSettings] = field(default_factory=dict)
+def capacity_of(view: View) -> Amount:
+    """Return the memory and vcores of all live nodes."""
+    alive = [node.spec for node in view.nodes.values() if node.alive]
+    return Amount(sum(spec.memory_bytes for spec in alive), sum(spec.cores for spec in alive))
 
 
 class Schedulable:
     """A member of a queue, which the queue sorts: an application or a child queue.
 
     `held`: the amount of the containers now. `tie`: decides between equal members: queues by name, applications by
-    submission. `fifo`: the key under the policy fifo.
+    submission. `fifo`: the key under the policy fifo. `share`: its fair share, where the scheduler has fair shares.
     """
 
     weight = 1.0
     least = NOTHING
     held = NOTHING
+    share = NOTHING
     tie: tuple[Any, ...]
     fifo: tuple[Any, ...]
 
@@ -76,21 +74,25 @@ class Schedulable:
         raise NotImplementedError
 
 
-class FairApp(Schedulable):
+class App(Schedulable):
     """A job. `runs`: no limit of running applications holds it back. `asks`: a container of it could start."""
 
-    def __init__(self, job: JobView, queue: FairQueue) -> None:
+    def __init__(self, job: JobView, queue: Any) -> None:
         self.job, self.queue = job, queue
         self.tie = (1, job.submit_s, job.serial, "")
         self.fifo = (1, *fifo_key(job))
         self.runs = self.asks = False
 
-    def demand(self) -> Amount:
-        """Return the amount held and asked for."""
-        wanted = self.held
+    def pending(self) -> Amount:
+        """Return the amount asked for."""
+        wanted = NOTHING
         for stage in (self.job.stage(kind) for kind in TaskKind):
             wanted = wanted.plus(amount_of(stage.demand), stage.unstarted if stage.ready else 0)
         return wanted
+
+    def demand(self) -> Amount:
+        """Return the amount held and asked for."""
+        return self.held.plus(self.pending())
 
     def hold(self, held: Amount) -> None:
         """Change what the job holds, here and in the queues above it."""
@@ -108,62 +110,59 @@ class FairApp(Schedulable):
                 queue.asking += 1 if asks else -1
 
 
-class FairQueue(Schedulable):
-    """A queue with its child queues and the jobs in it that may run. `defaults` are the settings of all queues.
+class Queue(Schedulable):
+    """A queue with its child queues and the jobs in it that may run.
 
-    `declared`: the settings name the queue. `asking`, `running`: the numbers of jobs that ask for containers, and that
-    may run, in the queue and below it.
+    `most`: what it may hold. `most_apps`: the jobs in it that may run. `asking`, `running`: the numbers of jobs that
+    ask for containers, and that may run, in the queue and below it.
     """
 
-    def __init__(
-        self,
-        name: str,
-        settings: FairQueueSettings,
-        defaults: FairQueueSettings,
-        parent: FairQueue | None = None,
-        *,
-        declared: bool = True,
-    ) -> None:
-        self.name, self._defaults, self.parent = name, defaults, parent
+    most = UNLIMITED
+    most_apps: int | None = None
+
+    def __init__(self, name: str, parent: Any = None) -> None:
+        self.name, self.parent = name, parent
         self.tie = (0, 0.0, 0, name)
         self.fifo = (0, name)
-        self.weight, self.least = settings.weight, settings.min_resources
-        self.policy = settings.scheduling_policy or defaults.scheduling_policy or FAIR
-        inherited = None if parent is None or declared else parent.most_of_child
-        self.most = settings.max_resources or inherited or defaults.max_resources or UNLIMITED
-        self.most_of_child = settings.max_child_resources or defaults.max_child_resources
-        self.is_limited = self.most != UNLIMITED or (parent is not None and parent.is_limited)
-        self.most_apps = settings.max_running_apps or defaults.max_running_apps
         self.asking = self.running = 0
-        self.apps: dict[str, FairApp] = {}
-        self.children: dict[str, FairQueue] = {}
-        for child, its in settings.queues.items():
-            self._add(child, its)
+        self.apps: dict[str, App] = {}
+        self.children: dict[str, Any] = {}
 
-    def _add(self, child: str, settings: FairQueueSettings | None = None) -> FairQueue:
-        path = child if self.parent is None else f"{self.name}.{child}"
-        its = settings or FairQueueSettings()
-        self.children[child] = FairQueue(path, its, self._defaults, self, declared=settings is not None)
-        return self.children[child]
+    def child(self, name: str) -> Any:
+        """Make a child queue that the settings do not name."""
+        raise NotImplementedError
 
-    def find(self, path: str) -> FairQueue:
+    def sorted(self, members: list[Any], cluster: Amount) -> list[Any]:
+        """Return the members in the order in which they are offered a node."""
+        raise NotImplementedError
+
+    def path_of(self, child: str) -> str:
+        """Return the full name of a child queue."""
+        return child if self.parent is None else f"{self.name}.{child}"
+
+    def find(self, path: str) -> Any:
         """Return the queue below this one, and make the queues that are missing on the way."""
         queue = self
         for name in path.removeprefix("root.").split("."):
-            queue = queue.children.get(name) or queue._add(name)
+            queue = queue.children.get(name) or queue.child(name)
         return queue
 
-    def path(self) -> Iterator[FairQueue]:
+    def path(self) -> Iterator[Any]:
         """Return this queue, its parent and so on, up to the root."""
-        queue: FairQueue | None = self
+        queue: Queue | None = self
         while queue is not None:
             yield queue
             queue = queue.parent
 
-    def full_for(self, more: Amount) -> FairQueue | None:
+    def leaves(self) -> Iterator[Any]:
+        """Return the queues without child queues, from this one down."""
+        if not self.children:
+            yield self
+        for child in self.children.values():
+            yield from child.leaves()
+
+    def full_for(self, more: Amount) -> Any:
         """Return a queue of the path that would hold more than it may with `more` (fitsInMaxShare), or None."""
-        if not self.is_limited:
-            return None
         return next((queue for queue in self.path() if not queue.held.plus(more).fits(queue.most)), None)
 
     def demand(self) -> Amount:
@@ -173,57 +172,216 @@ class FairQueue(Schedulable):
             wanted = wanted.plus(member.demand())
         return Amount(*map(min, wanted, self.most))
 
-    def in_order(self, cluster: Amount) -> Iterator[FairApp]:
+    def in_order(self, cluster: Amount) -> Iterator[App]:
         """Return the jobs below this queue that ask for containers, in the order in which they are offered a node."""
-        members: list[FairApp | FairQueue] = [each for each in self.children.values() if each.asking]
+        members: list[Any] = [each for each in self.children.values() if each.asking]
         members += [app for app in self.apps.values() if app.asks]
-        for member in sorted(members, key=lambda member: _KEYS[self.policy](member, cluster)):
-            if isinstance(member, FairQueue):
+        for member in self.sorted(members, cluster):
+            if isinstance(member, Queue):
                 yield from member.in_order(cluster)
             else:
                 yield member
 
-    def check(self) -> None:
-        """Raise ValueError if policies of this queue and of declared ones below cannot be combined (setPolicy)."""
-        for child in self.children.values():
-            if self.policy == FIFO:
-                raise ValueError(
-                    f"queue {self.name}: scheduling_policy fifo is for queues without child queues"
-                )
-            if child.policy == DRF and self.policy == FAIR:
-                raise ValueError(
-                    f"queue {child.name}: scheduling_policy drf needs drf in its parent {self.name}"
-                    + (", whose policy is the one of all queues" if self.parent is None else "")
-                )
-            child.check()
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YarnUserSettings:
+    """The settings of a user: the applications of the user that may hold containers at a time."""
+
+    max_running_apps: int | None = None
+    max_parallel_apps: int | None = None
 
 
-def _fair_key(member: Schedulable, cluster: Amount) -> tuple[Any, ...]:
-    """Sort by memory (FairSharePolicy): below the min share first, by its used part; then by usage per weight.
+class QueueOrder:
+    """An order axis of a composed policy that offers nodes to the jobs in a tree of queues.
 
-    The min share counts up to the demand. A member of weight 0 comes after all others.
+    `reservations`: nodes that are kept for a container that did not fit. `counts_reserved`: what is reserved counts as
+    held by the queue and the user.
     """
-    held, least = member.held.memory_bytes, member.least.memory_bytes
-    least = min(least, member.demand().memory_bytes) if held < least else 0.0
-    needy = held < least
-    used = held / member.weight if member.weight else held
-    return (not needy, held / least if needy else 0.0, not member.weight, used, member.tie)
+
+    elidable = False  # The next heartbeat starts tasks that this one may not start.
+    reads_progress = False
+    counts_reserved = False
+
+    def __init__(self, root: Any, users: Mapping[str, YarnUserSettings] | None) -> None:
+        self.root = root
+        self.reservations = Reservations()
+        self._most_apps = {
+            name: its.max_running_apps or its.max_parallel_apps for name, its in (users or {}).items()
+        }
+        self._apps: dict[str, App] = {}  # Jobs that have not ended or still hold containers.
+        self._running = Counter[str]()  # The number of jobs that may run, by user.
+        self._cluster = NOTHING
+        self._refuses: Refuses = _refuses_none
+
+    def connect(self, admission: Admission) -> None:
+        """Use the admission to know whether a job's reduce fits a node."""
+        self._refuses = admission.refuses
+
+    # What each scheduler decides in its own way
+
+    def continues(self, view: View, node: NodeView) -> bool:
+        """Return whether this heartbeat may start another container."""
+        raise NotImplementedError
+
+    def declines(self, app: App, need: Amount) -> tuple[str, bool] | None:
+        """Return why a limit keeps a container from the job, and whether it keeps them from its whole queue."""
+        raise NotImplementedError
+
+    def reserves(self, view: View, node: NodeView, job: JobView, kind: TaskKind, *, local: bool) -> bool:
+        """Return whether the node is to be kept for the job, a container of which does not fit into its free room."""
+        raise NotImplementedError
+
+    # Jobs and what they hold
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """Implement `Hooks.submitted`: add the job to its queue, if the limits of running applications allow."""
+        app = self._apps[job.job] = App(job, self.root.find(job.queue))
+        self._run_if_allowed(app)
+
+    def finished(self, view: View, job: JobView) -> None:
+        """Implement `Hooks.finished`: remove the job, and let jobs run that waited for its end."""
+        app = self._apps[job.job]
+        app.ask(False)
+        self.reservations.forget(job.job)
+        if app.held == NOTHING:
+            del self._apps[job.job]
+        if not app.runs:
+            return
+        app.runs = False
+        del app.queue.apps[job.job]
+        self._count(app, -1)
+        for other in self._apps.values():  # In the order of submission.
+            if not other.runs and other.job.active:
+                self._run_if_allowed(other)
+
+    def _run_if_allowed(self, app: App) -> None:
+        """Let the job run unless its user or a queue of its path has the most that may (canAppBeRunnable)."""
+        most = self._most_apps.get(app.job.user)
+        if most is not None and self._running[app.job.user] >= most:
+            return
+        if any(
+            queue.most_apps is not None and queue.running >= queue.most_apps for queue in app.queue.path()
+        ):
+            return
+        app.runs = True
+        app.queue.apps[app.job.job] = app
+        self._count(app, 1)
+        app.ask(_asks(app.job))
+
+    def _count(self, app: App, change: int) -> None:
+        self._running[app.job.user] += change
+        for queue in app.queue.path():
+            queue.running += change
+
+    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
+        """Implement `Hooks.changed`: update what the job and its queues hold, and whether the job asks for more."""
+        app = self._apps.get(job.job)
+        if app is None:
+            return
+        self.reservations.trim(job, kind)
+        self.count_held(app)
+        app.ask(app.runs and _asks(job))
+        if not job.active and app.held == NOTHING:
+            del self._apps[job.job]
+
+    def may_hold(self, job: JobView, need: Amount) -> bool:
+        """Return whether no limit keeps a container of that size from the job."""
+        app = self._apps.get(job.job)
+        return app is not None and app.runs and self.declines(app, need) is None
+
+    def count_held(self, app: App) -> None:
+        """Add up the containers of the job, with the reserved ones if these count."""
+        held, job = NOTHING, app.job
+        for stage in (job.stage(each) for each in TaskKind):
+            kept = self.reservations.count(job.job, stage.kind) if self.counts_reserved else 0
+            held = held.plus(amount_of(stage.demand), stage.running + kept)
+        app.hold(held)
+
+    def keep(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> None:
+        """Reserve the node for a container of the job."""
+        self.reservations.keep(node.node, job, kind)
+        self.count_held(self._apps[job.job])
+
+    def release(self, node: NodeView) -> None:
+        """End the reservation of the node."""
+        kept = self.reservations.release(node.node)
+        if kept is not None and (app := self._apps.get(kept.job.job)) is not None:
+            self.count_held(app)
+
+    def tick(self, view: View) -> None:
+        """Implement `Hooks.tick`: add up the memory and vcores of the live nodes."""
+        self._cluster = capacity_of(view)
+
+    def cluster(self, view: View) -> Amount:
+        """Return the memory and vcores of the live nodes, as of the last tick."""
+        if self._cluster == NOTHING:
+            self._cluster = capacity_of(view)
+        return self._cluster
+
+    # Order of jobs
+
+    def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterator[JobView]:
+        """Implement `Order.jobs`: the jobs in the order of the tree, unless the heartbeat has started its share."""
+        if not self.continues(view, node):
+            return
+        full = set[str]()
+        for app in self.root.in_order(self.cluster(view)):
+            job, stage = app.job, app.job.stage(kind)
+            if app.queue.name in full:
+                continue
+            if not stage.ready:
+                if kind is TaskKind.MAP and self._takes_reduce(view, node, app):
+                    return
+                continue
+            limit = self.declines(app, amount_of(stage.demand))
+            if limit is None:
+                yield job
+                continue
+            why, ends_queue = limit
+            view.skip(node, job, kind, why)
+            if ends_queue:
+                full.add(app.queue.name)
+
+    def _takes_reduce(self, view: View, node: NodeView, app: App) -> bool:
+        """Return whether a reduce of the job could start on the node, so that no other job's map may come first."""
+        job, reduces = app.job, app.job.reduces
+        return (
+            reduces.ready
+            and view.fits(node, reduces)
+            and not view.avoids(job, node, TaskKind.REDUCE)
+            and self._refuses(node, job, TaskKind.REDUCE) is None
+            and self.declines(app, amount_of(reduces.demand)) is None
+        )
 
 
-def _drf_key(member: Schedulable, cluster: Amount) -> tuple[Any, ...]:
-    """Sort by the dominant resource, then by the other one (DominantResourceFairnessPolicy).
-
-    A resource is dominant if its held share of the cluster is largest. Members below the min share of it come first.
-    """
-    shares = [held / max(1, whole) for held, whole in zip(member.held, cluster, strict=True)]
-    dominant = int(shares[1] > shares[0])
-    needy = member.held[dominant] < member.least[dominant]
-    if needy:
-        pairs = zip(member.held, member.least, strict=True)
-        ratios = [held / least if least else inf for held, least in pairs]
-    else:
-        ratios = [share / member.weight if member.weight else inf for share in shares]
-    return (not needy, ratios[dominant], ratios[1 - dominant], member.tie)
+def started_now(view: View, node: NodeView) -> tuple[Amount, int]:
+    """Return the amount of the containers that this heartbeat has started, and how many have no input near."""
+    given, off_switch = NOTHING, 0
+    for attempt in node.attempts.values():
+        if attempt.assigned_s == view.now_s:
+            given = given.plus(amount_of(attempt.task.job.stage(attempt.task.kind).demand))
+            off_switch += attempt.locality == "off"
+    return given, off_switch
 
 
-_KEYS = {FAIR: _fair_key, DRF: _drf_key, FIFO: lambda member, cluster: member.fifo}
+def _refuses_none(node: NodeView, job: JobView, kind: TaskKind) -> str | None:
+    """Refuse nothing, as an admission."""
+    return None
+
+
+def _asks(job: JobView) -> bool:
+    return job.active and any(job.stage(kind).ready for kind in TaskKind)
+
+
+def user_settings(name: str, doc: str) -> Any:
+    """Declare the parameter `users`, for YAML only: the limit `name` by user."""
+    return by_name("users", "user", doc, f"{{ana: {{{name}: 2}}}}", {name: at_least_one}, YarnUserSettings)
+
+
+def check_names(queues: Mapping[str, Any]) -> None:
+    """Raise ValueError if a name of a queue is not one, or the root is declared beside others."""
+    if "root" in queues and len(queues) > 1:
+        raise ValueError("queue root: the other queues belong in its `queues`")
+    for name in queues:
+        if not name or "." in name:
+            raise ValueError(f"queue {name!r}: a name has no dots, child queues are in `queues`")

@@ -206,7 +206,7 @@ class NamedSettings(PolicyParameter):
 
     parse: ScaledReader
 
-    def value(self, raw: object, scale: float) -> dict[str, Any]:
+    def value(self, raw: object, scale: float) -> Any:
         """Implement `PolicyParameter.value`."""
         return self.parse(raw, scale)
 
@@ -248,6 +248,34 @@ def by_name(
     return NamedSettings(
         name=name,
         default="{}",
+        unit="",
+        doc=doc,
+        read=lambda raw: parse(raw, 1.0),
+        argument=name,
+        parse=parse,
+    )
+
+
+def group(
+    name: str,
+    doc: str,
+    readers: Mapping[str, Reader],
+    make: Callable[..., Any],
+    durations: Sequence[str] = (),
+) -> NamedSettings:
+    """Return a parameter with settings of its own, for YAML only, or `off` (None), its default. `on` is {}."""
+
+    def parse(raw: object, scale: float) -> Any:
+        if raw is None or raw is False or raw == "off":
+            return None
+        values = _settings(name, {} if raw is True or raw == "on" else raw, readers)
+        return _made(
+            name, values | {each: values[each] * scale for each in durations if each in values}, make
+        )
+
+    return NamedSettings(
+        name=name,
+        default="off",
         unit="",
         doc=doc,
         read=lambda raw: parse(raw, 1.0),

@@ -241,7 +241,7 @@ def test_late_asks_bring_a_container_too_many_that_holds_its_slot() -> None:
     first = job("job_0001", [0.7, 0.8, 5.0], submit_s=1.0)
     second = job("job_0002", [1.0], submit_s=3.6)
     _, attempts = simulated(first, second, **LATE)
-    assert excess(attempts) == [(pytest.approx(3.3), None, pytest.approx(5.0), "killed")]
+    assert excess(attempts) == [(pytest.approx(3.3), None, pytest.approx(5.0), "lost")]
     [other] = [row for row in attempts if row["job"] == "job_0002"]
     assert (other["assigned"], other["start"]) == (pytest.approx(5.3), pytest.approx(5.6))
     _, attempts = simulated(first, second, am_heartbeat_s=1.0)
@@ -254,7 +254,7 @@ def test_the_end_of_a_job_releases_its_containers() -> None:
     (row,), attempts = simulated(job("job_0001", [0.7, 0.8, 1.5], submit_s=1.0), **LATE)
     assert row["finish"] == pytest.approx(4.5)
     assert row["maps"] == 3
-    assert excess(attempts) == [(pytest.approx(3.3), None, pytest.approx(4.5), "killed")]
+    assert excess(attempts) == [(pytest.approx(3.3), None, pytest.approx(4.5), "lost")]
 
 
 def test_a_container_too_many_counts_for_the_limit_of_a_heartbeat() -> None:

@@ -1,0 +1,174 @@
+"""A composed policy that offers nodes as YARN's schedulers do: it counts offers, and keeps nodes for large containers.
+
+Source: FairScheduler.attemptScheduling, CapacityScheduler.allocateContainersToNode, FSAppAttempt.assignContainer and
+RegularContainerAllocator of Hadoop 3.4.1. A job first chooses a task for the node by its locality rule. If the
+container does not fit, the order may keep the node for it; a kept node serves no other job until then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedbed.scheduler.models.locality_timer import ANY, NODE, RACK
+from schedbed.scheduler.order.queue_tree import QueueOrder, amount_of
+from schedbed.scheduler.policies.explained import Explained
+from schedbed.scheduler.policy import AVOIDED, Admission, Locality, Order, Proposal, nearest_map
+from schedbed.scheduler.view import JobView, NodeView, View
+from schedbed.tasks.specs import TaskKind
+
+_MAP = TaskKind.MAP
+NEAR = {NODE: "node-local", RACK: "rack-local", ANY: "off-rack"}
+
+
+class OfferWait:
+    """A locality axis of YARN, which counts the offers that jobs pass up.
+
+    `waits`: false if jobs never wait. `counts_full_nodes`: whether a heartbeat of a full node is an offer, too.
+    """
+
+    reads_progress = False
+    waits = True
+    counts_full_nodes = False
+
+    def __init__(self) -> None:
+        self._nodes = 0
+
+    @property
+    def elidable(self) -> bool:
+        """Return whether heartbeats that report no change do not affect the answers: jobs do not wait."""
+        return not self.waits
+
+    @property
+    def acts_on_ticks(self) -> bool:
+        return self.waits
+
+    def tick(self, view: View) -> None:
+        """Implement `Hooks.tick`: count the live nodes."""
+        self._nodes = sum(node.alive for node in view.nodes.values())
+
+    def nodes(self, view: View) -> int:
+        """Return the number of live nodes, as of the last tick."""
+        if not self._nodes:
+            self.tick(view)
+        return self._nodes
+
+    def count(self, view: View, node: NodeView, job: JobView) -> None:
+        """Count the offer of a node to a job."""
+        raise NotImplementedError
+
+    def declines(self, view: View, job: JobView, level: int) -> str | None:
+        """Return why the job may not start a map at that level yet, or None if it may."""
+        raise NotImplementedError
+
+    def took(self, view: View, job: JobView, place: str) -> None:
+        """Note that the job starts a map on the offered node. `place` is the reason of its proposal."""
+        raise NotImplementedError
+
+    def choose(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
+        """Propose the nearest map that the job may start after the offers that it has passed up."""
+        if not self.waits:
+            return nearest_map(node, job)
+        for place, task in ((NEAR[NODE], job.local_map(node.node)), ("no preferred node", job.free_map())):
+            if task is not None:
+                return Proposal(task, place)
+        why = None
+        for level, task in ((RACK, job.rack_map(node.rack)), (ANY, job.any_map())):
+            if task is None:
+                continue
+            why = self.declines(view, job, level)
+            if why is None:
+                return Proposal(task, NEAR[level])
+        return why
+
+    def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
+        """Implement `Locality.pick` for policies that do not offer nodes as `NodeOffers`."""
+        if self.waits:
+            self.count(view, node, job)
+        answer = self.choose(view, node, job)
+        if self.waits and isinstance(answer, Proposal):
+            self.took(view, job, answer.reason)
+        return answer
+
+
+class NodeOffers(Explained):
+    """A composed policy with an order of queues, a locality that counts offers, or both."""
+
+    def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
+        super().__init__(order, locality, admission)
+        self._queues = order if isinstance(order, QueueOrder) else None
+        self._wait = locality if isinstance(locality, OfferWait) and locality.waits else None
+
+    def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
+        """Implement `Policy.decide`: the task of the first job that accepts the node, unless the node is kept."""
+        queues = self._queues
+        if queues is not None and queues.reservations.at(node.node) is not None:
+            proposal = self._fulfill(view, node, kind, queues)
+            if proposal is not None:
+                return self.noted(view, node, proposal)
+            if queues.reservations.at(node.node) is not None:
+                return None
+        if not self._has_room(view, node, kind):
+            return None
+        for job in self._jobs(view, node, kind):
+            answer = self._offer(view, node, job, kind)
+            if isinstance(answer, Proposal):
+                return self.noted(view, node, answer)
+            if answer:
+                view.skip(node, job, kind, answer)
+            if queues is not None and queues.reservations.at(node.node) is not None:
+                return None
+        return None
+
+    def _has_room(self, view: View, node: NodeView, kind: TaskKind) -> bool:
+        """Return true for maps even if the node is full, where jobs count this as an offer."""
+        has_room = super()._has_room(view, node, kind)
+        return has_room or (kind is _MAP and self._wait is not None and self._wait.counts_full_nodes)
+
+    def _offer(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | str | None:
+        if job.excluded and view.avoids(job, node, kind):
+            return AVOIDED
+        answer = self._choose(view, node, job, kind)
+        if not isinstance(answer, Proposal):
+            return answer
+        refusal = self._refuses(node, job, kind)
+        if refusal is None:
+            if kind is _MAP and self._wait is not None:
+                self._wait.took(view, job, answer.reason)
+            return answer
+        local = kind is _MAP and answer.reason == "node-local"
+        if self._queues is not None and self._queues.reserves(view, node, job, kind, local=local):
+            self._queues.keep(view, node, job, kind)
+            return f"{refusal}: the node is reserved"
+        return refusal
+
+    def _choose(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | str | None:
+        if kind is not _MAP:
+            task = job.any_reduce()
+            return None if task is None else Proposal(task, "reduce")
+        if self._wait is None:
+            return self._pick(view, node, job)
+        self._wait.count(view, node, job)
+        return self._wait.choose(view, node, job)
+
+    def _fulfill(self, view: View, node: NodeView, kind: TaskKind, queues: QueueOrder) -> Proposal | None:
+        """Return a task of the job that the node is kept for, if it fits now.
+
+        The node is released if the job does not want it any more, or may not have it.
+        """
+        kept = queues.reservations.at(node.node)
+        assert kept is not None
+        job, stage = kept.job, kept.job.stage(kept.kind)
+        if not job.active or not stage.ready or not queues.may_hold(job, amount_of(stage.demand)):
+            queues.release(node)
+            return None
+        if kept.kind is not kind or not super()._has_room(view, node, kind):
+            return None
+        if self._refuses(node, job, kind) is not None:
+            return None
+        answer: Any = nearest_map(node, job) if kind is _MAP else self._choose(view, node, job, kind)
+        if not isinstance(answer, Proposal):
+            return None
+        if kind is _MAP and self._wait is not None:
+            self._wait.took(view, job, answer.reason)
+        queues.reservations.take(node.node)
+        return Proposal(answer.task, f"{answer.reason}, reserved")
