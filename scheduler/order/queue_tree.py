@@ -195,12 +195,13 @@ class QueueOrder:
     """An order axis of a composed policy that offers nodes to the jobs in a tree of queues.
 
     `reservations`: nodes that are kept for a container that did not fit. `counts_reserved`: what is reserved counts as
-    held by the queue and the user.
+    held by the queue and the user. `offers_full_nodes`: jobs are tried on full nodes, too, which may be reserved.
     """
 
     elidable = False  # The next heartbeat starts tasks that this one may not start.
     reads_progress = False
     counts_reserved = False
+    offers_full_nodes = False
 
     def __init__(self, root: Any, users: Mapping[str, YarnUserSettings] | None) -> None:
         self.root = root
@@ -230,6 +231,14 @@ class QueueOrder:
     def reserves(self, view: View, node: NodeView, job: JobView, kind: TaskKind, *, local: bool) -> bool:
         """Return whether the node is to be kept for the job, a container of which does not fit into its free room."""
         raise NotImplementedError
+
+    def tries(self, node: NodeView, need: Amount) -> bool:
+        """Return whether the node makes an offer to a job with containers of that size."""
+        return True
+
+    def still_reserves(self, job: JobView, need: Amount) -> bool:
+        """Return whether a node remains kept for a container of that size."""
+        return True
 
     # Jobs and what they hold
 
@@ -283,11 +292,6 @@ class QueueOrder:
         app.ask(app.runs and _asks(job))
         if not job.active and app.held == NOTHING:
             del self._apps[job.job]
-
-    def may_hold(self, job: JobView, need: Amount) -> bool:
-        """Return whether no limit keeps a container of that size from the job."""
-        app = self._apps.get(job.job)
-        return app is not None and app.runs and self.declines(app, need) is None
 
     def count_held(self, app: App) -> None:
         """Add up the containers of the job, with the reserved ones if these count."""

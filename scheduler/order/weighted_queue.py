@@ -65,7 +65,11 @@ class FairQueue(Queue):
         self.is_limited = self.most != UNLIMITED or (parent is not None and parent.is_limited)
         self.most_apps = settings.max_running_apps or defaults.max_running_apps
         self.may_lose = settings.allow_preemption_from is not False and (parent is None or parent.may_lose)
-        above = (0.5, inf, inf) if parent is None else (parent.threshold, parent.fair_timeout_s, parent.min_timeout_s)
+        above = (
+            (0.5, inf, inf)
+            if parent is None
+            else (parent.threshold, parent.fair_timeout_s, parent.min_timeout_s)
+        )
         chain = (settings, defaults) if parent is None else (settings,)
         self.threshold = _first((each.fair_share_preemption_threshold for each in chain), above[0])
         self.fair_timeout_s = _first((each.fair_share_preemption_timeout for each in chain), above[1])

@@ -4,6 +4,8 @@ Source: CapacityScheduler, AbstractLeafQueue and RegularContainerAllocator of Ha
 `scheduler.order.guaranteed_queue`, preemption in `scheduler.order.ideal_shares`. Not modeled: labels, queue mappings,
 auto-created queues, absolute resources, application priorities within a reservation, asynchronous scheduling, the bias
 against large containers that are reserved again and again (`starvation` in shouldAllocOrReserveNewContainer).
+Deviation: with the preset, a container must fit the node's vcores, too; YARN's DefaultResourceCalculator looks at
+memory only, as `admission=memory` does.
 """
 
 from __future__ import annotations
@@ -128,6 +130,14 @@ class CapacityQueues(QueueOrder):
         if self.calculator.of(queue.held_by(user)) > self.calculator.of(limit):
             return f"user {user} holds more than its limit in queue {queue.name}", False
         return None
+
+    def tries(self, node: NodeView, need: Amount) -> bool:
+        """Return whether the smallest container fits, without which a node makes no offer.
+
+        Deviation: containers smaller than that are not rounded up to it, so a node that they fit makes an offer, too.
+        """
+        free = Amount(node.free_memory_bytes, node.free_vcores)
+        return self.calculator.fits(self.calculator.least, free) or self.calculator.fits(need, free)
 
     def reserves(self, view: View, node: NodeView, job: JobView, kind: TaskKind, *, local: bool) -> bool:
         """Return whether the node is kept: for any container, while the job has more to start than reserved ones."""
@@ -308,6 +318,6 @@ POLICY = Named(
     paper=_PAPER,
     order="yarn-capacity",
     locality="yarn-capacity-wait",
-    admission="memory",
+    admission="containers",
     rank=28,
 )

@@ -62,6 +62,8 @@ class FairQueues(QueueOrder):
     other arguments are the defaults of all queues, the root among them.
     """
 
+    offers_full_nodes = True
+
     def __init__(
         self,
         *,
@@ -138,6 +140,10 @@ class FairQueues(QueueOrder):
             return False
         self.root.divide(cluster, cluster)
         return app.queue.compares(app.held, cluster) < app.queue.compares(app.share, cluster)
+
+    def still_reserves(self, job: JobView, need: Amount) -> bool:
+        """Return whether no queue would hold more than its max resources with the container (isValidReservation)."""
+        return self._apps[job.job].queue.full_for(need) is None
 
     def preempt(self, view: View) -> Sequence[Kill]:
         """Implement `Hooks.preempt`: kill containers for jobs that starve."""

@@ -120,13 +120,16 @@ class NodeOffers(Explained):
         return None
 
     def _has_room(self, view: View, node: NodeView, kind: TaskKind) -> bool:
-        """Return true for maps even if the node is full, where jobs count this as an offer."""
+        """Return true also for a full node that may be reserved, or where jobs count this as an offer of a map."""
         has_room = super()._has_room(view, node, kind)
-        return has_room or (kind is _MAP and self._wait is not None and self._wait.counts_full_nodes)
+        counts = kind is _MAP and self._wait is not None and self._wait.counts_full_nodes
+        return has_room or counts or (self._queues is not None and self._queues.offers_full_nodes)
 
     def _offer(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | str | None:
         if job.excluded and view.avoids(job, node, kind):
             return AVOIDED
+        if self._queues is not None and not self._queues.tries(node, amount_of(job.stage(kind).demand)):
+            return None
         answer = self._choose(view, node, job, kind)
         if not isinstance(answer, Proposal):
             return answer
@@ -158,7 +161,7 @@ class NodeOffers(Explained):
         kept = queues.reservations.at(node.node)
         assert kept is not None
         job, stage = kept.job, kept.job.stage(kept.kind)
-        if not job.active or not stage.ready or not queues.may_hold(job, amount_of(stage.demand)):
+        if not job.active or not stage.ready or not queues.still_reserves(job, amount_of(stage.demand)):
             queues.release(node)
             return None
         if kept.kind is not kind or not super()._has_room(view, node, kind):

@@ -20,7 +20,9 @@ import pandas as pd
 
 import schedbed
 from tests.bench.figures import ROOT, host_line, today
+from tests.pages import yarn_rows
 from tests.pages.agreement import Run, agreement, mean_completion, mean_run
+from tests.pages.yarn_rows import YarnRow
 
 RECORDINGS = ROOT.parent / "shared" / "traces"
 KEPT = ROOT / "docs" / "results" / "agrees"
@@ -98,9 +100,19 @@ def _spark(
     return Row(SPARK, workload, setting, rule, policy, sets, repeats, "spark", most, most / 2, live=live)
 
 
-def _yarn(workload: str, setting: str, rule: str, policy: Any, *sets: str, most: float | None = None) -> Row:
-    """Return a row of YARN, simulated also with the profile of its setting. `sets` are for both simulations."""
-    return Row(YARN, workload, setting, rule, policy, sets, profile=_bare(setting), most_with=most)
+def _yarn(row: YarnRow) -> Row:
+    """Return a row of YARN, simulated with the protocol of its setting only."""
+    return Row(
+        YARN,
+        row.workload,
+        row.setting,
+        row.rule,
+        row.policy,
+        row.sets,
+        profile=_bare(row.setting),
+        most_with=row.most,
+        scenario=row.scenario,
+    )
 
 
 def _bare(setting: str) -> str:
@@ -112,16 +124,10 @@ def _bare(setting: str) -> str:
     return f"{{yarn-bare: {{{', '.join(said)}}}}}" if said else "yarn-bare"
 
 
-def _queues(*names: str) -> dict[str, Any]:
-    share = 10000 // len(names) / 100
-    return {"capacity": {"queues": {name: {"capacity": share, "user_limit_factor": 10} for name in names}}}
-
-
 EASY = "slurm-backfill:reservations=1,interval=1s"
 ALL = "slurm-backfill:interval=1s"
 ONE_NODE = ("cluster.nodes=1", "cluster.node.map_slots=12", "cluster.node.cores=12")
 FAIR = "spark-fair:pool_by=user"
-USERS = ("u1", "u2", "u3")
 ROWS = (
     _slurm("exact", "fcfs", "sched/builtin", "slurm-fcfs"),
     _slurm("exact", "easy", "one reservation", EASY),
@@ -156,38 +162,7 @@ ROWS = (
     ),
     _spark("w4", "off", "FIFO, a slow node", "spark-fifo", most=0.05, repeats=(3,)),
     _spark("w4", "on", "speculation", "spark-fifo", "speculation=spark", most=0.1),
-    _yarn("w1", "fifo-oob", "FifoScheduler", "fifo", most=0.05),
-    _yarn("w1", "fair-oob", "FairScheduler", "yarn-fair", most=0.12),
-    _yarn("w1", "capacity-oob", "CapacityScheduler", _queues("u0", "u1", "u2", "u3", "u4", "u5")),
-    _yarn("y1", "fifo-oob", "FifoScheduler", "fifo", most=0.05),
-    _yarn("y1", "fifo-once-oob", "FifoScheduler, no late asks", "fifo", most=0.05),
-    _yarn("y1", "fifo", "FifoScheduler, ends told by regular heartbeats", "fifo", most=0.08),
-    _yarn("y1", "fifo-once", "the same, no late asks", "fifo", most=0.08),
-    _yarn("y1", "fifo-am200", "the same, AMs' heartbeats of 200 ms", "fifo", most=0.08),
-    _yarn(
-        "y1",
-        "fifo-hb200",
-        "the same, nodes' heartbeats of 200 ms",
-        "fifo",
-        "cluster.heartbeat=200ms",
-        most=0.05,
-    ),
-    _yarn("y1", "fair-oob", "FairScheduler", "yarn-fair", most=0.1),
-    _yarn("y1", "capacity-oob", "CapacityScheduler", _queues(*USERS)),
-    _yarn("y2", "fifo-oob", "FifoScheduler", "fifo", most=0.05),
-    _yarn("y2", "fair-oob", "FairScheduler", "yarn-fair", most=0.1),
-    _yarn("y2", "fifo", "FifoScheduler, ends told by regular heartbeats", "fifo", most=0.08),
-    _yarn("y4", "fifo-oob", "FifoScheduler", "fifo", most=0.05),
-    _yarn("y4", "fifo", "FifoScheduler, ends told by regular heartbeats", "fifo", most=0.08),
-    _yarn("w3", "fair-oob", "FairScheduler, no wait", "yarn-fair", most=0.1),
-    _yarn(
-        "w3",
-        "fair-loc1-oob",
-        "FairScheduler, locality thresholds of 1",
-        "yarn-fair:locality_threshold_node=1,locality_threshold_rack=1",
-        most=0.15,
-    ),
-    _yarn("w3", "cap-nld40-oob", "CapacityScheduler, node-locality-delay 40", _queues(*USERS)),
+    *(_yarn(row) for row in yarn_rows.rows()),
 )
 PAIRS = (
     (SLURM, "exact", "fcfs", "easy"),
@@ -203,11 +178,7 @@ PAIRS = (
     (SPARK, "w3", "wait0", "wait10"),
     (SPARK, "w3", "wait10", "legacy10"),
     (SPARK, "w4", "off", "on"),
-    (YARN, "w1", "fifo-oob", "fair-oob"),
-    (YARN, "y1", "fifo-oob", "fair-oob"),
-    (YARN, "y1", "fair-oob", "capacity-oob"),
-    (YARN, "y2", "fifo-oob", "fair-oob"),
-    (YARN, "w3", "fair-oob", "fair-loc1-oob"),
+    *((YARN, *pair) for pair in yarn_rows.PAIRS),
 )
 """Pairs of settings of one workload, of which one is better: system, workload, first and second setting."""
 
@@ -266,9 +237,9 @@ def measured(row: Row, framework: str, machines: Literal["sim", "process"] = "si
 
 
 def simulated(row: Row) -> dict[str, Any]:
-    """Return the errors of a row by the policy alone, and with its profile."""
-    alone = measured(row, "none")
-    return {"alone": alone} | ({"with": measured(row, row.profile)} if row.profile != "none" else {})
+    """Return the errors of a row by the policy alone, and with its profile. YARN is nothing without its protocol."""
+    alone = {} if row.system == YARN else {"alone": measured(row, "none")}
+    return alone | ({"with": measured(row, row.profile)} if row.profile != "none" else {})
 
 
 def load(name: str, kept: Path = KEPT) -> dict[str, Any]:
@@ -291,21 +262,24 @@ def _errors(made: Mapping[str, Any], live: Mapping[str, Any]) -> str:
     ]
     for row in ROWS:
         found = made[row.name]
-        alone, profile = found["alone"], found.get("with")
+        alone, profile = found.get("alone"), found.get("with")
+        best = alone or profile
         policy = row.policy if isinstance(row.policy, str) else next(iter(row.policy))
         local = "-"
-        if alone["node_local"] is not None:
-            local = f"{alone['recorded_node_local']:.0%} / {alone['node_local']:.0%}"
+        if best["node_local"] is not None:
+            local = f"{best['recorded_node_local']:.0%} / {best['node_local']:.0%}"
         cells = (
             SYSTEMS[row.system],
             f"{row.workload}, {row.setting}",
             row.rule,
             f"`{policy}`",
-            f"{alone['error']:.1%} ({alone['worst']:+.1%})",
-            "-" if profile is None else f"{profile['error']:.1%} ({profile['worst']:+.1%})",
-            f"{alone['mean_completion']:+.1%}",
-            f"{alone['makespan']:+.1%}",
-            f"{alone['order']:.2f}",
+            *(
+                "-" if each is None else f"{each['error']:.1%} ({each['worst']:+.1%})"
+                for each in (alone, profile)
+            ),
+            f"{best['mean_completion']:+.1%}",
+            f"{best['makespan']:+.1%}",
+            f"{best['order']:.2f}",
             local,
             f"{live[row.name]['error']:.1%}" if row.name in live else "-",
         )
@@ -316,7 +290,8 @@ def _errors(made: Mapping[str, Any], live: Mapping[str, Any]) -> str:
 def effects(made: Mapping[str, Any], pair: tuple[str, str, str, str]) -> tuple[float, float]:
     """Return how much longer the mean completion is under the second setting of a pair, recorded and simulated."""
     system, workload, first, second = pair
-    one, two = (made[f"{system}/{workload}-{each}"]["alone"] for each in (first, second))
+    both = (made[f"{system}/{workload}-{each}"] for each in (first, second))
+    one, two = (found.get("alone") or found["with"] for found in both)
     return two["recorded_mean_s"] / one["recorded_mean_s"] - 1, two["mean_s"] / one["mean_s"] - 1
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.pages.agrees import PAIRS, ROWS, YARN, Row, effects, load, simulated
+from tests.pages.agrees import PAIRS, ROWS, Row, effects, load, simulated
 
 KEPT = load("simulated")["rows"]
 
@@ -24,10 +24,10 @@ def test_a_row_of_the_page_is_what_the_simulation_gives(row: Row) -> None:
         assert found["alone"]["error"] <= row.most
     if row.most_with is not None:
         assert found["with"]["error"] <= row.most_with
-        assert found["alone"]["order"] >= 0.8
+        assert (found.get("alone") or found["with"])["order"] >= 0.7
 
 
-@pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair[0] != YARN], ids="-".join)
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_the_better_of_two_settings_is_the_recorded_one(pair: tuple[str, str, str, str]) -> None:
     recorded, here = effects(KEPT, pair)
     assert recorded * here > 0 or abs(recorded) < 0.01
