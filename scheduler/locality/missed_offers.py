@@ -113,7 +113,7 @@ AXIS = Axis(
             "rack_locality_full_reset",
             "true",
             "",
-            "whether a map in the rack of its data begins the count anew "
+            "whether a map in the rack of its data begins the count again "
             "(yarn.scheduler.capacity.rack-locality-full-reset)",
             switch,
         ),

@@ -9,7 +9,7 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class Kept(NamedTuple):
-    """What a node is kept for: so many containers (`left`) of a job."""
+    """The job that a node is kept for, and for how many of its containers (`left`)."""
 
     job: JobView
     kind: TaskKind

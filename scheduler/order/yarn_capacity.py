@@ -1,9 +1,9 @@
 """The order axis and the preset `yarn-capacity`: YARN's CapacityScheduler, a tree of queues with guarantees.
 
-Source: CapacityScheduler, AbstractLeafQueue and RegularContainerAllocator of Hadoop 3.4.1; the queues are in
-`scheduler.order.guaranteed_queue`, preemption in `scheduler.order.ideal_shares`. Not modeled: labels, queue mappings,
-auto-created queues, absolute resources, application priorities within a reservation, asynchronous scheduling, the bias
-against large containers that are reserved again and again (`starvation` in shouldAllocOrReserveNewContainer).
+Source: CapacityScheduler, AbstractLeafQueue and RegularContainerAllocator of Hadoop 3.4.1; the queues and preemption
+are in `scheduler.order.queues`. Not modeled: labels, queue mappings, auto-created queues, absolute resources,
+priorities of jobs in reservations, asynchronous scheduling, the bias against large containers that are reserved again
+and again (`starvation` in shouldAllocOrReserveNewContainer).
 Deviation: with the preset, a container must fit the node's vcores, too; YARN's DefaultResourceCalculator looks at
 memory only, as `admission=memory` does.
 """
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedbed.scheduler.admission.memory import MemoryContainers
-from schedbed.scheduler.order.guaranteed_queue import (
+from schedbed.scheduler.order.queues.guaranteed_queue import (
     FAIR,
     FIFO,
     PRIORITY_UTILIZATION,
@@ -23,10 +23,10 @@ from schedbed.scheduler.order.guaranteed_queue import (
     CapacityQueue,
     YarnQueueSettings,
 )
-from schedbed.scheduler.order.ideal_shares import CapacityPreemption, IdealShares, IntraQueuePreemption
-from schedbed.scheduler.order.queue_tree import (
+from schedbed.scheduler.order.queues.ideal_shares import CapacityPreemption, IdealShares, IntraQueuePreemption
+from schedbed.scheduler.order.queues.queue_tree import (
     Amount,
-    App,
+    QueuedApp,
     QueueOrder,
     YarnUserSettings,
     check_names,
@@ -103,6 +103,11 @@ class CapacityQueues(QueueOrder):
         self._ideal = IdealShares(self.calculator, preemption or CapacityPreemption(), intra_queue_preemption)
         self._limits: dict[tuple[str, str], Amount] = {}  # By queue and user, in one call of `jobs`.
 
+    def finished(self, view: View, job: JobView) -> None:
+        """Implement `Hooks.finished`: also forget which containers were chosen."""
+        super().finished(view, job)
+        self._ideal.forget(job.job)
+
     def cluster(self, view: View) -> Amount:
         """Return the memory and vcores of the live nodes, which the calculator compares with."""
         self.calculator.cluster = super().cluster(view)
@@ -114,7 +119,7 @@ class CapacityQueues(QueueOrder):
         _, off_switch = started_now(view, node)
         return off_switch < self._most_off_switch
 
-    def declines(self, app: App, need: Amount) -> tuple[str, bool] | None:
+    def declines(self, app: QueuedApp, need: Amount) -> tuple[str, bool] | None:
         """Return which limit of the queue, or of the user, keeps the container from the job.
 
         A queue's maximum is never exceeded, and ends its turn; a user's limit is exceeded by at most one container

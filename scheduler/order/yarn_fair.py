@@ -1,7 +1,7 @@
 """The order axis and the preset `yarn-fair`: YARN's FairScheduler, a tree of queues that share memory and vcores.
 
-Source: FairScheduler and FSAppAttempt, Hadoop 3.4.1; the queues are in `scheduler.order.weighted_queue`. A container
-must fit the node's free memory and vcores under every scheduling policy (Resources.fitsIn in FSAppAttempt).
+Source: FairScheduler and FSAppAttempt, Hadoop 3.4.1; the queues are in `scheduler.order.queues`. A container must
+fit the node's free memory and vcores under every scheduling policy (Resources.fitsIn in FSAppAttempt).
 Not modeled: userMaxAppsDefault, size-based weights, continuous scheduling, placement rules, labels, and limits in
 percent of the cluster.
 """
@@ -13,10 +13,10 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from schedbed.scheduler.order.queue_tree import (
+from schedbed.scheduler.order.queues.queue_tree import (
     NOTHING,
     Amount,
-    App,
+    QueuedApp,
     QueueOrder,
     YarnUserSettings,
     amount_of,
@@ -25,8 +25,8 @@ from schedbed.scheduler.order.queue_tree import (
     started_now,
     user_settings,
 )
-from schedbed.scheduler.order.starvation import Starvation
-from schedbed.scheduler.order.weighted_queue import DRF, FAIR, FIFO, FairQueue, FairQueueSettings
+from schedbed.scheduler.order.queues.starvation import Starvation
+from schedbed.scheduler.order.queues.weighted_queue import DRF, FAIR, FIFO, FairQueue, FairQueueSettings
 from schedbed.scheduler.policies.node_offers import NodeOffers
 from schedbed.scheduler.policy import Admission, Kill, Locality
 from schedbed.scheduler.registry.declarations import Axis, Named
@@ -109,6 +109,11 @@ class FairQueues(QueueOrder):
         """Return whether shares of the cluster matter. A queue has drf only if the root has (FairQueue.check)."""
         return self.root.policy == DRF
 
+    def finished(self, view: View, job: JobView) -> None:
+        """Implement `Hooks.finished`: also forget how long the job starved."""
+        super().finished(view, job)
+        self._starvation.forget(job.job)
+
     def continues(self, view: View, node: NodeView) -> bool:
         """Return whether this heartbeat may start another container (FairScheduler.shouldContinueAssigning).
 
@@ -121,7 +126,7 @@ class FairQueues(QueueOrder):
         free = given.plus(Amount(node.free_memory_bytes, node.free_vcores))
         return not self._half or given.fits(Amount(free.memory_bytes // 2, free.vcores // 2))
 
-    def declines(self, app: App, need: Amount) -> tuple[str, bool] | None:
+    def declines(self, app: QueuedApp, need: Amount) -> tuple[str, bool] | None:
         """Return which queue of the path would hold more than its max resources with the container."""
         full = app.queue.full_for(need)
         return (f"queue {full.name} would hold more than its max_resources", False) if full else None

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from schedbed.scheduler.admission.containers import Containers
+from schedbed.scheduler.admission.memory import MemoryContainers
 from schedbed.scheduler.models.locality_timer import ANY, NODE, RACK
-from schedbed.scheduler.order.queue_tree import QueueOrder, amount_of
+from schedbed.scheduler.order.queues.queue_tree import QueueOrder, amount_of
 from schedbed.scheduler.policies.explained import Explained
 from schedbed.scheduler.policy import AVOIDED, Admission, Locality, Order, Proposal, nearest_map
 from schedbed.scheduler.view import JobView, NodeView, View
@@ -96,6 +98,10 @@ class NodeOffers(Explained):
     def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
         super().__init__(order, locality, admission)
         self._queues = order if isinstance(order, QueueOrder) else None
+        self._reserves = type(admission) in (
+            Containers,
+            MemoryContainers,
+        )  # Others refuse for more than room.
         self._wait = locality if isinstance(locality, OfferWait) and locality.waits else None
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
@@ -138,11 +144,19 @@ class NodeOffers(Explained):
             if kind is _MAP and self._wait is not None:
                 self._wait.took(view, job, answer.reason)
             return answer
-        local = kind is _MAP and answer.reason == "node-local"
-        if self._queues is not None and self._queues.reserves(view, node, job, kind, local=local):
-            self._queues.keep(view, node, job, kind)
+        if self._keeps_node(view, node, job, kind, local=kind is _MAP and answer.reason == NEAR[NODE]):
             return f"{refusal}: the node is reserved"
         return refusal
+
+    def _keeps_node(self, view: View, node: NodeView, job: JobView, kind: TaskKind, *, local: bool) -> bool:
+        """Reserve the node for the job if the order says so. Return whether it is reserved."""
+        queues = self._queues
+        if queues is None or not self._reserves or not _may_wait(job, kind):
+            return False
+        if not queues.reserves(view, node, job, kind, local=local):
+            return False
+        queues.keep(view, node, job, kind)
+        return True
 
     def _choose(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | str | None:
         if kind is not _MAP:
@@ -161,7 +175,9 @@ class NodeOffers(Explained):
         kept = queues.reservations.at(node.node)
         assert kept is not None
         job, stage = kept.job, kept.job.stage(kept.kind)
-        if not job.active or not stage.ready or not queues.still_reserves(job, amount_of(stage.demand)):
+        wanted = job.active and stage.ready and _may_wait(job, kept.kind)
+        wanted = wanted and queues.still_reserves(job, amount_of(stage.demand))
+        if not wanted or view.avoids(job, node, kept.kind):
             queues.release(node)
             return None
         if kept.kind is not kind or not super()._has_room(view, node, kind):
@@ -175,3 +191,8 @@ class NodeOffers(Explained):
             self._wait.took(view, job, answer.reason)
         queues.reservations.take(node.node)
         return Proposal(answer.task, f"{answer.reason}, reserved")
+
+
+def _may_wait(job: JobView, kind: TaskKind) -> bool:
+    """Return whether a node may be kept for the job: not for a reduce while maps of the job need room."""
+    return kind is _MAP or not job.maps.unstarted

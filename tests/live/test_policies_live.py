@@ -43,7 +43,9 @@ RUN = [
     "hadoop1-fair",
     "spark-fifo",
     "spark-fair",
+    "yarn-fifo",
     "yarn-fair",
+    "yarn-capacity",
     COMPOSED,
 ]
 BLOCKS = {"size": "16MiB", "replication": 1, "placement": {"skewed": 0.3}}  # all input on one of three nodes

@@ -77,14 +77,45 @@ _OWN_VALUES: dict[str, dict[str, Sequence[Any]]] = {
         "queues": (
             {"etl": {"weight": 0}, "default": {"min_resources": {"memory": "1GiB", "vcores": 1}}},
             {"default": {"weight": 2, "scheduling_policy": "fifo"}, "etl": _LIMITS},
+            {"etl": {"allow_preemption_from": False, "weight": 3}},
         ),
         "users": ({"ana": {"max_running_apps": 1}},),
         "scheduling_policy": ("fair", "drf"),
         "assign_multiple": (True, False),
         "locality_threshold_node": (-1, 0, 0.5, 1),
         "locality_threshold_rack": (0, 0.5, 1),
+        "increment_allocation": ("64MiB", "1GiB"),
+        "reservable_nodes": (0.05, 1),
+        "preemption": (True, False),
+        "preemption_cluster_utilization_threshold": (0, 0.8),
+        "wait_time_before_kill": ("0s", "4s"),
+        "fair_share_preemption_threshold": (0.5, 1),
+        "fair_share_preemption_timeout": ("1s", "5s"),
+        "min_share_preemption_timeout": ("1s", "3s"),
+    },
+    "yarn-capacity": {
+        "queues": (
+            {"default": {"capacity": 60}, "etl": {"capacity": 40, "maximum_capacity": 70}},
+            {"etl": {"capacity": 30, "ordering_policy": "fair", "user_settings": {"ana": {"weight": 2}}}},
+            {"default": {"capacity": 50, "priority": 2}, "etl": {"capacity": 10, "disable_preemption": True}},
+        ),
+        "users": ({"ana": {"max_parallel_apps": 1}},),
+        "user_limit_factor": (-1, 0.5, 1, 3),
+        "max_parallel_apps": (1, 3),
+        "ordering_policy": ("utilization", "priority-utilization"),
+        "resource_calculator": ("default", "dominant"),
+        "minimum_allocation": ("64MiB", "1GiB"),
+        "maximum_offswitch_assignments": (1, 4),
+        "preemption": ("off", {"max_wait_before_kill": "1s", "natural_termination_factor": 1}),
+        "intra_queue_preemption": ("off", "on"),
+    },
+    "yarn-capacity-wait": {
+        "node_locality_delay": (0, 1, 40),
+        "rack_locality_additional_delay": (-1, 0, 3),
+        "rack_locality_full_reset": (True, False),
     },
 }
+_OWN_VALUES["yarn-capacity"] |= _OWN_VALUES["yarn-capacity-wait"]  # Of the preset.
 """Values of parameters that mean something else under a policy or an order, by the name of that."""
 
 

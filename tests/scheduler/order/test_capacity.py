@@ -343,8 +343,6 @@ def test_reduces_and_maps_without_input_are_off_switch_too() -> None:
     world.submit(job("a", 2)).submit(job("b", 1, reduces=3)).run()
     launched = [row.t for row in world.tape.decisions if row.answer == "launch"]
     assert len(launched) == len(set(launched)) == 6
-    skips = {row.reason for row in world.tape.decisions if row.answer == "skip"}
-    assert "this heartbeat has started 1 off-switch" in skips
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "few", True])

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from schedbed.scheduler.order.guaranteed_queue import Calculator, CapacityQueue, YarnQueueSettings
-from schedbed.scheduler.order.ideal_shares import CapacityPreemption, IdealShares, IntraQueuePreemption
-from schedbed.scheduler.order.queue_tree import Amount, App
+from schedbed.scheduler.order.queues.guaranteed_queue import Calculator, CapacityQueue, YarnQueueSettings
+from schedbed.scheduler.order.queues.ideal_shares import CapacityPreemption, IdealShares, IntraQueuePreemption
+from schedbed.scheduler.order.queues.queue_tree import Amount, QueuedApp
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Demand, TaskKind
@@ -23,19 +23,24 @@ def gib(memory: float, vcores: float = 0) -> Amount:
 
 
 def tree(
+    declared: dict[str, YarnQueueSettings] | None = None,
     *,
-    cluster: Amount = Amount(100 * GIB, 100),
+    vcores: int = 100,
     least: float = 1,
     dominant: bool = False,
     ordering: str | None = None,
     **queues: YarnQueueSettings,
 ) -> CapacityQueue:
     calculator = Calculator(gib(least, 1), dominant=dominant)
-    calculator.cluster = cluster
-    return CapacityQueue("root", Queue(queues=queues), Queue(ordering_policy=ordering), calculator)
+    calculator.cluster = Amount(100 * GIB, vcores)
+    return CapacityQueue(
+        "root", Queue(queues=declared or queues), Queue(ordering_policy=ordering), calculator
+    )
 
 
-def app(root: CapacityQueue, path: str, held: int, pending: int, user: str = "u", serial: int = 0) -> App:
+def app(
+    root: CapacityQueue, path: str, held: int, pending: int, user: str = "u", serial: int = 0
+) -> QueuedApp:
     """Add a job that holds and asks for so many maps of 1 GiB and 1 vcore. Its attempts are named by serial."""
     name = f"{path}{serial}"
     stages = {
@@ -67,7 +72,7 @@ def app(root: CapacityQueue, path: str, held: int, pending: int, user: str = "u"
         )
         for each in range(held)
     }
-    made = App(fake, root.find(path))
+    made = QueuedApp(fake, root.find(path))
     made.queue.apps[name] = made
     made.hold(gib(held, held))
     made.ask(pending > 0)
@@ -101,7 +106,7 @@ def test_priorities_of_queues_count_among_those_on_the_same_side_of_their_guaran
         ("priority-utilization", ["high0", "low0", "over0"]),
         ("utilization", ["low0", "high0", "over0"]),
     ):
-        root = tree(ordering=ordering, **queues)
+        root = tree(queues, ordering=ordering)
         for path, held in (("high", 9), ("low", 1), ("over", 45)):
             app(root, path, held, 1)
         assert order(root) == wanted
@@ -165,7 +170,7 @@ def test_a_queue_below_its_guarantee_divides_the_guarantee() -> None:
 
 def test_the_dominant_calculator_compares_the_larger_share() -> None:
     """Of 100 GiB and 50 vcores, 10 GiB and 10 vcores are a share of 0.2."""
-    root = tree(cluster=Amount(100 * GIB, 50), dominant=True, a=Queue(capacity=50))
+    root = tree(vcores=50, dominant=True, a=Queue(capacity=50))
     assert root.calculator.of(gib(10, 10)) == 0.2
     assert not root.calculator.fits(gib(1, 2), gib(2, 1))
     assert tree(a=Queue(capacity=50)).calculator.fits(gib(1, 2), gib(2, 1))
@@ -196,7 +201,7 @@ CASE = (("a", 10, 30, 20), ("b", 40, 60, 5), ("c", 20, 10, 20), ("d", 30, 0, 0))
 
 def of_case(**changes: Any) -> CapacityQueue:
     factor = {"user_limit_factor": 100}
-    root = tree(**{name: Queue(capacity=share, **factor, **changes) for name, share, _, _ in CASE})
+    root = tree({name: Queue(capacity=share, **factor, **changes) for name, share, _, _ in CASE})
     for name, _, held, pending in CASE:
         app(root, name, held, pending)
     return root

@@ -9,8 +9,8 @@ import pytest
 
 from schedbed.cluster.messages import AttemptStatus, Heartbeat, Launch
 from schedbed.scheduler.core.core import Core, CoreConfig
-from schedbed.scheduler.order.queue_tree import Amount, App
-from schedbed.scheduler.order.weighted_queue import DRF, FAIR, FIFO, FairQueue, FairQueueSettings
+from schedbed.scheduler.order.queues.queue_tree import Amount, QueuedApp
+from schedbed.scheduler.order.queues.weighted_queue import DRF, FAIR, FIFO, FairQueue, FairQueueSettings
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Demand, JobSpec, TaskKind
@@ -24,7 +24,9 @@ def gib(memory: float, vcores: float = 0) -> Amount:
     return Amount(memory * GIB, vcores)
 
 
-def app(tree: FairQueue, path: str, held: Amount, serial: int, *, pending: int = 9, priority: int = 2) -> App:
+def app(
+    tree: FairQueue, path: str, held: Amount, serial: int, *, pending: int = 9, priority: int = 2
+) -> QueuedApp:
     """Add a job to the queue that holds this amount and has so many unstarted maps of 1 GiB and 1 vcore."""
     stages = {
         kind: SimpleNamespace(
@@ -41,7 +43,7 @@ def app(tree: FairQueue, path: str, held: Amount, serial: int, *, pending: int =
         serial=serial,
         stage=stages.__getitem__,
     )
-    found = App(fake, tree.find(path))
+    found = QueuedApp(fake, tree.find(path))
     found.queue.apps[fake.job] = found
     found.hold(held)
     found.ask(True)

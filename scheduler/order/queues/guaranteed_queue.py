@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-from schedbed.scheduler.order.queue_tree import NOTHING, Amount, App, Queue
+from schedbed.scheduler.order.queues.queue_tree import NOTHING, Amount, QueuedApp, TreeQueue
 
 FIFO, FAIR = "fifo", "fair"
 UTILIZATION, PRIORITY_UTILIZATION = "utilization", "priority-utilization"
@@ -43,7 +43,7 @@ class YarnQueueSettings:
 
 
 class Calculator:
-    """How amounts are compared. `cluster`: the memory and vcores of the live nodes. `least`: the smallest container."""
+    """The comparison of amounts. `cluster`: the memory and vcores of the live nodes. `least`: the smallest container."""
 
     def __init__(self, least: Amount, *, dominant: bool) -> None:
         self.dominant, self.least = dominant, least
@@ -79,7 +79,7 @@ def _whole(part: float, least: float, *, up: bool) -> float:
     return least * (ceil(parts - _SLACK) if up else int(parts + _SLACK))
 
 
-class CapacityQueue(Queue):
+class CapacityQueue(TreeQueue):
     """A queue of the CapacityScheduler. `defaults` are the settings of all queues.
 
     `users`: what the jobs of each user hold, in a queue with jobs. `share`: what it is promised, as a share of the
@@ -165,7 +165,7 @@ class CapacityQueue(Queue):
         With equal parts, the larger guarantee comes first, then the queue that was declared first (a stable sort).
         """
         queues = [member for member in members if isinstance(member, CapacityQueue)]
-        apps = [member for member in members if isinstance(member, App)]
+        apps = [member for member in members if isinstance(member, QueuedApp)]
         if self.ordering == FAIR:
             apps.sort(key=lambda app: (app.held.memory_bytes, app.tie))
         else:
@@ -198,7 +198,7 @@ class CapacityQueue(Queue):
     def user_limit(self, user: str, users: Mapping[str, None], *, active: bool = True) -> Amount:
         """Return what the user may hold before it gets no more (computeUserLimit). A user at the limit gets one more.
 
-        `users`: the users among whom the queue is divided. Unless `active`, these are all users of the queue, and what
+        `users`: the users that share the queue. Unless `active`, these are all users of the queue, and what
         is divided is what the queue holds or is promised.
         """
         calc = self.calculator

@@ -13,7 +13,7 @@ from math import inf
 from typing import Any
 
 from schedbed.scheduler.order.preemption import Claim, fair_shares
-from schedbed.scheduler.order.queue_tree import NOTHING, UNLIMITED, Amount, Queue, Schedulable
+from schedbed.scheduler.order.queues.queue_tree import NOTHING, UNLIMITED, Amount, Schedulable, TreeQueue
 
 FAIR, DRF, FIFO = "fair", "drf", "fifo"
 
@@ -39,7 +39,7 @@ class FairQueueSettings:
     queues: Mapping[str, FairQueueSettings] = field(default_factory=dict)
 
 
-class FairQueue(Queue):
+class FairQueue(TreeQueue):
     """A queue of the FairScheduler. `defaults` are the settings of all queues.
 
     `declared`: the settings name the queue. `share`: its fair share, of `divide`. `threshold`, `fair_timeout_s`,

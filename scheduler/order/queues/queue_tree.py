@@ -74,7 +74,7 @@ class Schedulable:
         raise NotImplementedError
 
 
-class App(Schedulable):
+class QueuedApp(Schedulable):
     """A job. `runs`: no limit of running applications holds it back. `asks`: a container of it could start."""
 
     def __init__(self, job: JobView, queue: Any) -> None:
@@ -110,7 +110,7 @@ class App(Schedulable):
                 queue.asking += 1 if asks else -1
 
 
-class Queue(Schedulable):
+class TreeQueue(Schedulable):
     """A queue with its child queues and the jobs in it that may run.
 
     `most`: what it may hold. `most_apps`: the jobs in it that may run. `asking`, `running`: the numbers of jobs that
@@ -125,7 +125,7 @@ class Queue(Schedulable):
         self.tie = (0, 0.0, 0, name)
         self.fifo = (0, name)
         self.asking = self.running = 0
-        self.apps: dict[str, App] = {}
+        self.apps: dict[str, QueuedApp] = {}
         self.children: dict[str, Any] = {}
 
     def child(self, name: str) -> Any:
@@ -149,7 +149,7 @@ class Queue(Schedulable):
 
     def path(self) -> Iterator[Any]:
         """Return this queue, its parent and so on, up to the root."""
-        queue: Queue | None = self
+        queue: TreeQueue | None = self
         while queue is not None:
             yield queue
             queue = queue.parent
@@ -172,12 +172,12 @@ class Queue(Schedulable):
             wanted = wanted.plus(member.demand())
         return Amount(*map(min, wanted, self.most))
 
-    def in_order(self, cluster: Amount) -> Iterator[App]:
+    def in_order(self, cluster: Amount) -> Iterator[QueuedApp]:
         """Return the jobs below this queue that ask for containers, in the order in which they are offered a node."""
         members: list[Any] = [each for each in self.children.values() if each.asking]
         members += [app for app in self.apps.values() if app.asks]
         for member in self.sorted(members, cluster):
-            if isinstance(member, Queue):
+            if isinstance(member, TreeQueue):
                 yield from member.in_order(cluster)
             else:
                 yield member
@@ -209,7 +209,7 @@ class QueueOrder:
         self._most_apps = {
             name: its.max_running_apps or its.max_parallel_apps for name, its in (users or {}).items()
         }
-        self._apps: dict[str, App] = {}  # Jobs that have not ended or still hold containers.
+        self._apps: dict[str, QueuedApp] = {}  # Jobs that have not ended or still hold containers.
         self._running = Counter[str]()  # The number of jobs that may run, by user.
         self._cluster = NOTHING
         self._refuses: Refuses = _refuses_none
@@ -224,12 +224,12 @@ class QueueOrder:
         """Return whether this heartbeat may start another container."""
         raise NotImplementedError
 
-    def declines(self, app: App, need: Amount) -> tuple[str, bool] | None:
+    def declines(self, app: QueuedApp, need: Amount) -> tuple[str, bool] | None:
         """Return why a limit keeps a container from the job, and whether it keeps them from its whole queue."""
         raise NotImplementedError
 
     def reserves(self, view: View, node: NodeView, job: JobView, kind: TaskKind, *, local: bool) -> bool:
-        """Return whether the node is to be kept for the job, a container of which does not fit into its free room."""
+        """Return whether to keep the node for the job, a container of which does not fit into its free room."""
         raise NotImplementedError
 
     def tries(self, node: NodeView, need: Amount) -> bool:
@@ -244,7 +244,7 @@ class QueueOrder:
 
     def submitted(self, view: View, job: JobView) -> None:
         """Implement `Hooks.submitted`: add the job to its queue, if the limits of running applications allow."""
-        app = self._apps[job.job] = App(job, self.root.find(job.queue))
+        app = self._apps[job.job] = QueuedApp(job, self.root.find(job.queue))
         self._run_if_allowed(app)
 
     def finished(self, view: View, job: JobView) -> None:
@@ -263,7 +263,7 @@ class QueueOrder:
             if not other.runs and other.job.active:
                 self._run_if_allowed(other)
 
-    def _run_if_allowed(self, app: App) -> None:
+    def _run_if_allowed(self, app: QueuedApp) -> None:
         """Let the job run unless its user or a queue of its path has the most that may (canAppBeRunnable)."""
         most = self._most_apps.get(app.job.user)
         if most is not None and self._running[app.job.user] >= most:
@@ -277,7 +277,7 @@ class QueueOrder:
         self._count(app, 1)
         app.ask(_asks(app.job))
 
-    def _count(self, app: App, change: int) -> None:
+    def _count(self, app: QueuedApp, change: int) -> None:
         self._running[app.job.user] += change
         for queue in app.queue.path():
             queue.running += change
@@ -293,7 +293,7 @@ class QueueOrder:
         if not job.active and app.held == NOTHING:
             del self._apps[job.job]
 
-    def count_held(self, app: App) -> None:
+    def count_held(self, app: QueuedApp) -> None:
         """Add up the containers of the job, with the reserved ones if these count."""
         held, job = NOTHING, app.job
         for stage in (job.stage(each) for each in TaskKind):
@@ -346,7 +346,7 @@ class QueueOrder:
             if ends_queue:
                 full.add(app.queue.name)
 
-    def _takes_reduce(self, view: View, node: NodeView, app: App) -> bool:
+    def _takes_reduce(self, view: View, node: NodeView, app: QueuedApp) -> bool:
         """Return whether a reduce of the job could start on the node, so that no other job's map may come first."""
         job, reduces = app.job, app.job.reduces
         return (

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-from schedbed.scheduler.order.guaranteed_queue import UTILIZATION, Calculator, CapacityQueue
-from schedbed.scheduler.order.queue_tree import NOTHING, UNLIMITED, Amount, App, amount_of
+from schedbed.scheduler.order.queues.guaranteed_queue import UTILIZATION, Calculator, CapacityQueue
+from schedbed.scheduler.order.queues.queue_tree import NOTHING, UNLIMITED, Amount, QueuedApp, amount_of
 from schedbed.scheduler.policy import Kill
 from schedbed.scheduler.view import AttemptView, View
 from schedbed.tasks.specs import TaskKind
@@ -44,24 +44,24 @@ class IntraQueuePreemption:
 
 
 @dataclass
-class Share:
+class IdealShare:
     """A queue in a round: what it uses (without what is being killed), asks for, and should have (`ideal`).
 
-    `extra`: what it uses beyond its guarantee and may be taken; `untouchable`: what may not. `surplus`: what is to be
-    taken. `obtain`: what this round takes.
+    `extra`: what it uses beyond its guarantee and may be taken; `untouchable`: what may not. `surplus`: what
+    others should get. `obtain`: what this round takes.
     """
 
     queue: CapacityQueue
     used: Amount
     pending: Amount
-    children: list[Share] = field(default_factory=list)
+    children: list[IdealShare] = field(default_factory=list)
     ideal: Amount = NOTHING
     extra: Amount = NOTHING
     untouchable: Amount = NOTHING
     surplus: Amount = NOTHING
     obtain: Amount = NOTHING
 
-    def leaves(self) -> Iterator[Share]:
+    def leaves(self) -> Iterator[IdealShare]:
         if not self.children:
             yield self
         for child in self.children:
@@ -80,7 +80,9 @@ class IdealShares:
     ) -> None:
         self._calc, self._settings, self._inside = calculator, settings, inside
         self._next_s = 0.0
-        self._marked_s: dict[str, float] = {}  # When an attempt was first chosen.
+        self._marked_s: dict[
+            tuple[str, str], float
+        ] = {}  # When an attempt was first chosen, by job and attempt.
 
     def kills(self, view: View, root: CapacityQueue) -> list[Kill]:
         """Return the kills of this time, if it is the time of a round."""
@@ -91,22 +93,27 @@ class IdealShares:
         self._divide_all(tree)
         kills: list[Kill] = []
         for attempt, reason in self._chosen(tree):
-            marked_s = self._marked_s.setdefault(attempt.attempt, view.now_s)
+            mark = (attempt.task.job.job, attempt.attempt)
+            marked_s = self._marked_s.setdefault(mark, view.now_s)
             if marked_s + self._settings.max_wait_before_kill <= view.now_s:
-                del self._marked_s[attempt.attempt]
+                del self._marked_s[mark]
                 kills.append(Kill(attempt, reason))
         stale_s = view.now_s - 2 * self._settings.max_wait_before_kill
-        self._marked_s = {name: at_s for name, at_s in self._marked_s.items() if at_s >= stale_s}
+        self._marked_s = {mark: at_s for mark, at_s in self._marked_s.items() if at_s >= stale_s}
         return kills
+
+    def forget(self, job: str) -> None:
+        """Forget a job that has ended."""
+        self._marked_s = {mark: at_s for mark, at_s in self._marked_s.items() if mark[0] != job}
 
     # Ideal shares
 
-    def _share_of(self, queue: CapacityQueue) -> Share:
+    def _share_of(self, queue: CapacityQueue) -> IdealShare:
         children = [self._share_of(child) for child in queue.children.values()]
         used, pending = _used(queue.apps.values()), self._pending(queue)
         for child in children:
             used, pending = used.plus(child.used), pending.plus(child.pending)
-        share = Share(queue, used, pending, children)
+        share = IdealShare(queue, used, pending, children)
         calc = self._calc
         extra = used.plus(queue.guaranteed(), -1) if calc.of(used) > calc.of(queue.guaranteed()) else NOTHING
         share.extra = NOTHING if queue.keeps else extra
@@ -133,7 +140,7 @@ class IdealShares:
             total = total.plus(asked)
         return total
 
-    def _divide_all(self, root: Share) -> None:
+    def _divide_all(self, root: IdealShare) -> None:
         """Compute the ideal shares, and what a round takes from each queue, from the root down."""
         root.ideal = self._calc.cluster
         self._divide_children(root)
@@ -143,7 +150,7 @@ class IdealShares:
             if not leaf.queue.keeps and self._calc.of(leaf.used) > self._calc.of(allowed):
                 leaf.obtain = _round_up(leaf.surplus.times(settings.natural_termination_factor))
 
-    def _divide_children(self, parent: Share) -> None:
+    def _divide_children(self, parent: IdealShare) -> None:
         calc, children = self._calc, parent.children
         left = parent.ideal
         for is_promised in (True, False):
@@ -162,9 +169,9 @@ class IdealShares:
                 each.surplus = each.used.plus(least, -1).times(scale)
             self._divide_children(each)
 
-    def _distribute(self, group: Sequence[Share], left: Amount, *, by_guarantee: bool) -> Amount:
+    def _distribute(self, group: Sequence[IdealShare], left: Amount, *, by_guarantee: bool) -> Amount:
         """Give what is left to the queues, the least served first (computeFixpointAllocation). Return the rest."""
-        calc, needy = self._calc, list[Share]()
+        calc, needy = self._calc, list[IdealShare]()
         for each in group:
             over = calc.of(each.used) > calc.of(each.queue.guaranteed())
             each.ideal = each.queue.guaranteed().plus(each.untouchable) if over else each.used
@@ -184,7 +191,7 @@ class IdealShares:
             left = left.plus(given, -1)
         return left
 
-    def _served(self, share: Share) -> tuple[float, ...]:
+    def _served(self, share: IdealShare) -> tuple[float, ...]:
         """Return the key by which the least served queue comes first (TQComparator)."""
         promised = self._calc.of(share.queue.guaranteed())
         part = self._calc.of(share.ideal) / promised if promised else float("inf")
@@ -193,7 +200,7 @@ class IdealShares:
             return (part,)
         return (part >= 1, -share.queue.priority, part)
 
-    def _accepts(self, share: Share, offered: Amount) -> Amount:
+    def _accepts(self, share: IdealShare, offered: Amount) -> Amount:
         """Return what the queue takes of an offer (TempQueuePerPartition.offer)."""
         calc, queue, ideal = self._calc, share.queue, share.ideal
         room = _positive(queue.most_held().plus(ideal, -1))
@@ -205,7 +212,7 @@ class IdealShares:
 
     # What is taken
 
-    def _chosen(self, tree: Share) -> Iterator[tuple[AttemptView, str]]:
+    def _chosen(self, tree: IdealShare) -> Iterator[tuple[AttemptView, str]]:
         """Yield the attempts to take from queues, then those to take from jobs for others of their queue."""
         left = self._calc.cluster.times(self._settings.total_preemption_per_round)
         taken = dict[str, Amount]()
@@ -225,7 +232,7 @@ class IdealShares:
                     yield from self._inside_of(leaf, taken, left)
 
     def _from(
-        self, app: App, obtain: Amount, left: Amount, most: Amount
+        self, app: QueuedApp, obtain: Amount, left: Amount, most: Amount
     ) -> tuple[Amount, Amount, list[AttemptView]]:
         """Choose containers of a job, maps first, the newest first, until enough is obtained.
 
@@ -246,14 +253,14 @@ class IdealShares:
         return obtain, left, chosen
 
     def _inside_of(
-        self, leaf: Share, taken: dict[str, Amount], left: Amount
+        self, leaf: IdealShare, taken: dict[str, Amount], left: Amount
     ) -> Iterator[tuple[AttemptView, str]]:
         """Yield attempts of jobs above their ideal part of the queue, for jobs below it, by users' limits."""
         calc, queue, inside = self._calc, leaf.queue, self._inside
         assert inside is not None
         if queue.used() < inside.minimum_threshold:
             return
-        apps: list[App] = queue.sorted(list(queue.apps.values()), calc.cluster)
+        apps: list[QueuedApp] = queue.sorted(list(queue.apps.values()), calc.cluster)
         users = dict.fromkeys(app.job.user for app in apps)
         limits = {user: queue.user_limit(user, users, active=False) for user in users}
         rest, given = leaf.used.plus(leaf.obtain, -1), dict[str, Amount]()

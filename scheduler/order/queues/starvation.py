@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from schedbed.scheduler.models.reservations import Reservations
-from schedbed.scheduler.order.queue_tree import NOTHING, Amount, App, amount_of
-from schedbed.scheduler.order.weighted_queue import FairQueue
+from schedbed.scheduler.order.queues.queue_tree import NOTHING, Amount, QueuedApp, amount_of
+from schedbed.scheduler.order.queues.weighted_queue import FairQueue
 from schedbed.scheduler.policy import Kill
 from schedbed.scheduler.view import AttemptView, NodeView, View
 from schedbed.tasks.specs import TaskKind
@@ -39,7 +39,7 @@ class Starvation:
     the jobs by id, which the order keeps.
     """
 
-    def __init__(self, wait_s: float, utilization: float, apps: Mapping[str, App]) -> None:
+    def __init__(self, wait_s: float, utilization: float, apps: Mapping[str, QueuedApp]) -> None:
         self._wait_s, self._utilization, self._apps = wait_s, utilization, apps
         self._at_share_s: dict[str, float] = {}  # When a job last had its part of the fair share.
         self._at_least_s: dict[str, float] = {}  # When a queue last had its min share.
@@ -56,9 +56,17 @@ class Starvation:
                 self._help(view, app, lacks, why, cluster)
         return list(self._due(view, kept))
 
+    def forget(self, job: str) -> None:
+        """Forget a job that has ended."""
+        self._at_share_s.pop(job, None)
+        self._next_s.pop(job, None)
+        self._marked = {name: mark for name, mark in self._marked.items() if mark.job != job}
+
     # Who starves
 
-    def _starved(self, view: View, root: FairQueue, cluster: Amount) -> Iterator[tuple[App, Amount, str]]:
+    def _starved(
+        self, view: View, root: FairQueue, cluster: Amount
+    ) -> Iterator[tuple[QueuedApp, Amount, str]]:
         """Yield the jobs that starve, with the amount that each lacks."""
         for queue in root.leaves():
             apps = [app for app in queue.sorted(list(queue.apps.values()), cluster) if app.asks]
@@ -77,7 +85,7 @@ class Starvation:
                 elif queue.compares(lacks, cluster) > 0:
                     yield app, lacks, f"{app.job.job} is below its fair share"
 
-    def _below_share(self, view: View, app: App, queue: FairQueue, cluster: Amount) -> Amount:
+    def _below_share(self, view: View, app: QueuedApp, queue: FairQueue, cluster: Amount) -> Amount:
         """Return what the job lacks of its part of the fair share, if it has lacked some for the queue's timeout."""
         job, wanted = app.job.job, Amount(*map(min, app.share.times(queue.threshold), app.demand()))
         if queue.compares(app.held, cluster) >= queue.compares(wanted, cluster):
@@ -95,7 +103,7 @@ class Starvation:
 
     # What is taken
 
-    def _help(self, view: View, app: App, lacks: Amount, why: str, cluster: Amount) -> None:
+    def _help(self, view: View, app: QueuedApp, lacks: Amount, why: str, cluster: Amount) -> None:
         """Mark containers for as many containers of the job as fit into what it lacks, each on one node."""
         self._next_s[app.job.job] = view.now_s + self._wait_s + GIVEN_S + NEXT_LOOK_S
         for stage in (app.job.stage(kind) for kind in (TaskKind.REDUCE, TaskKind.MAP)):

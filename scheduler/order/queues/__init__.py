@@ -1,0 +1,1 @@
+"""The trees of queues of YARN's schedulers, and their preemption."""
