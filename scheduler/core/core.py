@@ -139,7 +139,7 @@ class Core:
             self._ledger.end_job(known, JobState.KILLED, reason)
 
     def ask(self, now_s: float, job: str, kind: TaskKind, asked: int) -> None:
-        """Let policies see `asked` unstarted tasks of a job, which may be more than it has (`EmptyTask`)."""
+        """Let policies see `asked` unstarted tasks of a job, which may be more than it has (`EmptyTask`), or fewer."""
         self._ledger.now_s = now_s
         known = self._ledger.jobs.get(job)
         if known is not None:
@@ -148,10 +148,33 @@ class Core:
     def release(self, now_s: float, job: str, attempt: str) -> None:
         """End an attempt of an empty task. One that has ended is ignored."""
         self._ledger.now_s = now_s
-        known = self._ledger.jobs.get(job)
+        known = self._ledger.jobs.get(job) or self._ledger.ended.get(job)
         held = None if known is None else known.attempts.get(attempt)
         if held is not None:
             self._ledger.release_empty(held)
+
+    def stop(self, now_s: float, job: str, attempt: str, reason: str) -> None:
+        """Order a node to stop an attempt of a job, whose task then runs again. One that has ended is ignored."""
+        self._ledger.now_s = now_s
+        known = self._ledger.jobs.get(job)
+        held = None if known is None else known.attempts.get(attempt)
+        if held is not None:
+            self._ledger.kill(held, reason)
+
+    def start_inside(self, now_s: float, job: str) -> None:
+        """Let a job's master, which holds a container, run the tasks inside it. The next heartbeat starts one."""
+        self._ledger.now_s = now_s
+        known = self._ledger.jobs.get(job)
+        if known is not None and known.master is not None and known.master.running:
+            known.master.tasks[0].attempts[0].node.inside[job] = known
+
+    def _run_inside(self, node: Node) -> None:
+        """Start the next task of each job whose master runs its tasks on the node."""
+        for job in list(node.inside.values()):
+            if job.active:
+                self._ledger.run_inside(job)
+            else:
+                del node.inside[job.job]
 
     def committed(self, now_s: float, attempt: str) -> None:
         """Process the report that the attempt's output was committed. A repeated call changes nothing."""
@@ -214,6 +237,8 @@ class Core:
                 self._take_statuses(node, heartbeat)
         for failure in heartbeat.fetch_failures:
             self._fetch_failed(failure)
+        if node.inside:
+            self._run_inside(node)
         actions: list[Action] = node.outbox
         node.outbox = []
         if self._on_heartbeat is not None:
@@ -304,7 +329,8 @@ class Core:
             task = attempt.task
             granted += 1
             if not task.is_empty:
-                actions.append(Launch(attempt.attempt, task.stage.job.job, kind, task.index, task.part))
+                stage = task.stage
+                actions.append(Launch(attempt.attempt, stage.job.job, stage.kind, task.index, task.part))
 
     def _offer_copies(self, speculation: Speculation, node: Node, actions: list[Action]) -> None:
         """Offer the slots left free to `speculation`, and append the launches of its copies."""
@@ -405,7 +431,7 @@ def _check_node(ledger: Ledger, node: Node) -> None:
 
 def _check_job(job: Job) -> None:
     assert job.state is JobState.RUNNING, job.job
-    for stage in (job.maps, job.reduces):
+    for stage in job.stages:
         _check_stage(stage)
     if job.reduces.total:
         winners = [task.winner for task in job.maps.tasks if task.winner is not None]
@@ -419,15 +445,17 @@ def _check_stage(stage: Stage) -> None:
     job, tasks = stage.job.job, stage.tasks
     live = [attempt for task in tasks for attempt in task.attempts]
     held = [attempt for attempt in stage.job.attempts.values() if attempt.task.stage is stage]
-    live += [attempt for attempt in held if attempt.task.is_empty]
+    live += [attempt for attempt in held if attempt.task.is_empty and attempt not in live]
     states = [task.state for task in tasks]
     assert len(tasks) == stage.total, job
-    assert stage.unstarted == states.count(TaskState.UNSTARTED) + stage.excess, (job, stage.label)
+    unstarted = states.count(TaskState.UNSTARTED) + stage.excess - stage.hidden
+    assert stage.unstarted == unstarted, (job, stage.label)
     assert stage.done == states.count(TaskState.DONE), (job, stage.label)
     assert stage.running == len(live), (job, stage.label)
     assert stage.killing == sum(attempt.state == "killing" for attempt in live), (job, stage.label)
-    assert stage.ready == (stage.open and stage.unstarted > 0), (job, stage.label)
-    if stage.kind is MAP:
+    asks = stage.job.stages if stage is stage.job.maps and stage.job.master is not None else (stage,)
+    assert stage.ready == any(s.open and s.unstarted > 0 for s in asks), job
+    if stage is stage.job.maps:
         _check_parts(stage)
     for task in tasks:
         _check_task(task)
@@ -472,9 +500,9 @@ def _check_totals(ledger: Ledger) -> None:
     assert ledger.live_attempts == sum(len(node.attempts) for node in alive)
     jobs = [*ledger.jobs.values(), *ledger.ended.values()]
     assert ledger.ready_maps == sum(job.maps.ready for job in jobs)
-    assert ledger.ready_reduces == sum(job.reduces.ready for job in jobs)
+    assert ledger.ready_reduces == (0 if ledger.pooled else sum(job.reduces.ready for job in jobs))
     for kind in TaskKind:
-        stages = [job.stage(kind) for job in jobs]
+        stages = [stage for job in jobs for stage in job.stages if ledger.pooled or stage.kind is kind]
         for (name, tally_kind), tally in [*ledger.users.items(), *ledger.queues.items()]:
             if tally_kind is kind:
                 mine = [stage for stage in stages if stage.user is tally or stage.queue is tally]

@@ -33,6 +33,8 @@ from schedbed.scheduler.view import JobView, NodeView, StageView
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import NodeId, TaskKind, task_id
 
+POOL = policies.Limits(slots=False, memory=True, vcores=True)
+"""The limits of nodes under any policy if jobs have ApplicationMasters."""
 RECENT = 12
 """Number of decisions other than skips that are kept for the live display."""
 STATE = (
@@ -67,7 +69,9 @@ class CoreTables:
     """The core's state, the base of `JobTables` and `Ledger`: counters, hooks and effects not taken yet."""
 
     def __init__(self, config: CoreConfig, policy: policies.Policy, sink: Sink, seed: int) -> None:
-        self.limits: policies.Limits = getattr(policy, "limits", policies.Limits())
+        self._master = config.master
+        self.pooled = config.master is not None
+        self.limits: policies.Limits = POOL if self.pooled else getattr(policy, "limits", policies.Limits())
         self._on_changed: Any = getattr(policy, "changed", None)
         self._on_submitted: Any = getattr(policy, "submitted", None)
         self._on_ready: Any = getattr(policy, "stage_ready", None)
@@ -206,6 +210,11 @@ class CoreTables:
 
     def _changed(self, stage: Stage) -> None:
         ready = stage.unstarted > 0 and stage.open
+        if self.pooled:
+            if stage is not stage.job.maps:
+                stage.ready = ready
+            stage = stage.job.maps
+            ready = any(each.unstarted and each.open for each in stage.job.stages)
         if ready is not stage.ready:
             stage.ready = ready
             if ready and self._on_ready is not None:
@@ -275,14 +284,15 @@ class CoreTables:
                 del node.feeds[job.job]
 
     def ask(self, stage: Stage, asked: int) -> None:
-        """Let policies see `asked` unstarted tasks of a stage, or all that there are if these are more.
+        """Let policies see `asked` unstarted tasks of a stage; without a master, all that there are if these are more.
 
         The tasks that the stage does not have are launched last, as empty ones.
         """
-        excess = max(0, asked - (stage.unstarted - stage.excess))
-        if excess != stage.excess:
-            count(stage, 0, excess - stage.excess)
-            stage.excess = excess
+        own = stage.unstarted - stage.excess + stage.hidden
+        excess, hidden = max(0, asked - own), max(0, own - asked) if self.pooled else 0
+        if (excess, hidden) != (stage.excess, stage.hidden):
+            count(stage, 0, excess - stage.excess - hidden + stage.hidden)
+            stage.excess, stage.hidden = excess, hidden
             self._place_empty(stage)
             self._changed(stage)
 
@@ -310,8 +320,19 @@ class CoreTables:
         if task.failed_on:
             self._avoids_now(stage.job)
         stage.index.add(task)
+        if self.pooled and stage is not stage.job.master:
+            self._ask_later(stage)
+            return
         count(stage, 0, 1)
         self._changed(stage)
+
+    def _ask_later(self, stage: Stage) -> None:
+        """Hide a task that is unstarted again until the job's master asks for it, unless it asks for too many."""
+        if stage.excess:
+            stage.excess -= 1
+            self._place_empty(stage)
+        else:
+            stage.hidden += 1
 
     def _commit_ended(self, task: Task, state: AttemptState, reason: str) -> None:
         winner = task.winner
@@ -324,7 +345,9 @@ class CoreTables:
         self._record(winner)
 
     def _record(self, attempt: Attempt) -> None:
-        """Write an ended attempt's row, and call the policy's hook `ended`."""
+        """Write an ended attempt's row, and call the policy's hook `ended`. Skip a master's."""
+        if attempt.task.stage is attempt.task.stage.job.master:
+            return
         if self._writes_ends:
             self._sink.attempt(attempt_row(attempt))
         if self._on_ended is not None:

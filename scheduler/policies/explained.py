@@ -21,6 +21,10 @@ class Explained(Composed):
     def elidable(self) -> bool:
         return super().elidable
 
+    @property
+    def takes_containers(self) -> bool:
+        return type(self).decide is Explained.decide
+
     def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
         super().__init__(order, locality, admission)
         axes: tuple[Any, ...] = (order, locality, admission)
