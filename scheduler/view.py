@@ -178,7 +178,9 @@ class JobView(Protocol):
     @property
     def master(self) -> StageView | None: ...  # The job's ApplicationMaster, under `framework: yarn` only.
     @property
-    def stages(self) -> Sequence[StageView]: ...  # The ApplicationMaster if there is one, the maps, the reduces.
+    def stages(
+        self,
+    ) -> Sequence[StageView]: ...  # The ApplicationMaster if there is one, the maps, the reduces.
     @property
     def attempts(self) -> Mapping[str, AttemptView]: ...  # Live attempts of all tasks of the job, by id.
     @property

@@ -251,11 +251,14 @@ class FrameworkCosts(Section):
 
     am_vcores: Annotated[
         Positive | None,
-        says("with `yarn`, vcores of an ApplicationMaster's container (`yarn.app.mapreduce.am.resource.cpu-vcores`)"),
+        says(
+            "with `yarn`, vcores of an ApplicationMaster's container (`yarn.app.mapreduce.am.resource.cpu-vcores`)"
+        ),
     ] = None
 
     am_linger: Annotated[
-        Cost | None, says("with `yarn`, time from a job's end until its ApplicationMaster's container is free")
+        Cost | None,
+        says("with `yarn`, time from a job's end until its ApplicationMaster's container is free"),
     ] = None
 
     late_asks: Annotated[

@@ -130,7 +130,7 @@ class Room(NamedTuple):
         return Room(self.memory_bytes - other.memory_bytes, self.vcores - other.vcores)
 
     def holds(self, demand: Demand) -> int:
-        """Return how many containers fit, negative if room lacks (ResourceCalculatorUtils.computeAvailableContainers)."""
+        """Return how many containers fit, negative if room lacks (computeAvailableContainers)."""
         return int(min(self._counts(demand), default=0))
 
     def takes(self, demand: Demand) -> int:
@@ -154,7 +154,12 @@ class MapReduceMaster:
     """
 
     def __init__(
-        self, job: JobSpec, attempt: str, master: Master, framework: Framework, wake: Callable[[float, NodeId], None]
+        self,
+        job: JobSpec,
+        attempt: str,
+        master: Master,
+        framework: Framework,
+        wake: Callable[[float, NodeId], None],
     ) -> None:
         self.job = job.job
         self.leave_s = math.inf
@@ -181,7 +186,9 @@ class MapReduceMaster:
         self._send(now_s, job)
         for attempt in self._unused:
             self._master.do(now_s, "release", self.job, attempt)
-        empties = [each for each in job.attempts.values() if each.task.is_empty and each.attempt != self._attempt]
+        empties = [
+            each for each in job.attempts.values() if each.task.is_empty and each.attempt != self._attempt
+        ]
         self._unused = [each.attempt for each in empties]
         self._decide(now_s, job)
         if not self._is_late:
@@ -244,7 +251,7 @@ class MapReduceMaster:
         return scheduled + max(-scheduled, min(more, pending))
 
     def _stop_reduces(self, now_s: float, job: Job, maps_left: int, free: Room) -> None:
-        """Stop the reduces with the least progress, so that at least one map fits (preemptReducersForHangingMapRequests)."""
+        """Stop the reduces with the least progress, so that at least one map fits (preemptReducer)."""
         demand = job.reduces.demand
         one, every = (Room(0, 0).plus(job.maps.demand, count).takes(demand) for count in (1, maps_left))
         most = self._whole_room(job, free).times(PREEMPTION_LIMIT).takes(demand)

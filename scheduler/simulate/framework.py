@@ -61,7 +61,9 @@ class Framework:
     @property
     def master(self) -> Demand | None:
         """Return what the container of an AM needs, or None if AMs have none."""
-        return Demand(memory_bytes=self.am_memory_bytes, vcores=self.am_vcores) if self.am_memory_bytes else None
+        return (
+            Demand(memory_bytes=self.am_memory_bytes, vcores=self.am_vcores) if self.am_memory_bytes else None
+        )
 
     @property
     def is_none(self) -> bool:
@@ -104,7 +106,7 @@ HADOOP1 = Framework(
 YARN = Framework(  # Measured, see docs/simulator.md.
     name="yarn",
     init_s=0.1,
-    setup_s=3.84,
+    setup_s=3.9,
     cleanup_s=0.05,
     localize_s=0.2,
     jvm_s=2.0,

@@ -44,7 +44,7 @@ from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics
 from schedbed.scheduler.simulate.storage import Copies
 from schedbed.scheduler.simulate.timers import TimerSchedule
 from schedbed.scheduler.simulate.tracked_nodes import HeartbeatFaults, Master, SimNode
-from schedbed.tasks.specs import JobSpec, NodeId, TaskKind, job_of
+from schedbed.tasks.specs import JobSpec, NodeId, job_of
 
 
 class HeartbeatSimulation(Protocol):

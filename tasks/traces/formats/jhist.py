@@ -165,6 +165,8 @@ def _task(task: _Task, job: _History, notes: Notes) -> TraceTask:
     shuffles = any(other.kind == "reduce" for other in job.tasks.values())
     if is_map:
         read = _first(counters, "HDFS_BYTES_READ", "BYTES_READ")
+        if not any(other.locations for other in job.tasks.values()):
+            read = None  # The file with the description of the splits, since the input is not in HDFS.
         written = (
             _first(counters, "MAP_OUTPUT_MATERIALIZED_BYTES", "MAP_OUTPUT_BYTES")
             if shuffles
