@@ -450,9 +450,10 @@ class Composed:
     def takes_containers(self) -> bool:
         """Return whether the policy answers what jobs ask for, be it maps, reduces or ApplicationMasters.
 
-        A subclass with a method `decide` of its own answers with maps and reduces of slots, unless it says otherwise.
+        A subclass with a method `decide` of its own answers with maps and reduces for slots, unless it says otherwise.
+        An admission has to say so as well, with an attribute of this name.
         """
-        return type(self).decide is Composed.decide
+        return type(self).decide is Composed.decide and bool(says(self.admission, "takes_containers"))
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Return the proposal of the first job, in order, that accepts the node, or None if no job does.
@@ -489,7 +490,8 @@ class Composed:
 
     def _has_room(self, view: View, node: NodeView, kind: TaskKind) -> bool:
         """Return whether the admission has room for some task on the node, and would start one now."""
-        return self._room(node, kind) and (self._is_still is None or not self._is_still(view))
+        has_room = self._room(node, kind) or (view.pooled and self.limits.slots)
+        return has_room and (self._is_still is None or not self._is_still(view))
 
     def _offer(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | str | None:
         if job.excluded and view.avoids(job, node, kind):

@@ -35,6 +35,9 @@ from schedbed.tasks.specs import NodeId, TaskKind, task_id
 
 POOL = policies.Limits(slots=False, memory=True, vcores=True)
 """The limits of nodes under any policy if jobs have ApplicationMasters."""
+AVOIDED_MOST = 0.33
+"""The share of the nodes from which on a job with an ApplicationMaster avoids none (yarn.app.mapreduce.am.job.
+node-blacklisting.ignore-threshold-node-percent, RMContainerRequestor of Hadoop 3.4.1)."""
 RECENT = 12
 """Number of decisions other than skips that are kept for the live display."""
 STATE = (
@@ -134,7 +137,9 @@ class CoreTables:
         return together(hooks, answers=False) if hooks else None
 
     def slots(self, kind: TaskKind) -> int:
-        """Implement `View.slots`."""
+        """Implement `View.slots`: with a pool for all tasks, the vcores of the live nodes count as map slots."""
+        if self.pooled:
+            return sum(node.spec.cores for node in self.nodes.values() if node.alive) if kind is MAP else 0
         return self.map_slots if kind is MAP else self.reduce_slots
 
     def avoids(self, job: JobView, node: NodeView, kind: TaskKind) -> bool:
@@ -142,6 +147,10 @@ class CoreTables:
         if node.node not in job.excluded:
             return False
         assert isinstance(job, Job)
+        if self.pooled and len(job.excluded) >= AVOIDED_MOST * sum(
+            each.alive for each in self.nodes.values()
+        ):
+            return False
         strength, stage = job.avoidance.strength, job.stage(kind)
         here = strength(node.node, kind)
         return here > 0 and any(
@@ -345,10 +354,8 @@ class CoreTables:
         self._record(winner)
 
     def _record(self, attempt: Attempt) -> None:
-        """Write an ended attempt's row, and call the policy's hook `ended`. Skip a master's."""
-        if attempt.task.stage is attempt.task.stage.job.master:
-            return
-        if self._writes_ends:
+        """Write an ended attempt's row, except that of a master, and call the policy's hook `ended`."""
+        if self._writes_ends and attempt.task.stage is not attempt.task.stage.job.master:
             self._sink.attempt(attempt_row(attempt))
         if self._on_ended is not None:
             self._on_ended(self, attempt)

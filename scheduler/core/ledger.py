@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from schedbed.cluster.messages import AttemptReport, ForgetJob, Launch, MapOutput
 from schedbed.cluster.spec import NodeSpec
@@ -83,8 +82,8 @@ class JobTables(CoreTables):
         if self._on_submitted is not None:
             self._on_submitted(self, job)
         self._open_reduces(job)
-        self._changed(job.maps)
-        self._changed(job.reduces)
+        for stage in job.stages:
+            self._changed(stage)
         self._end_if_done(job)
 
     @staticmethod
@@ -243,8 +242,6 @@ class Ledger(JobTables):
     def add_node(self, spec: NodeSpec, incarnation: int) -> None:
         """Add a node that registered. The caller must have removed an earlier incarnation of the node."""
         self.note_disk(spec.node, full=False)
-        if self.pooled:
-            spec = replace(spec, map_slots=spec.cores, reduce_slots=0)
         node = Node(spec, incarnation, self.now_s)
         self.nodes[spec.node] = node
         self.map_slots += spec.map_slots
@@ -382,7 +379,7 @@ class Ledger(JobTables):
             lack = self._lack(node, stage)
             if lack is not None:
                 return lack
-        if stage.job.excluded and self.avoids(stage.job, node, kind):
+        if stage.job.excluded and stage is not stage.job.master and self.avoids(stage.job, node, stage.kind):
             return "the job avoids the node after failures there"
         return None
 

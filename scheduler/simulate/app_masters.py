@@ -21,6 +21,8 @@ from schedbed.tasks.specs import Demand, JobSpec, NodeId, TaskKind
 MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
 RAMP_UP_LIMIT = 0.5
 """Default of yarn.app.mapreduce.am.job.reduce.rampup.limit: the share of the room that reduces get while maps wait."""
+WAIT_LIMIT_S = 300.0
+"""Default of mapreduce.job.reduce.unconditional-preempt.delay.sec: maps wait this long beside free room."""
 PREEMPTION_LIMIT = 0.5
 """Default of yarn.app.mapreduce.am.job.reduce.preemption.limit: the share of the room that is taken from reduces."""
 
@@ -35,6 +37,11 @@ class AppMasters:
         self._registered_s: dict[str, float] = {}  # by job: the start of its AM's heartbeats
         self._asking: list[LateAsks | MapReduceMaster] = []
         self._numbers: dict[str, int] = {}  # by job: the place of its AM in `_asking`, if it has a container
+
+    @property
+    def count(self) -> int:
+        """Return the number of jobs that have not ended and whose AM has a container."""
+        return len(self._numbers)
 
     def submitted(self, now_s: float, job: JobSpec, registered_s: float) -> None:
         """Let the AM of a submitted job begin that has no container and has registered at `registered_s`."""
@@ -170,6 +177,7 @@ class MapReduceMaster:
         self._unsent: dict[TaskKind, int] = {MAP: job.maps}
         self._unused: list[str] = []  # Attempts to release at the next heartbeat.
         self._reduces_begin = False
+        self._waits_since_s = math.inf  # when maps began to wait while none ran
 
     def heartbeat(self, now_s: float) -> bool:
         """Send numbers and releases, take what was granted, and decide what to ask for. Return False after the end."""
@@ -228,9 +236,12 @@ class MapReduceMaster:
         maps, reduces = job.maps, job.reduces
         pending = _own(reduces) - scheduled
         room: Room | None = None
-        if maps_left and not _at_work(maps):
+        if not maps_left or _at_work(maps):
+            self._waits_since_s = now_s
+        else:
             room = self._free_room().plus(reduces.demand, reduces.killing)
-            if room.plus(reduces.demand, -scheduled).holds(maps.demand) <= 0:
+            is_full = room.plus(reduces.demand, -scheduled).holds(maps.demand) <= 0
+            if is_full or now_s - self._waits_since_s > WAIT_LIMIT_S:
                 self._stop_reduces(now_s, job, maps_left, room)
                 return 0
         if not pending:

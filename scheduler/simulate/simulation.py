@@ -348,11 +348,13 @@ class Simulation:
             self._alive_s = now_s
         elif now_s - self._alive_s > QUIET_LIMIT_S:
             raise Stuck(f"no node is alive since {QUIET_LIMIT_S:.0f} s and none is to come back")
-        if self.faults.more_to_come or self.due_s < inf or self.master.ledger.live_attempts:
+        masters = 0 if self.steps is None else self.steps.masters.count
+        if self.faults.more_to_come or self.due_s < inf or self.master.ledger.live_attempts > masters:
             self._busy_s = now_s
         elif now_s - self._busy_s > IDLE_LIMIT_S:
             jobs = ", ".join(job.job for job in self.master.ledger.jobs.values() if job.active)
-            raise Stuck(f"no task runs since {IDLE_LIMIT_S:.0f} s, but {jobs} wait")
+            held = f", and {masters} ApplicationMasters hold room" if masters else ""
+            raise Stuck(f"no task runs since {IDLE_LIMIT_S:.0f} s, but {jobs} wait{held}")
 
     # --------------------------------------------------------------- effects
 
