@@ -413,6 +413,7 @@ class Composed:
         self._avoided: Callable[[View, JobView], None] | None = getattr(locality, "avoided", None)
         starves: Callable[[View, JobView], bool] | None = getattr(order, "starves", None)
         self._starves = starves if getattr(order, "preempts", True) else None
+        self._pass_full: Callable[[View, NodeView, JobView], None] | None = getattr(self, "pass_full", None)
         for name in ("submitted", "finished", "ended", "beat", "changed", "tick", "preempt", "stage_ready"):
             hooks = [getattr(axis, name) for axis in (order, locality, admission) if hasattr(axis, name)]
             if hooks and not hasattr(type(self), name):
@@ -479,6 +480,8 @@ class Composed:
         for stage in job.asks():
             if not view.fits(node, stage):
                 why = why or NO_ROOM
+                if stage is job.maps and self._pass_full is not None:
+                    self._pass_full(view, node, job)
             elif stage is job.master:
                 return Proposal(stage.tasks[0], "ApplicationMaster")
             else:

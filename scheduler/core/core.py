@@ -7,6 +7,7 @@ its slot as soon as the reply that launches it is made. The state is in `schedul
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -51,6 +52,7 @@ class Core:
         self._silence_s = config.silence_s
         self._most_maps, self._most_reduces = config.maps_per_heartbeat, config.reduces_per_heartbeat
         self._heard_s = 0.0  # No live node's last heartbeat was earlier.
+        self._hears_full_nodes = getattr(policy, "hears_full_nodes", False)
         self._on_heartbeat = getattr(policy, "beat", None)
         self._on_tick = getattr(policy, "tick", None)
         self._preempt = getattr(policy, "preempt", None)
@@ -316,6 +318,8 @@ class Core:
         most = self._most_maps if is_map else self._most_reduces
         granted = 0
         while (ledger.ready_maps if is_map else ledger.ready_reduces) > 0:
+            if ledger.pooled and not (self._hears_full_nodes or ledger.has_room(node)):
+                return
             if typed and node.free_slots(kind) <= 0:
                 return
             if most and granted >= most:
@@ -454,7 +458,7 @@ def _check_stage(stage: Stage) -> None:
     assert stage.running == len(live), (job, stage.label)
     assert stage.killing == sum(attempt.state == "killing" for attempt in live), (job, stage.label)
     asks = stage.job.stages if stage is stage.job.maps and stage.job.master is not None else (stage,)
-    assert stage.ready == any(s.open and s.unstarted > 0 for s in asks), job
+    assert stage.ready == any(each.open and each.unstarted > 0 for each in asks), job
     if stage is stage.job.maps:
         _check_parts(stage)
     for task in tasks:
@@ -501,6 +505,8 @@ def _check_totals(ledger: Ledger) -> None:
     jobs = [*ledger.jobs.values(), *ledger.ended.values()]
     assert ledger.ready_maps == sum(job.maps.ready for job in jobs)
     assert ledger.ready_reduces == (0 if ledger.pooled else sum(job.reduces.ready for job in jobs))
+    asking = Counter(stage.demand for job in jobs for stage in job.stages if stage.ready and stage.asks)
+    assert not ledger.pooled or ledger.asked == asking
     for kind in TaskKind:
         stages = [stage for job in jobs for stage in job.stages if ledger.pooled or stage.kind is kind]
         for (name, tally_kind), tally in [*ledger.users.items(), *ledger.queues.items()]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +31,7 @@ from schedbed.scheduler.core.states import (
 from schedbed.scheduler.policy import together
 from schedbed.scheduler.view import JobView, NodeView, StageView
 from schedbed.tasks.chance import chance
-from schedbed.tasks.specs import NodeId, TaskKind, task_id
+from schedbed.tasks.specs import Demand, NodeId, TaskKind, task_id
 
 POOL = policies.Limits(slots=False, memory=True, vcores=True)
 """The limits of nodes under any policy if jobs have ApplicationMasters."""
@@ -62,6 +62,7 @@ STATE = (
     "reduce_slots",
     "ready_maps",
     "ready_reduces",
+    "asked",
     "effects",
     "recent",
 )
@@ -113,6 +114,9 @@ class CoreTables:
         self.reduce_slots = 0
         self.ready_maps = 0  # Number of jobs with a map that could start.
         self.ready_reduces = 0
+        self.asked = Counter[
+            Demand
+        ]()  # The number of stages that ask for containers of a size, with masters.
         self.effects: list[Effect] = []
         self.recent: deque[DecisionRow] = deque(maxlen=RECENT)
 
@@ -220,10 +224,7 @@ class CoreTables:
     def _changed(self, stage: Stage) -> None:
         ready = stage.unstarted > 0 and stage.open
         if self.pooled:
-            if stage is not stage.job.maps:
-                stage.ready = ready
-            stage = stage.job.maps
-            ready = any(each.unstarted and each.open for each in stage.job.stages)
+            stage, ready = self._changed_ask(stage, ready)
         if ready is not stage.ready:
             stage.ready = ready
             if ready and self._on_ready is not None:
@@ -234,6 +235,23 @@ class CoreTables:
                 self.ready_reduces += 1 if ready else -1
         if self._on_changed is not None:
             self.unsettled[stage] = None
+
+    def _changed_ask(self, stage: Stage, asks: bool) -> tuple[Stage, bool]:
+        """Note whether a stage asks for containers. Return the job's maps, and whether any of its stages asks."""
+        if asks is not stage.asks:
+            stage.asks = asks
+            self.asked[stage.demand] += 1 if asks else -1
+            if not self.asked[stage.demand]:
+                del self.asked[stage.demand]
+        maps = stage.job.maps
+        if stage is not maps:
+            stage.ready = asks
+        return maps, any(each.asks for each in stage.job.stages)
+
+    def has_room(self, node: NodeView) -> bool:
+        """Return whether the node has room for any container that a job asks for."""
+        memory_bytes, vcores = node.free_memory_bytes, node.free_vcores
+        return any(each.memory_bytes <= memory_bytes and each.vcores <= vcores for each in self.asked)
 
     def settle(self) -> None:
         """Call the policy's hook `changed` for the stages changed since the last call."""

@@ -162,6 +162,7 @@ class Stage:
     """All maps or all reduces of a job, with counters that policies use to sort jobs."""
 
     __slots__ = (
+        "asks",
         "demand",
         "done",
         "empties",
@@ -204,7 +205,8 @@ class Stage:
         self.done = 0
         self.shuffled = kind is MAP and job.spec.reduces > 0  # Output goes to reduces, not to a file.
         self.open = kind is MAP  # Reduces wait for slow-start.
-        self.ready = False  # Open, and a task is unstarted.
+        self.ready = False  # Open, and a task is unstarted. Of maps with a master: any stage of the job asks.
+        self.asks = False  # Open, and a task is unstarted. Only of jobs with masters.
         self.launched_s = -1.0  # Time of the last launch.
         self.said: str | None = None  # Why the job last declined a node since the last launch.
         self.tasks: list[Task] = []
@@ -307,12 +309,12 @@ class Job:
 
         The ApplicationMaster comes first, then maps if one of them has failed, reduces, and maps.
         """
-        if self.master is not None and self.master.unstarted:
+        if self.master is not None and self.master.asks:
             yield self.master
         maps, reduces = self.maps, self.reduces
-        failed = maps.unstarted > 0 and (first := maps.index.first()) is not None and first.failures > 0
+        failed = maps.asks and (first := maps.index.first()) is not None and first.failures > 0
         for stage in (maps, reduces) if failed else (reduces, maps):
-            if stage.unstarted and stage.open:
+            if stage.asks:
                 yield stage
 
     def _look_into(self, index: TaskIndex[Task]) -> None:

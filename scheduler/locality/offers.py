@@ -124,6 +124,12 @@ class OfferCounting(Explained):
         self._is_full = not super()._has_room(view, node, kind)
         return kind is TaskKind.MAP or not self._is_full
 
+    hears_full_nodes = True
+
+    def pass_full(self, view: View, node: NodeView, job: JobView) -> None:
+        """Count the offer of a node without room."""
+        self._offers.count(view, node, job)
+
     def _offer(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | str | None:
         if kind is TaskKind.MAP and not (job.excluded and view.avoids(job, node, kind)):
             self._offers.count(view, node, job)
