@@ -150,7 +150,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
     inputs = JobInputs(scenario, cluster, base, complaints)
     with no_collections():
         jobs, warnings = ((), ()) if idle else _plan(scenario, inputs)
-    framework = _with_masters(framework_of(scenario.framework), jobs, inputs)
+    framework = _with_masters(framework_of(scenario.framework), inputs)
     check_rigid(policies, jobs, cluster, ("workload",), complaints)
     complaints.raise_if_any()
     return ResolvedScenario(
@@ -178,17 +178,17 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
     )
 
 
-def _with_masters(framework: Framework, jobs: Sequence[PlannedJob], inputs: JobInputs) -> Framework:
+def _with_masters(framework: Framework, inputs: JobInputs) -> Framework:
     """Return the framework with the memory of ApplicationMasters, which is by default at most that of a task.
 
     Errors are added to the complaints of `inputs`.
     """
     add, master, given = inputs.complaints.add, framework.master, inputs.scenario.framework
     if master is None:
-        for job in jobs:
-            if job.uber or job.running_map_limit:
-                key = "uber" if job.uber else "running_map_limit"
-                add(("workload",), f"{job.name}: {key} needs ApplicationMasters, expected framework: yarn")
+        models = (inputs.scenario.workload and inputs.scenario.workload.jobs) or ()
+        for key in ("running_map_limit", "uber"):
+            if any(getattr(job, key) for job in models):
+                add(("workload", "jobs"), f"{key} needs ApplicationMasters, expected framework: yarn")
         return framework
     if isinstance(given, str) or all(costs.am_memory is None for costs in given.given.values()):
         memory_bytes = min(master.memory_bytes, inputs.memory_share_bytes)

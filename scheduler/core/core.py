@@ -140,12 +140,12 @@ class Core:
         if known is not None:
             self._ledger.end_job(known, JobState.KILLED, reason)
 
-    def ask(self, now_s: float, job: str, kind: TaskKind, asked: int) -> None:
+    def ask(self, now_s: float, job: str, kind: TaskKind, asked: int, meant: int | None = None) -> None:
         """Let policies see `asked` unstarted tasks of a job, which may be more than it has (`EmptyTask`), or fewer."""
         self._ledger.now_s = now_s
         known = self._ledger.jobs.get(job)
         if known is not None:
-            self._ledger.ask(known.stage(kind), asked)
+            self._ledger.ask(known.stage(kind), asked, meant)
 
     def release(self, now_s: float, job: str, attempt: str) -> None:
         """End an attempt of an empty task. One that has ended is ignored."""

@@ -310,13 +310,14 @@ class CoreTables:
             if not feed.reduces:
                 del node.feeds[job.job]
 
-    def ask(self, stage: Stage, asked: int) -> None:
+    def ask(self, stage: Stage, asked: int, meant: int | None = None) -> None:
         """Let policies see `asked` unstarted tasks of a stage; without a master, all that there are if these are more.
 
-        The tasks that the stage does not have are launched last, as empty ones.
+        The tasks that the stage does not have are launched last, as empty ones, and so are those beyond `meant`.
         """
         own = stage.unstarted - stage.excess + stage.hidden
-        excess, hidden = max(0, asked - own), max(0, own - asked) if self.pooled else 0
+        real = min(own, asked if meant is None else min(asked, meant)) if self.pooled else own
+        excess, hidden = max(0, asked - real), own - real
         if (excess, hidden) != (stage.excess, stage.hidden):
             count(stage, 0, excess - stage.excess - hidden + stage.hidden)
             stage.excess, stage.hidden = excess, hidden
@@ -332,7 +333,7 @@ class CoreTables:
                 return
             empty.state = TASK_DONE  # The index drops it.
         stage.empty = None
-        if stage.excess and stage.excess == stage.unstarted:
+        if stage.excess and stage.excess >= stage.unstarted:
             number = stage.total + stage.empties
             stage.empties += 1
             name = task_id(stage.job.job, stage.kind, number)
@@ -354,12 +355,14 @@ class CoreTables:
         self._changed(stage)
 
     def _ask_later(self, stage: Stage) -> None:
-        """Hide a task that is unstarted again until the job's master asks for it, unless it asks for too many."""
-        if stage.excess:
+        """Hide a task that is unstarted again until the job's master asks for it, unless it asks for too many maps."""
+        if stage.excess and stage.kind is MAP:
             stage.excess -= 1
             self._place_empty(stage)
-        else:
-            stage.hidden += 1
+            return
+        stage.hidden += 1
+        if stage.empty is not None:  # On top of the task that was added.
+            stage.index.add(stage.empty)
 
     def _commit_ended(self, task: Task, state: AttemptState, reason: str) -> None:
         winner = task.winner

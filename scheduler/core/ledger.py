@@ -309,7 +309,7 @@ class Ledger(JobTables):
             count(stage, 1, 0)
         else:
             count(stage, 1, -1)
-            stage.grants += 1
+            stage.grants += not task.is_empty
             if task.failed_on:
                 self._retried(task)
             if stage.excess:

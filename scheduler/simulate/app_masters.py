@@ -57,7 +57,10 @@ class AppMasters:
             self._registered_s[job.job] = now_s + self._framework.setup_s
             self._numbers[job.job] = len(self._asking)
             am = MapReduceMaster(job, granted.attempt, self._master, self._framework, self._wake)
-            self._begin(self._registered_s[job.job], am)
+            if job.uber:
+                self._begin_at(self._registered_s[job.job] + self._framework.localize_s, am)
+            else:
+                self._begin(self._registered_s[job.job], am)
 
     def ended(self, now_s: float, job: str) -> None:
         """Schedule the release of the container of an ended job's AM."""
@@ -68,8 +71,11 @@ class AppMasters:
             self._queue.push(leave_s, ALLOCATE, number)
 
     def _begin(self, from_s: float, am: LateAsks | MapReduceMaster) -> None:
+        self._begin_at(self.heartbeat_s(from_s, am.job), am)
+
+    def _begin_at(self, at_s: float, am: LateAsks | MapReduceMaster) -> None:
         self._asking.append(am)
-        self._queue.push(self.heartbeat_s(from_s, am.job), ALLOCATE, len(self._asking) - 1)
+        self._queue.push(at_s, ALLOCATE, len(self._asking) - 1)
 
     def on_allocate(self, now_s: float, number: int) -> None:
         """Process the heartbeat of the AM with this number, and schedule its next one unless its job has ended."""
@@ -215,7 +221,9 @@ class MapReduceMaster:
             if maps != job.maps.unstarted:
                 self._unsent[MAP] = maps
         for kind, asked in self._unsent.items():
-            self._master.do(now_s, "ask", self.job, kind, asked)
+            granted = job.stage(kind).grants - self._granted[kind]
+            meant = None if kind is MAP else max(0, self._numbers[kind] - granted)
+            self._master.do(now_s, "ask", self.job, kind, asked, meant)
         self._unsent = {}
 
     def _decide(self, now_s: float, job: Job) -> None:

@@ -31,6 +31,7 @@ class _Task:
     started: dict[str, int] = field(default_factory=dict)  # Start time in ms, by attempt.
     done: Mapping[str, Any] | None = None  # The end event of the successful attempt.
     failed: int = 0
+    killed: dict[str, int] = field(default_factory=dict)  # Finish time in ms, by attempt.
 
 
 @dataclass(slots=True)
@@ -115,6 +116,8 @@ def _take(job: _History, kind: str, event: Mapping[str, Any], where: str) -> Non
             job.racks[host] = rack.strip("/") or DEFAULT_RACK
     elif kind.endswith(("_ATTEMPT_FAILED", "_ATTEMPT_KILLED")):
         task.failed += 1
+        if kind.endswith("KILLED"):
+            task.killed[attempt] = _amount(event, "finishTime", where)
 
 
 def _job(history: _History, path: Path, notes: Notes, counts: Counter[str]) -> TraceJob | None:
@@ -153,6 +156,7 @@ def _job(history: _History, path: Path, notes: Notes, counts: Counter[str]) -> T
         output_bytes=sum(task.output_bytes or 0 for task in reduces or maps),
         maps=maps,
         reduces=reduces,
+        uber=values.get("uberized") is True,
     )
 
 
@@ -161,6 +165,7 @@ def _task(task: _Task, job: _History, notes: Notes) -> TraceTask:
     counters = _counters(done.get("counters"))
     started = task.started.get(str(done.get("attemptId")))
     duration_s = _span_s(started, done.get("finishTime"))
+    began = _first_start(task, started, done.get("finishTime"))
     is_map = task.kind == "map"
     shuffles = any(other.kind == "reduce" for other in job.tasks.values())
     if is_map:
@@ -180,7 +185,7 @@ def _task(task: _Task, job: _History, notes: Notes) -> TraceTask:
         input_bytes=read,
         output_bytes=written,
         duration_s=duration_s,
-        work_s=duration_s
+        work_s=_span_s(began, done.get("finishTime"))
         if is_map
         else (_span_s(done.get("shuffleFinishTime"), done.get("finishTime")) or duration_s),
         cpu_s=cpu_ms / 1000 if cpu_ms else None,
@@ -189,6 +194,14 @@ def _task(task: _Task, job: _History, notes: Notes) -> TraceTask:
     )
     notes.task(made, task.kind, task.done is not None)
     return made
+
+
+def _first_start(task: _Task, started: int | None, finish: Any) -> int | None:
+    """Return the start of the task's work, which is that of a slower attempt if a copy of it won (speculation)."""
+    if started is None or not isinstance(finish, int):
+        return started
+    losers = [start for name, start in task.started.items() if task.killed.get(name, 0) >= finish]
+    return min([started, *losers])
 
 
 def _hosts(task: _Task, job: _History) -> Iterator[Host]:
