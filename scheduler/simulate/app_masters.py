@@ -217,6 +217,7 @@ class MapReduceMaster:
         """Send the numbers that have changed. The limit of running maps counts the containers granted by now."""
         most = self._spec.running_map_limit
         if most:
+            self._unsent.pop(MAP, None)
             maps = min(self._numbers[MAP], max(0, most - job.maps.running))
             if maps != job.maps.unstarted:
                 self._unsent[MAP] = maps
