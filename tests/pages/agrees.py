@@ -234,7 +234,7 @@ ROWS = (
     _mapreduce("wc1-cap", "capacity", "CapacityScheduler, word count", 0.1),
     _mapreduce("wc2-cap", "capacity", "CapacityScheduler, two replicas", 0.08),
     _mapreduce("ramp-cap", "capacity", "CapacityScheduler, six reduces", 0.15),
-    _mapreduce("fail", "fifo", "FifoScheduler, attempts that fail are not simulated", 0.2),
+    _mapreduce("fail", "fifo", "FifoScheduler, three attempts fail", 0.08),
     _mapreduce("uber", "fifo", "FifoScheduler, tasks inside the ApplicationMaster", 0.15),
     _mapreduce("maponly", "fifo", "FifoScheduler, no reduces", 0.08),
 )

@@ -30,8 +30,8 @@ class _Task:
     locations: str = ""
     started: dict[str, int] = field(default_factory=dict)  # Start time in ms, by attempt.
     done: Mapping[str, Any] | None = None  # The end event of the successful attempt.
-    failed: int = 0
-    killed: dict[str, int] = field(default_factory=dict)  # Finish time in ms, by attempt.
+    failed: dict[str, int] = field(default_factory=dict)  # Finish time in ms, by attempt.
+    killed: dict[str, int] = field(default_factory=dict)  # The same of attempts that were stopped.
 
 
 @dataclass(slots=True)
@@ -59,7 +59,10 @@ def read_jhist(path: Path) -> Trace:
     warnings = (
         "no racks of input hosts in a job history but those of hosts that ran attempts",
         *(what.replace("#", str(count)) for what, count in sorted(counts.items()) if count),
-        *notes.warnings(),
+        *(
+            each.replace("they cost nothing", "only the time of maps that failed counts")
+            for each in notes.warnings()
+        ),
     )
     return Trace(format="jhist", jobs=tuple(jobs), warnings=warnings)
 
@@ -115,9 +118,9 @@ def _take(job: _History, kind: str, event: Mapping[str, Any], where: str) -> Non
         if isinstance(host, str) and isinstance(rack, str):
             job.racks[host] = rack.strip("/") or DEFAULT_RACK
     elif kind.endswith(("_ATTEMPT_FAILED", "_ATTEMPT_KILLED")):
-        task.failed += 1
-        if kind.endswith("KILLED"):
-            task.killed[attempt] = _amount(event, "finishTime", where)
+        ends = task.killed if kind.endswith("KILLED") else task.failed
+        finish = event.get("finishTime")
+        ends[attempt] = round(finish) if _is_amount(finish) else 0
 
 
 def _job(history: _History, path: Path, notes: Notes, counts: Counter[str]) -> TraceJob | None:
@@ -185,12 +188,12 @@ def _task(task: _Task, job: _History, notes: Notes) -> TraceTask:
         input_bytes=read,
         output_bytes=written,
         duration_s=duration_s,
-        work_s=_span_s(began, done.get("finishTime"))
+        work_s=_work_s(task, began, done.get("finishTime"))
         if is_map
         else (_span_s(done.get("shuffleFinishTime"), done.get("finishTime")) or duration_s),
         cpu_s=cpu_ms / 1000 if cpu_ms else None,
         hosts=tuple(_hosts(task, job)) if is_map else (),
-        failed_attempts=task.failed,
+        failed_attempts=len(task.killed) + len(task.failed),
     )
     notes.task(made, task.kind, task.done is not None)
     return made
@@ -202,6 +205,13 @@ def _first_start(task: _Task, started: int | None, finish: Any) -> int | None:
         return started
     losers = [start for name, start in task.started.items() if task.killed.get(name, 0) >= finish]
     return min([started, *losers])
+
+
+def _work_s(task: _Task, began: int | None, finish: Any) -> float | None:
+    """Return the time that a map took from `began` on, with that of its attempts that failed."""
+    work_s = _span_s(began, finish)
+    failed = [_span_s(task.started.get(name), end) or 0.0 for name, end in task.failed.items()]
+    return None if work_s is None else work_s + sum(failed)
 
 
 def _hosts(task: _Task, job: _History) -> Iterator[Host]:
