@@ -18,7 +18,16 @@ from schedbed.deploy.scenario.resolved import (
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 T = TypeVar("T")
-LAST = ("map_demand", "reduce_demand", "params", "map_costs", "reduce_costs", "unplaced")
+LAST = (
+    "map_demand",
+    "reduce_demand",
+    "params",
+    "map_costs",
+    "reduce_costs",
+    "unplaced",
+    "running_map_limit",
+    "uber",
+)
 """The last values of a job, which many jobs share."""
 
 
@@ -66,7 +75,7 @@ def _job_texts(jobs: Sequence[PlannedJob]) -> list[str]:
             job.reduce_costs,
             job.unplaced,
         )
-        key = tuple(map(id, shared))
+        key = (*map(id, shared), job.running_map_limit, job.uber)
         rest = known.get(key)
         if rest is None:
             rest = known[key] = _rest_of(job)

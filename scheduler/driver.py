@@ -117,6 +117,8 @@ class Driver:
             "kill_job": core.kill_job,
             "ask": core.ask,
             "release": core.release,
+            "start_inside": core.start_inside,
+            "stop": core.stop,
             "register": core.register,
             "heartbeat": core.heartbeat if self._serve is None else partial(self._serve, core),
             "node_lost": core.node_lost,

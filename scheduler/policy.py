@@ -38,6 +38,7 @@ _MAP = TaskKind.MAP
 AVOIDED = "failures on this node"
 """The reason recorded in the decisions table when a job is skipped on a node that the job avoids."""
 
+NO_ROOM = "not enough memory or vcores are free"
 UNSAID = ""
 """The answer of an admission that refuses a job without a row in the decisions table, for a reason that the job
 has given before."""
@@ -445,6 +446,15 @@ class Composed:
             for axis in self.axes
         )
 
+    @property
+    def takes_containers(self) -> bool:
+        """Return whether the policy answers what jobs ask for, be it maps, reduces or ApplicationMasters.
+
+        A subclass with a method `decide` of its own answers with maps and reduces for slots, unless it says otherwise.
+        An admission has to say so as well, with an attribute of this name.
+        """
+        return type(self).decide is Composed.decide and bool(says(self.admission, "takes_containers"))
+
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Return the proposal of the first job, in order, that accepts the node, or None if no job does.
 
@@ -453,16 +463,35 @@ class Composed:
         if not self._has_room(view, node, kind):
             return None
         for job in self._jobs(view, node, kind):
-            answer = self._offer(view, node, job, kind)
+            offer = self._offer_container if view.pooled else self._offer
+            answer = offer(view, node, job, kind)
             if isinstance(answer, Proposal):
                 return answer
             if answer:
                 view.skip(node, job, kind, answer)
         return None
 
+    def _offer_container(
+        self, view: View, node: NodeView, job: JobView, kind: TaskKind
+    ) -> Proposal | str | None:
+        """Offer the node to what the job asks for, the most urgent first (`JobView.asks`)."""
+        why: str | None = None
+        for stage in job.asks():
+            if not view.fits(node, stage):
+                why = why or NO_ROOM
+            elif stage is job.master:
+                return Proposal(stage.tasks[0], "ApplicationMaster")
+            else:
+                answer = self._offer(view, node, job, stage.kind)
+                if isinstance(answer, Proposal):
+                    return answer
+                why = why or answer
+        return why
+
     def _has_room(self, view: View, node: NodeView, kind: TaskKind) -> bool:
         """Return whether the admission has room for some task on the node, and would start one now."""
-        return self._room(node, kind) and (self._is_still is None or not self._is_still(view))
+        has_room = self._room(node, kind) or (view.pooled and self.limits.slots)
+        return has_room and (self._is_still is None or not self._is_still(view))
 
     def _offer(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | str | None:
         if job.excluded and view.avoids(job, node, kind):

@@ -25,7 +25,7 @@ Example of a policy that starts tasks of the job with the fewest unstarted tasks
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from schedbed.cluster.messages import Usage
@@ -96,6 +96,8 @@ class TaskView(Protocol):
     def task(self) -> str: ...  # The task's id, such as `job_0001_m_000003`.
     @property
     def job(self) -> JobView: ...  # The job that the task belongs to.
+    @property
+    def stage(self) -> StageView: ...  # The stage of the job that the task belongs to.
     @property
     def kind(self) -> TaskKind: ...  # TaskKind.MAP or TaskKind.REDUCE.
     @property
@@ -176,12 +178,22 @@ class JobView(Protocol):
     @property
     def reduces(self) -> StageView: ...  # The job's reduce tasks.
     @property
+    def master(self) -> StageView | None: ...  # The job's ApplicationMaster, under `framework: yarn` only.
+    @property
+    def stages(
+        self,
+    ) -> Sequence[StageView]: ...  # The ApplicationMaster if there is one, the maps, the reduces.
+    @property
     def attempts(self) -> Mapping[str, AttemptView]: ...  # Live attempts of all tasks of the job, by id.
     @property
     def excluded(self) -> Mapping[NodeId, None]: ...  # Nodes that the job may avoid, see `View.avoids`.
 
     def stage(self, kind: TaskKind) -> StageView:
         """Return `maps` for TaskKind.MAP, or `reduces` for TaskKind.REDUCE."""
+        ...
+
+    def asks(self) -> Iterable[StageView]:
+        """Return the stages that ask for containers now, the most urgent first, under `framework: yarn` only."""
         ...
 
     def local_map(self, node: NodeId) -> TaskView | None:
@@ -267,6 +279,8 @@ class View(Protocol):
     def seed(self) -> int: ...  # The run's seed.
     @property
     def random(self) -> Coin: ...  # A `random.Random` seeded with the run's seed; use no other.
+    @property
+    def pooled(self) -> bool: ...  # True under `framework: yarn`, where all tasks share memory and vcores.
     @property
     def sizes(self) -> str: ...  # The kind of task costs in `job.spec`: true, estimated or hidden.
     @property

@@ -133,6 +133,10 @@ class JobSpec:
     params: Mapping[str, Any] = field(default_factory=dict)  # Parameters of the application, as JSON values.
     map_costs: tuple[Cost, ...] = ()  # One per map, for synthetic jobs.
     reduce_costs: tuple[Cost, ...] = ()  # One per reduce, for synthetic jobs.
+    running_map_limit: int = (
+        0  # The most maps that run at a time, 0 for any number. Only with ApplicationMasters.
+    )
+    uber: bool = False  # The tasks run inside the ApplicationMaster, one after the other.
 
     @property
     def maps(self) -> int:

@@ -120,6 +120,8 @@ def _plan(job: str, draft: _Draft, inputs: JobInputs, ids: Mapping[int, str]) ->
         map_demand=demand(given.map, inputs),
         reduce_demand=demand(given.reduce, inputs),
         params=params,
+        running_map_limit=given.running_map_limit,
+        uber=given.uber,
     )
     check_fits(planned, path, inputs)
     return _with_costs(planned, given, path, inputs) if app.name == SYNTHETIC else planned

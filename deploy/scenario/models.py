@@ -362,6 +362,21 @@ class JobModel(Section):
         BeforeValidator(_lower),
         says("priority of the job, for policies that prefer jobs of higher priority"),
     ] = "normal"
+    running_map_limit: Annotated[
+        Count,
+        says(
+            "with `framework: yarn`, largest number of the job's maps that run at a time, 0 for no limit "
+            "(`mapreduce.job.running.map.limit`)"
+        ),
+    ] = 0
+    uber: Annotated[
+        bool,
+        Field(strict=True),
+        says(
+            "with `framework: yarn`, whether the job's tasks run inside its ApplicationMaster, one after the other "
+            "(`mapreduce.job.ubertask.enable`, for a job small enough)"
+        ),
+    ] = False
     count: Annotated[
         int,
         Field(strict=True, ge=1, le=10_000),

@@ -34,8 +34,10 @@ from schedbed.deploy.scenario.yaml_file import Document, apply_set, from_values,
 from schedbed.deploy.shipped import scenario_file
 from schedbed.scheduler.models.aria_bounds import allocate, curve
 from schedbed.scheduler.models.job_profile import JobProfile, Times
+from schedbed.scheduler.simulate.framework import Framework
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.trace import Trace, TraceJob
+from schedbed.tasks.units import format_bytes
 from schedbed.tasks.workloads.drawn import (
     Drawn,
     drawn_trace,
@@ -148,6 +150,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
     inputs = JobInputs(scenario, cluster, base, complaints)
     with no_collections():
         jobs, warnings = ((), ()) if idle else _plan(scenario, inputs)
+    framework = _with_masters(framework_of(scenario.framework), inputs)
     check_rigid(policies, jobs, cluster, ("workload",), complaints)
     complaints.raise_if_any()
     return ResolvedScenario(
@@ -167,12 +170,36 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         dynamic_blocks=_dynamic(cluster.blocks),
         profiles=profiles,
         simulate=_simulate(scenario, jobs, complaints),
-        framework=framework_of(scenario.framework),
+        framework=framework,
         measure=_measure(scenario, jobs, complaints),
         warnings=(*warnings, *tiny_rates(cluster)),
         given=document.value,
         base=str(base),
     )
+
+
+def _with_masters(framework: Framework, inputs: JobInputs) -> Framework:
+    """Return the framework with the memory of ApplicationMasters, which is by default at most that of a task.
+
+    Errors are added to the complaints of `inputs`.
+    """
+    add, master, given = inputs.complaints.add, framework.master, inputs.scenario.framework
+    if master is None:
+        models = (inputs.scenario.workload and inputs.scenario.workload.jobs) or ()
+        for key in ("running_map_limit", "uber"):
+            if any(getattr(job, key) for job in models):
+                add(("workload", "jobs"), f"{key} needs ApplicationMasters, expected framework: yarn")
+        return framework
+    if isinstance(given, str) or all(costs.am_memory is None for costs in given.given.values()):
+        memory_bytes = min(master.memory_bytes, inputs.memory_share_bytes)
+        framework = replace(framework, am_memory_bytes=memory_bytes)
+    elif not any(
+        master.memory_bytes <= node.memory_bytes and master.vcores <= node.cores
+        for node in inputs.cluster.nodes
+    ):
+        asked = f"{format_bytes(master.memory_bytes)} and {master.vcores} vcores"
+        add(("framework",), f"an ApplicationMaster of {asked} fits no node")
+    return framework
 
 
 def _dynamic(blocks: BlockSettings) -> str:

@@ -13,6 +13,7 @@ from schedbed.deploy.scenario.scalars import (
     Duration,
     Factor,
     Number,
+    Positive,
     Rate,
     Section,
     Size,
@@ -155,6 +156,18 @@ def memory_of(value: int | MemoryModel) -> MemoryModel:
 # The value is the name of a profile, or a profile with some changed costs.
 
 Cost = Annotated[Duration, Field(le=3600)]
+SECONDS = (
+    "init_poll",
+    "init",
+    "setup",
+    "cleanup",
+    "localize",
+    "jvm",
+    "fetch_poll",
+    "am_heartbeat",
+    "am_linger",
+)
+"""The keys whose fields in `Framework` end with `_s`."""
 
 
 class FrameworkCosts(Section):
@@ -223,6 +236,31 @@ class FrameworkCosts(Section):
         ),
     ] = None
 
+    slowstart: Annotated[
+        Annotated[float, Number, Field(ge=0, le=1)] | None,
+        says(
+            "with `hadoop1` and `yarn`, share of a job's maps that must be done before its reduces start "
+            "(`mapreduce.job.reduce.slowstart.completedmaps`)"
+        ),
+    ] = None
+
+    am_memory: Annotated[
+        Annotated[Size, Field(gt=0)] | None,
+        says("with `yarn`, memory of an ApplicationMaster's container (`yarn.app.mapreduce.am.resource.mb`)"),
+    ] = None
+
+    am_vcores: Annotated[
+        Positive | None,
+        says(
+            "with `yarn`, vcores of an ApplicationMaster's container (`yarn.app.mapreduce.am.resource.cpu-vcores`)"
+        ),
+    ] = None
+
+    am_linger: Annotated[
+        Cost | None,
+        says("with `yarn`, time from a job's end until its ApplicationMaster's container is free"),
+    ] = None
+
     late_asks: Annotated[
         Annotated[bool, Field(strict=True)] | None,
         says(
@@ -234,10 +272,10 @@ class FrameworkCosts(Section):
     def applied(self, profile: Framework) -> Framework:
         """Return a copy of the profile in which the values given here replace the profile's values."""
         given = self.model_dump(exclude_none=True)
-        seconds = ("init_poll", "init", "setup", "cleanup", "localize", "jvm", "fetch_poll", "am_heartbeat")
-        return replace(
-            profile, **{f"{key}_s" if key in seconds else key: value for key, value in given.items()}
-        )
+        names = {"am_memory": "am_memory_bytes"}
+        for key in SECONDS:
+            names[key] = f"{key}_s"
+        return replace(profile, **{names.get(key, key): value for key, value in given.items()})
 
 
 class FrameworkChoice(Section):
@@ -307,6 +345,8 @@ def framework_fault(framework: Framework) -> str:
     """Return why the costs do not go together, or ""."""
     if framework.late_asks and not framework.am_heartbeat_s:
         return "late_asks needs ApplicationMasters: am_heartbeat, or the profile yarn-bare"
+    if framework.master is not None and not framework.am_heartbeat_s:
+        return "am_memory needs ApplicationMasters: am_heartbeat, or the profile yarn"
     return ""
 
 

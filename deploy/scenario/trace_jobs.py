@@ -171,6 +171,7 @@ class SyntheticPlanner:
             map_costs=maps.costs,
             reduce_costs=self._scaled_all(made.reduces).costs,
             unplaced=tuple(unplaced),
+            uber=made.uber,
         )
 
     def _scaled_all(self, costs: tuple[Cost, ...]) -> _Scaled:

@@ -25,6 +25,7 @@ class Containers:
 
     limits = Limits(slots=False, memory=True, vcores=True)
     elidable = True  # Heartbeats that report no change do not affect its answers.
+    takes_containers = True
 
     def __init__(self, *, reserved_cores: int = 0, stall_timeout_s: float = 10.0) -> None:
         self.reserved_cores = reserved_cores

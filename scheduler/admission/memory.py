@@ -18,6 +18,7 @@ class MemoryContainers(Containers):
     """
 
     elidable = True
+    takes_containers = True
     limits = Limits(slots=False, memory=True, vcores=False)
 
     def __init__(self, *, stall_timeout_s: float = 10.0) -> None:

@@ -13,6 +13,7 @@ class Slots:
 
     limits = Limits(slots=True)
     elidable = True  # Heartbeats that report no change do not affect its answers.
+    takes_containers = True
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
         """Implement `Admission.room`."""

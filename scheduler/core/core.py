@@ -7,6 +7,7 @@ its slot as soon as the reply that launches it is made. The state is in `schedul
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -51,6 +52,7 @@ class Core:
         self._silence_s = config.silence_s
         self._most_maps, self._most_reduces = config.maps_per_heartbeat, config.reduces_per_heartbeat
         self._heard_s = 0.0  # No live node's last heartbeat was earlier.
+        self._hears_full_nodes = getattr(policy, "hears_full_nodes", False)
         self._on_heartbeat = getattr(policy, "beat", None)
         self._on_tick = getattr(policy, "tick", None)
         self._preempt = getattr(policy, "preempt", None)
@@ -138,20 +140,43 @@ class Core:
         if known is not None:
             self._ledger.end_job(known, JobState.KILLED, reason)
 
-    def ask(self, now_s: float, job: str, kind: TaskKind, asked: int) -> None:
-        """Let policies see `asked` unstarted tasks of a job, which may be more than it has (`EmptyTask`)."""
+    def ask(self, now_s: float, job: str, kind: TaskKind, asked: int, meant: int | None = None) -> None:
+        """Let policies see `asked` unstarted tasks of a job, which may be more than it has (`EmptyTask`), or fewer."""
         self._ledger.now_s = now_s
         known = self._ledger.jobs.get(job)
         if known is not None:
-            self._ledger.ask(known.stage(kind), asked)
+            self._ledger.ask(known.stage(kind), asked, meant)
 
     def release(self, now_s: float, job: str, attempt: str) -> None:
         """End an attempt of an empty task. One that has ended is ignored."""
         self._ledger.now_s = now_s
-        known = self._ledger.jobs.get(job)
+        known = self._ledger.jobs.get(job) or self._ledger.ended.get(job)
         held = None if known is None else known.attempts.get(attempt)
         if held is not None:
             self._ledger.release_empty(held)
+
+    def stop(self, now_s: float, job: str, attempt: str, reason: str) -> None:
+        """Order a node to stop an attempt of a job, whose task then runs again. One that has ended is ignored."""
+        self._ledger.now_s = now_s
+        known = self._ledger.jobs.get(job)
+        held = None if known is None else known.attempts.get(attempt)
+        if held is not None:
+            self._ledger.kill(held, reason)
+
+    def start_inside(self, now_s: float, job: str) -> None:
+        """Let a job's master, which holds a container, run the tasks inside it. The next heartbeat starts one."""
+        self._ledger.now_s = now_s
+        known = self._ledger.jobs.get(job)
+        if known is not None and known.master is not None and known.master.running:
+            known.master.tasks[0].attempts[0].node.inside[job] = known
+
+    def _run_inside(self, node: Node) -> None:
+        """Start the next task of each job whose master runs its tasks on the node."""
+        for job in list(node.inside.values()):
+            if job.active:
+                self._ledger.run_inside(job)
+            else:
+                del node.inside[job.job]
 
     def committed(self, now_s: float, attempt: str) -> None:
         """Process the report that the attempt's output was committed. A repeated call changes nothing."""
@@ -214,6 +239,8 @@ class Core:
                 self._take_statuses(node, heartbeat)
         for failure in heartbeat.fetch_failures:
             self._fetch_failed(failure)
+        if node.inside:
+            self._run_inside(node)
         actions: list[Action] = node.outbox
         node.outbox = []
         if self._on_heartbeat is not None:
@@ -291,6 +318,8 @@ class Core:
         most = self._most_maps if is_map else self._most_reduces
         granted = 0
         while (ledger.ready_maps if is_map else ledger.ready_reduces) > 0:
+            if ledger.pooled and not (self._hears_full_nodes or ledger.has_room(node)):
+                return
             if typed and node.free_slots(kind) <= 0:
                 return
             if most and granted >= most:
@@ -304,7 +333,8 @@ class Core:
             task = attempt.task
             granted += 1
             if not task.is_empty:
-                actions.append(Launch(attempt.attempt, task.stage.job.job, kind, task.index, task.part))
+                stage = task.stage
+                actions.append(Launch(attempt.attempt, stage.job.job, stage.kind, task.index, task.part))
 
     def _offer_copies(self, speculation: Speculation, node: Node, actions: list[Action]) -> None:
         """Offer the slots left free to `speculation`, and append the launches of its copies."""
@@ -405,7 +435,7 @@ def _check_node(ledger: Ledger, node: Node) -> None:
 
 def _check_job(job: Job) -> None:
     assert job.state is JobState.RUNNING, job.job
-    for stage in (job.maps, job.reduces):
+    for stage in job.stages:
         _check_stage(stage)
     if job.reduces.total:
         winners = [task.winner for task in job.maps.tasks if task.winner is not None]
@@ -419,15 +449,17 @@ def _check_stage(stage: Stage) -> None:
     job, tasks = stage.job.job, stage.tasks
     live = [attempt for task in tasks for attempt in task.attempts]
     held = [attempt for attempt in stage.job.attempts.values() if attempt.task.stage is stage]
-    live += [attempt for attempt in held if attempt.task.is_empty]
+    live += [attempt for attempt in held if attempt.task.is_empty and attempt not in live]
     states = [task.state for task in tasks]
     assert len(tasks) == stage.total, job
-    assert stage.unstarted == states.count(TaskState.UNSTARTED) + stage.excess, (job, stage.label)
+    unstarted = states.count(TaskState.UNSTARTED) + stage.excess - stage.hidden
+    assert stage.unstarted == unstarted, (job, stage.label)
     assert stage.done == states.count(TaskState.DONE), (job, stage.label)
     assert stage.running == len(live), (job, stage.label)
     assert stage.killing == sum(attempt.state == "killing" for attempt in live), (job, stage.label)
-    assert stage.ready == (stage.open and stage.unstarted > 0), (job, stage.label)
-    if stage.kind is MAP:
+    asks = stage.job.stages if stage is stage.job.maps and stage.job.master is not None else (stage,)
+    assert stage.ready == any(each.open and each.unstarted > 0 for each in asks), job
+    if stage is stage.job.maps:
         _check_parts(stage)
     for task in tasks:
         _check_task(task)
@@ -472,9 +504,11 @@ def _check_totals(ledger: Ledger) -> None:
     assert ledger.live_attempts == sum(len(node.attempts) for node in alive)
     jobs = [*ledger.jobs.values(), *ledger.ended.values()]
     assert ledger.ready_maps == sum(job.maps.ready for job in jobs)
-    assert ledger.ready_reduces == sum(job.reduces.ready for job in jobs)
+    assert ledger.ready_reduces == (0 if ledger.pooled else sum(job.reduces.ready for job in jobs))
+    asking = Counter(stage.demand for job in jobs for stage in job.stages if stage.ready and stage.asks)
+    assert not ledger.pooled or ledger.asked == asking
     for kind in TaskKind:
-        stages = [job.stage(kind) for job in jobs]
+        stages = [stage for job in jobs for stage in job.stages if ledger.pooled or stage.kind is kind]
         for (name, tally_kind), tally in [*ledger.users.items(), *ledger.queues.items()]:
             if tally_kind is kind:
                 mine = [stage for stage in stages if stage.user is tally or stage.queue is tally]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -31,8 +31,13 @@ from schedbed.scheduler.core.states import (
 from schedbed.scheduler.policy import together
 from schedbed.scheduler.view import JobView, NodeView, StageView
 from schedbed.tasks.chance import chance
-from schedbed.tasks.specs import NodeId, TaskKind, task_id
+from schedbed.tasks.specs import Demand, NodeId, TaskKind, task_id
 
+POOL = policies.Limits(slots=False, memory=True, vcores=True)
+"""The limits of nodes under any policy if jobs have ApplicationMasters."""
+AVOIDED_MOST = 0.33
+"""The share of the nodes from which on a job with an ApplicationMaster avoids none (yarn.app.mapreduce.am.job.
+node-blacklisting.ignore-threshold-node-percent, RMContainerRequestor of Hadoop 3.4.1)."""
 RECENT = 12
 """Number of decisions other than skips that are kept for the live display."""
 STATE = (
@@ -57,6 +62,7 @@ STATE = (
     "reduce_slots",
     "ready_maps",
     "ready_reduces",
+    "asked",
     "effects",
     "recent",
 )
@@ -67,7 +73,9 @@ class CoreTables:
     """The core's state, the base of `JobTables` and `Ledger`: counters, hooks and effects not taken yet."""
 
     def __init__(self, config: CoreConfig, policy: policies.Policy, sink: Sink, seed: int) -> None:
-        self.limits: policies.Limits = getattr(policy, "limits", policies.Limits())
+        self._master = config.master
+        self.pooled = config.master is not None
+        self.limits: policies.Limits = POOL if self.pooled else getattr(policy, "limits", policies.Limits())
         self._on_changed: Any = getattr(policy, "changed", None)
         self._on_submitted: Any = getattr(policy, "submitted", None)
         self._on_ready: Any = getattr(policy, "stage_ready", None)
@@ -106,6 +114,9 @@ class CoreTables:
         self.reduce_slots = 0
         self.ready_maps = 0  # Number of jobs with a map that could start.
         self.ready_reduces = 0
+        self.asked = Counter[
+            Demand
+        ]()  # The number of stages that ask for containers of a size, with masters.
         self.effects: list[Effect] = []
         self.recent: deque[DecisionRow] = deque(maxlen=RECENT)
 
@@ -130,7 +141,9 @@ class CoreTables:
         return together(hooks, answers=False) if hooks else None
 
     def slots(self, kind: TaskKind) -> int:
-        """Implement `View.slots`."""
+        """Implement `View.slots`: with a pool for all tasks, the vcores of the live nodes count as map slots."""
+        if self.pooled:
+            return sum(node.spec.cores for node in self.nodes.values() if node.alive) if kind is MAP else 0
         return self.map_slots if kind is MAP else self.reduce_slots
 
     def avoids(self, job: JobView, node: NodeView, kind: TaskKind) -> bool:
@@ -138,6 +151,10 @@ class CoreTables:
         if node.node not in job.excluded:
             return False
         assert isinstance(job, Job)
+        if self.pooled and len(job.excluded) >= AVOIDED_MOST * sum(
+            each.alive for each in self.nodes.values()
+        ):
+            return False
         strength, stage = job.avoidance.strength, job.stage(kind)
         here = strength(node.node, kind)
         return here > 0 and any(
@@ -206,6 +223,8 @@ class CoreTables:
 
     def _changed(self, stage: Stage) -> None:
         ready = stage.unstarted > 0 and stage.open
+        if self.pooled:
+            stage, ready = self._changed_ask(stage, ready)
         if ready is not stage.ready:
             stage.ready = ready
             if ready and self._on_ready is not None:
@@ -216,6 +235,23 @@ class CoreTables:
                 self.ready_reduces += 1 if ready else -1
         if self._on_changed is not None:
             self.unsettled[stage] = None
+
+    def _changed_ask(self, stage: Stage, asks: bool) -> tuple[Stage, bool]:
+        """Note whether a stage asks for containers. Return the job's maps, and whether any of its stages asks."""
+        if asks is not stage.asks:
+            stage.asks = asks
+            self.asked[stage.demand] += 1 if asks else -1
+            if not self.asked[stage.demand]:
+                del self.asked[stage.demand]
+        maps = stage.job.maps
+        if stage is not maps:
+            stage.ready = asks
+        return maps, any(each.asks for each in stage.job.stages)
+
+    def has_room(self, node: NodeView) -> bool:
+        """Return whether the node has room for any container that a job asks for."""
+        memory_bytes, vcores = node.free_memory_bytes, node.free_vcores
+        return any(each.memory_bytes <= memory_bytes and each.vcores <= vcores for each in self.asked)
 
     def settle(self) -> None:
         """Call the policy's hook `changed` for the stages changed since the last call."""
@@ -274,15 +310,17 @@ class CoreTables:
             if not feed.reduces:
                 del node.feeds[job.job]
 
-    def ask(self, stage: Stage, asked: int) -> None:
-        """Let policies see `asked` unstarted tasks of a stage, or all that there are if these are more.
+    def ask(self, stage: Stage, asked: int, meant: int | None = None) -> None:
+        """Let policies see `asked` unstarted tasks of a stage; without a master, all that there are if these are more.
 
-        The tasks that the stage does not have are launched last, as empty ones.
+        The tasks that the stage does not have are launched last, as empty ones, and so are those beyond `meant`.
         """
-        excess = max(0, asked - (stage.unstarted - stage.excess))
-        if excess != stage.excess:
-            count(stage, 0, excess - stage.excess)
-            stage.excess = excess
+        own = stage.unstarted - stage.excess + stage.hidden
+        real = min(own, asked if meant is None else min(asked, meant)) if self.pooled else own
+        excess, hidden = max(0, asked - real), own - real
+        if (excess, hidden) != (stage.excess, stage.hidden):
+            count(stage, 0, excess - stage.excess - hidden + stage.hidden)
+            stage.excess, stage.hidden = excess, hidden
             self._place_empty(stage)
             self._changed(stage)
 
@@ -295,7 +333,7 @@ class CoreTables:
                 return
             empty.state = TASK_DONE  # The index drops it.
         stage.empty = None
-        if stage.excess and stage.excess == stage.unstarted:
+        if stage.excess and stage.excess >= stage.unstarted:
             number = stage.total + stage.empties
             stage.empties += 1
             name = task_id(stage.job.job, stage.kind, number)
@@ -310,8 +348,21 @@ class CoreTables:
         if task.failed_on:
             self._avoids_now(stage.job)
         stage.index.add(task)
+        if self.pooled and stage is not stage.job.master:
+            self._ask_later(stage)
+            return
         count(stage, 0, 1)
         self._changed(stage)
+
+    def _ask_later(self, stage: Stage) -> None:
+        """Hide a task that is unstarted again until the job's master asks for it, unless it asks for too many maps."""
+        if stage.excess and stage.kind is MAP:
+            stage.excess -= 1
+            self._place_empty(stage)
+            return
+        stage.hidden += 1
+        if stage.empty is not None:  # On top of the task that was added.
+            stage.index.add(stage.empty)
 
     def _commit_ended(self, task: Task, state: AttemptState, reason: str) -> None:
         winner = task.winner
@@ -324,8 +375,8 @@ class CoreTables:
         self._record(winner)
 
     def _record(self, attempt: Attempt) -> None:
-        """Write an ended attempt's row, and call the policy's hook `ended`."""
-        if self._writes_ends:
+        """Write an ended attempt's row, except that of a master, and call the policy's hook `ended`."""
+        if self._writes_ends and attempt.task.stage is not attempt.task.stage.job.master:
             self._sink.attempt(attempt_row(attempt))
         if self._on_ended is not None:
             self._on_ended(self, attempt)

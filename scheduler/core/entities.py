@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from schedbed.cluster.messages import NO_USAGE, Action, AttemptStatus, MapOutput, Reply
@@ -14,6 +14,7 @@ from schedbed.tasks.specs import NO_COUNTERS, Demand, JobSpec, NodeId, Split, Ta
 
 MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
 NO_SPLIT = Split(index=0)
+NO_ROOM = Demand(memory_bytes=0, vcores=0)
 LIVE = (ASSIGNED, RUNNING, KILLING)
 
 
@@ -102,6 +103,12 @@ class EmptyTask(Task):
     is_empty = True
 
 
+class MasterTask(EmptyTask):
+    """The ApplicationMaster of a job: its attempt holds room until it is released, after the job's end."""
+
+    __slots__ = ()
+
+
 class Attempt:
     """An execution of a task on a node."""
 
@@ -155,11 +162,14 @@ class Stage:
     """All maps or all reduces of a job, with counters that policies use to sort jobs."""
 
     __slots__ = (
+        "asks",
         "demand",
         "done",
         "empties",
         "empty",
         "excess",
+        "grants",
+        "hidden",
         "index",
         "job",
         "killing",
@@ -178,14 +188,16 @@ class Stage:
         "user",
     )
 
-    def __init__(self, job: Job, kind: TaskKind, total: int, demand: Demand) -> None:
+    def __init__(self, job: Job, kind: TaskKind, total: int, demand: Demand, label: str = "") -> None:
         self.job = job
         self.kind = kind
-        self.label = kind.value
+        self.label = label or kind.value
         self.demand = demand
         self.total = total
-        self.unstarted = 0  # With those of `excess`.
+        self.unstarted = 0  # With those of `excess`, and without those of `hidden`.
+        self.hidden = 0  # Unstarted tasks that the job's ApplicationMaster does not ask for yet.
         self.excess = 0  # Tasks that the job asks for and does not have.
+        self.grants = 0  # Launches so far without those of copies.
         self.empties = 0  # Empty tasks so far.
         self.empty: EmptyTask | None = None  # In the index while only tasks of `excess` are unstarted.
         self.running = 0  # Live attempts: assigned, running and being killed.
@@ -193,7 +205,8 @@ class Stage:
         self.done = 0
         self.shuffled = kind is MAP and job.spec.reduces > 0  # Output goes to reduces, not to a file.
         self.open = kind is MAP  # Reduces wait for slow-start.
-        self.ready = False  # Open, and a task is unstarted.
+        self.ready = False  # Open, and a task is unstarted. Of maps with a master: any stage of the job asks.
+        self.asks = False  # Open, and a task is unstarted. Only of jobs with masters.
         self.launched_s = -1.0  # Time of the last launch.
         self.said: str | None = None  # Why the job last declined a node since the last launch.
         self.tasks: list[Task] = []
@@ -229,6 +242,7 @@ class Job:
         "job",
         "local_map",
         "maps",
+        "master",
         "nodes",
         "output_bytes",
         "outputs",
@@ -240,6 +254,7 @@ class Job:
         "reduces",
         "serial",
         "spec",
+        "stages",
         "start_s",
         "state",
         "submit_s",
@@ -248,7 +263,12 @@ class Job:
     )
 
     def __init__(
-        self, spec: JobSpec, serial: int, rack_by_node: Mapping[NodeId, str], avoidance: Avoidance
+        self,
+        spec: JobSpec,
+        serial: int,
+        rack_by_node: Mapping[NodeId, str],
+        avoidance: Avoidance,
+        master: Demand | None = None,
     ) -> None:
         self.spec = spec
         self.rack_by_node = rack_by_node
@@ -264,8 +284,14 @@ class Job:
         self.start_s: float | None = None
         self.finish_s: float | None = None
         self.output_bytes = 0
-        self.maps = Stage(self, TaskKind.MAP, spec.maps, spec.map_demand)
-        self.reduces = Stage(self, TaskKind.REDUCE, spec.reduces, spec.reduce_demand)
+        runs_inside = master is not None and spec.uber
+        self.maps = Stage(self, MAP, spec.maps, NO_ROOM if runs_inside else spec.map_demand)
+        self.reduces = Stage(self, REDUCE, spec.reduces, NO_ROOM if runs_inside else spec.reduce_demand)
+        self.stages: tuple[Stage, ...] = (self.maps, self.reduces)
+        self.master: Stage | None = None
+        if master is not None:
+            self.master = Stage(self, MAP, 1, master, "am")
+            self.stages = (self.master, *self.stages)
         self._look_into(self.maps.index)
         self.attempts: dict[str, Attempt] = {}  # Live attempts.
         self.outputs: list[MapOutput] = []  # A later entry of the same map index replaces an earlier one.
@@ -277,6 +303,19 @@ class Job:
 
     def stage(self, kind: TaskKind) -> Stage:
         return self.maps if kind is MAP else self.reduces
+
+    def asks(self) -> Iterator[Stage]:
+        """Return the stages that ask for containers, by YARN's priorities (RMContainerAllocator, Hadoop 3.4.1).
+
+        The ApplicationMaster comes first, then maps if one of them has failed, reduces, and maps.
+        """
+        if self.master is not None and self.master.asks:
+            yield self.master
+        maps, reduces = self.maps, self.reduces
+        failed = maps.asks and (first := maps.index.first()) is not None and first.failures > 0
+        for stage in (maps, reduces) if failed else (reduces, maps):
+            if stage.asks:
+                yield stage
 
     def _look_into(self, index: TaskIndex[Task]) -> None:
         """Bind the attributes `local_map`, `rack_map`, `free_map` and `any_map` to `index`."""
@@ -305,7 +344,7 @@ class Job:
 
     def release(self) -> None:
         """Drop data that an ended job does not need, including reference cycles, to free memory at once."""
-        for stage in (self.maps, self.reduces):
+        for stage in self.stages:
             for task in stage.tasks:
                 task.winner = None
             stage.tasks = []
@@ -331,6 +370,7 @@ class Node:
         "free_vcores",
         "heard_s",
         "incarnation",
+        "inside",
         "listed",
         "node",
         "outbox",
@@ -360,6 +400,7 @@ class Node:
         self.listed: tuple[AttemptStatus, ...] = ()
         self.feeds: dict[str, Feed] = {}  # By job.
         self.outbox: list[Action] = []
+        self.inside: dict[str, Job] = {}  # Jobs whose master runs their tasks here.
         self.free_maps = spec.map_slots
         self.free_reduces = spec.reduce_slots
         self.free_memory_bytes = spec.memory_bytes

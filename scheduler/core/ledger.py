@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedbed.cluster.messages import AttemptReport, ForgetJob, MapOutput
+from schedbed.cluster.messages import AttemptReport, ForgetJob, Launch, MapOutput
 from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler import policy as policies
 from schedbed.scheduler.core.core_tables import CoreTables, count
@@ -16,11 +16,12 @@ from schedbed.scheduler.core.entities import (
     Avoidance,
     Feed,
     Job,
+    MasterTask,
     Node,
     Stage,
     Task,
 )
-from schedbed.scheduler.core.rows import Commit, Discard, JobEnded, job_row
+from schedbed.scheduler.core.rows import Commit, Discard, JobEnded, MasterStarts, job_row
 from schedbed.scheduler.core.states import (
     ASSIGNED,
     COMMITTING,
@@ -62,20 +63,27 @@ class JobTables(CoreTables):
         splits = list(spec.splits)
         if any(split.index != place for place, split in enumerate(splits)):
             raise ValueError(f"job {spec.job}: splits must be numbered from 0 without gaps")
-        job = Job(spec, self.submissions, self.rack_by_node, Avoidance(self._node_failures))
+        avoidance = Avoidance(self._node_failures)
+        job = Job(spec, self.submissions, self.rack_by_node, avoidance, self._master)
         self.used_ids.add(spec.job)
         self.submissions += 1
         self.jobs[spec.job] = job
-        for stage in (job.maps, job.reduces):
-            stage.user = self._tally(self.users, spec.user, stage.kind)
-            stage.queue = self._tally(self.queues, spec.queue, stage.kind)
-            self._make_tasks(stage, splits if stage is job.maps else [NO_SPLIT] * spec.reduces)
-            count(stage, 0, stage.total)
+        for stage in job.stages:
+            kind = MAP if self.pooled else stage.kind
+            stage.user = self._tally(self.users, spec.user, kind)
+            stage.queue = self._tally(self.queues, spec.queue, kind)
+            if stage is job.master:
+                stage.tasks = [MasterTask(stage, 0, f"{spec.job}_a_000000", NO_SPLIT)]
+                stage.index.fill(stage.tasks)
+            else:
+                self._make_tasks(stage, splits if stage is job.maps else [NO_SPLIT] * stage.total)
+                stage.hidden = stage.total if self.pooled else 0
+            count(stage, 0, stage.total - stage.hidden)
         if self._on_submitted is not None:
             self._on_submitted(self, job)
         self._open_reduces(job)
-        self._changed(job.maps)
-        self._changed(job.reduces)
+        for stage in job.stages:
+            self._changed(stage)
         self._end_if_done(job)
 
     @staticmethod
@@ -117,7 +125,7 @@ class JobTables(CoreTables):
     def _open_reduces(self, job: Job) -> None:
         reduces = job.reduces
         if reduces.total:
-            opened = job.maps.done >= self._slowstart * job.maps.total
+            opened = self.pooled or job.maps.done >= self._slowstart * job.maps.total
             if opened is not reduces.open:
                 reduces.open = opened
                 self._changed(reduces)
@@ -138,11 +146,13 @@ class JobTables(CoreTables):
         committing = [task for task in self.committing.values() if task.stage.job is job]
         for task in sorted(committing, key=lambda task: task.index):
             self._commit_ended(task, AttemptState.KILLED, f"job {state}")
-        for stage in (job.maps, job.reduces):
+        for stage in job.stages:
             count(stage, 0, -stage.unstarted)
-            stage.excess = 0
+            stage.excess = stage.hidden = 0
             self._changed(stage)
         for attempt in list(job.attempts.values()):
+            if attempt.task.stage is job.master:
+                continue  # The driver releases it.
             if attempt.task.is_empty:
                 self.release_empty(attempt)
             else:
@@ -246,7 +256,8 @@ class Ledger(JobTables):
         self.map_slots -= node.spec.map_slots
         self.reduce_slots -= node.spec.reduce_slots
         for attempt in list(node.attempts.values()):
-            self.end_attempt(attempt, LOST, reason)
+            if attempt.attempt in node.attempts:  # A lost master releases containers.
+                self.end_attempt(attempt, LOST, reason)
         for job in self.jobs.values():
             if node.node in job.nodes and job.reduces.total:
                 self._lose_outputs(job, node)
@@ -289,6 +300,8 @@ class Ledger(JobTables):
         job.nodes[node.node] = None
         stage.said, stage.launched_s = None, self.now_s
         node.hold(attempt, stage)
+        if stage is job.master:
+            self.effects.append(MasterStarts(job.job, attempt.attempt))
         if stage.kind is REDUCE:
             self._feed(node, job).reduces += 1
         if proposal.speculative:
@@ -296,6 +309,7 @@ class Ledger(JobTables):
             count(stage, 1, 0)
         else:
             count(stage, 1, -1)
+            stage.grants += not task.is_empty
             if task.failed_on:
                 self._retried(task)
             if stage.excess:
@@ -349,7 +363,7 @@ class Ledger(JobTables):
 
     def _fault(self, node: Node, kind: TaskKind, task: Task, copy: bool) -> str | None:
         stage = task.stage
-        if stage.kind is not kind:
+        if stage.kind is not kind and not self.pooled:
             return f"a {stage.label} was proposed where a {kind.value} was asked for"
         if copy:
             if task.state is not TASK_RUNNING:
@@ -365,7 +379,7 @@ class Ledger(JobTables):
             lack = self._lack(node, stage)
             if lack is not None:
                 return lack
-        if stage.job.excluded and self.avoids(stage.job, node, kind):
+        if stage.job.excluded and stage is not stage.job.master and self.avoids(stage.job, node, stage.kind):
             return "the job avoids the node after failures there"
         return None
 
@@ -380,6 +394,8 @@ class Ledger(JobTables):
             RUNNING,
         ):
             raise policies.PolicyError(f"{attempt.attempt} is {attempt.state}, it cannot be pre-empted")
+        if attempt.task.stage is attempt.task.job.master:
+            return  # Its job would begin again. YARN's schedulers take masters last of all.
         self._decided(attempt.node.node, attempt.task, "kill", proposal.reason)
         self.kill(attempt, proposal.reason)
 
@@ -388,7 +404,7 @@ class Ledger(JobTables):
         if not isinstance(job, Job) or not job.active:
             raise policies.PolicyError(f"{job.job} is {job.state}, it cannot time out")
         for attempt in job.attempts.values():
-            if attempt.state is not KILLING:
+            if attempt.state is not KILLING and attempt.task.stage is not job.master:
                 self._decided(attempt.node.node, attempt.task, "kill", proposal.reason)
         self.end_job(job, JobState.TIMEOUT, proposal.reason)
 
@@ -499,6 +515,8 @@ class Ledger(JobTables):
             attempt.end_s = self.now_s
         self._release(attempt, state)
         self._record(attempt)
+        if task.stage is job.master and job.active:
+            self._lose_master(job, task)
         if task.is_empty:
             return
         if not task.stage.shuffled:
@@ -509,6 +527,35 @@ class Ledger(JobTables):
             self._failed(attempt)
         if job.active and task.state is TASK_RUNNING and not task.attempts:
             self._run_again(task)
+
+    def _lose_master(self, job: Job, task: Task) -> None:
+        """Ask for another master, which starts the tasks that are not done (RMAppAttemptImpl, Hadoop 3.4.1).
+
+        The attempts that run are stopped, and nothing is asked for until the new master does.
+        """
+        for attempt in list(job.attempts.values()):
+            if attempt.task.is_empty:
+                self.release_empty(attempt)
+            else:
+                self.kill(attempt, "its ApplicationMaster was lost")
+        for stage in (job.maps, job.reduces):
+            self.ask(stage, 0)
+        self._run_again(task)
+
+    def run_inside(self, job: Job) -> None:
+        """Start the next task of a job whose tasks run inside its master, one after the other (uber mode).
+
+        Source: LocalContainerLauncher, Hadoop 3.4.1. The order goes to the master's node with its next reply.
+        """
+        running = [attempt for attempt in job.attempts.values() if attempt.task.stage is not job.master]
+        stage = job.reduces if job.maps_all_done else job.maps
+        task = stage.index.first()
+        if not running and task is not None and job.master is not None:
+            node = job.master.tasks[0].attempts[0].node
+            self.ask(stage, stage.unstarted + 1)
+            self._possible = policies.Proposal(task, "inside the ApplicationMaster")
+            launched = self.launch(node, stage.kind, self._possible)
+            node.outbox.append(Launch(launched.attempt, job.job, stage.kind, task.index, task.part))
 
     def _failed(self, attempt: Attempt) -> None:
         task = attempt.task

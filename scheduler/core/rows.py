@@ -203,4 +203,12 @@ class JobEnded:
     reason: str
 
 
-Effect = Commit | Discard | NodeLost | JobEnded
+@value
+class MasterStarts:
+    """The driver must let the ApplicationMaster of a job begin, whose container was granted in this attempt."""
+
+    job: str
+    attempt: str
+
+
+Effect = Commit | Discard | NodeLost | JobEnded | MasterStarts

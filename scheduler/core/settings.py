@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
+from schedbed.tasks.specs import Demand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +20,8 @@ class CoreConfig:
     the node. `records_skips`: whether to record a row for each job that declined an offered node.
     `maps_per_heartbeat`, `reduces_per_heartbeat`: maximum number of tasks that one reply starts; 0 means that
     only free slots limit the number. `sizes`: whether a user's policy reads true, estimated or no costs of
-    tasks. Shipped policies read no costs from job specifications.
+    tasks. Shipped policies read no costs from job specifications. `master`: what the ApplicationMaster of each job
+    needs, with which nodes are one pool of memory and vcores for all kinds of tasks, as in YARN; None: no such masters.
     """
 
     heartbeat_s: float = 0.5
@@ -30,6 +32,7 @@ class CoreConfig:
     node_failures_to_exclude: int = 3
     records_skips: bool = True
     sizes: Sizes = TRUE_SIZES
+    master: Demand | None = None
     maps_per_heartbeat: int = 0
     reduces_per_heartbeat: int = 0
 

@@ -101,6 +101,7 @@ class GuardedPolicy(HostedPolicy):
         """Add hooks that call the policy `own` with core objects. Only a user's order receives proxies."""
         core: Any = composed(own, self._guard, self._hook, self._proxies_of)
         self._core_decide = core.decide
+        self.takes_containers = True
         self._propose = self._propose_core
         for name in HOOKS:
             if hasattr(core, name):

@@ -12,7 +12,17 @@ from types import MappingProxyType
 from typing import Any
 
 from schedbed.cluster.messages import Usage
-from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Job, Node, Stage, Task
+from schedbed.scheduler.core.entities import (
+    MAP,
+    REDUCE,
+    Attempt,
+    EmptyTask,
+    Job,
+    MasterTask,
+    Node,
+    Stage,
+    Task,
+)
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.states import ASSIGNED, COMMITTING, FAILED, RUNNING, SUCCEEDED, Tally
 from schedbed.scheduler.guard.read_only import (
@@ -51,14 +61,14 @@ class Proxies(dict[Any, Any]):
         """Withhold the tasks of a job that avoids the offered node, until `offer_all` is called."""
         self.withheld[job] = None
         put(self[job], "__class__", _WithheldJobProxy)
-        for stage in (job.maps, job.reduces):
+        for stage in job.stages:
             put(self[stage], "__class__", _WithheldStageProxy)
 
     def offer_all(self) -> None:
         """Show the tasks of all withheld jobs to the policy again."""
         for job in self.withheld:
             put(self[job], "__class__", JobProxy)
-            for stage in (job.maps, job.reduces):
+            for stage in job.stages:
                 put(self[stage], "__class__", StageProxy)
         self.withheld.clear()
 
@@ -75,7 +85,7 @@ class Proxies(dict[Any, Any]):
 
     def forget(self, job: Job) -> None:
         """Drop the proxies of an ended job and its tasks. While attempts are being killed, keep the job's."""
-        for stage in (job.maps, job.reduces):
+        for stage in job.stages:
             for task in stage.tasks:
                 self.pop(task, None)
             if not job.attempts:
@@ -142,6 +152,11 @@ class TaskProxy(Proxy):
     @property
     def job(self) -> Any:
         return proxies_of(self)[raw_of(self).stage.job]
+
+    @property
+    def stage(self) -> Any:
+        """Implement `TaskView.stage`: return the proxy of the task's stage."""
+        return proxies_of(self)[raw_of(self).stage]
 
     @property
     def part(self) -> Part | None:
@@ -232,10 +247,12 @@ class JobProxy(Proxy):
         "excluded",
         "job",
         "maps",
+        "master",
         "priority",
         "queue",
         "reduces",
         "serial",
+        "stages",
         "submit_s",
         "user",
     )
@@ -254,6 +271,8 @@ class JobProxy(Proxy):
         put(self, "_spec", (None, None))
         put(self, "maps", proxies[raw.maps])
         put(self, "reduces", proxies[raw.reduces])
+        put(self, "master", None if raw.master is None else proxies[raw.master])
+        put(self, "stages", tuple([proxies[stage] for stage in raw.stages]))
         put(self, "attempts", MapProxy(proxies, raw.attempts))
         put(self, "excluded", MappingProxyType(raw.excluded))
 
@@ -274,6 +293,10 @@ class JobProxy(Proxy):
         if kind is REDUCE:  # Comparing with a text is slower.
             return self.reduces
         return self.maps if kind is MAP or kind == "map" else self.reduces
+
+    def asks(self) -> tuple[Any, ...]:
+        """Implement `JobView.asks`: return the proxies of the stages that ask for containers."""
+        return tuple([self.__proxies[stage] for stage in self.__raw.asks()])
 
     def local_map(self, node: NodeId) -> Any:
         task = self.__raw.local_map(node)
@@ -353,6 +376,7 @@ class ViewProxy(Proxy):
 
     now_s = live("now_s")
     beats = live("beats")
+    pooled = live("pooled")
 
     def slots(self, kind: TaskKind) -> int:
         """Implement `View.slots`; the kind may be the string `map` or `reduce`."""
@@ -384,6 +408,8 @@ def _core(proxy: Any, kind: type) -> Any:
 _PROXIES: dict[type, Callable[[Proxies, Any], Proxy]] = {
     Tally: TallyProxy,
     Task: TaskProxy,
+    EmptyTask: TaskProxy,
+    MasterTask: TaskProxy,
     Attempt: AttemptProxy,
     Stage: StageProxy,
     Job: JobProxy,

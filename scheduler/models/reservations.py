@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from schedbed.scheduler.view import JobView
-from schedbed.tasks.specs import NodeId, TaskKind
+from schedbed.scheduler.view import JobView, StageView
+from schedbed.tasks.specs import NodeId
 
 
 class Kept(NamedTuple):
-    """The job that a node is kept for, and for how many of its containers (`left`)."""
+    """The job, and the stage of it, that a node is kept for."""
 
     job: JobView
-    kind: TaskKind
-    left: int = 1
+    stage: StageView
 
 
 class Reservations:
-    """The kept nodes. A node is kept for one job at a time, and serves no other meanwhile."""
+    """The kept nodes. A node is kept for one container at a time, and serves no other meanwhile."""
 
     def __init__(self) -> None:
         self._kept: dict[NodeId, Kept] = {}
@@ -25,42 +24,28 @@ class Reservations:
     def at(self, node: NodeId) -> Kept | None:
         return self._kept.get(node) if self._kept else None
 
-    def nodes_of(self, job: str, kind: TaskKind) -> list[NodeId]:
-        """Return the nodes kept for containers of that kind of the job."""
-        return [node for node, kept in self._kept.items() if kept.job.job == job and kept.kind is kind]
+    def nodes_of(self, stage: StageView) -> list[NodeId]:
+        """Return the nodes kept for containers of the stage."""
+        return [node for node, kept in self._kept.items() if kept.stage is stage] if self._kept else []
 
-    def count(self, job: str, kind: TaskKind) -> int:
-        """Return the number of containers of that kind for which the job has nodes kept."""
-        return sum(self._kept[node].left for node in self.nodes_of(job, kind)) if self._kept else 0
-
-    def keep(self, node: NodeId, job: JobView, kind: TaskKind, left: int = 1) -> None:
-        """Keep the node for the job."""
-        self._kept[node] = Kept(job, kind, left)
-
-    def take(self, node: NodeId) -> None:
-        """Note that a container has started for which the node was kept."""
-        kept = self._kept.pop(node)
-        if kept.left > 1:
-            self._kept[node] = kept._replace(left=kept.left - 1)
+    def keep(self, node: NodeId, job: JobView, stage: StageView) -> None:
+        """Keep the node for a container of the job."""
+        self._kept[node] = Kept(job, stage)
 
     def release(self, node: NodeId) -> Kept | None:
         """Keep the node no longer. Return what it was kept for."""
         return self._kept.pop(node, None)
 
-    def trim(self, job: JobView, kind: TaskKind) -> None:
+    def trim(self, job: JobView) -> None:
         """Release nodes, the first kept first, that are kept for more containers than the job has unstarted tasks."""
         if not self._kept:
             return
-        asked = job.stage(kind).unstarted if job.active else 0
-        nodes = self.nodes_of(job.job, kind)
-        count = self.count(job.job, kind)
-        for node in nodes:
-            if count <= asked:
-                return
-            count -= self._kept.pop(node).left
+        for stage in job.stages:
+            nodes = self.nodes_of(stage)
+            asked = stage.unstarted if job.active else 0
+            for node in nodes[: max(0, len(nodes) - asked)]:
+                del self._kept[node]
 
     def forget(self, job: str) -> None:
         """Release all nodes that are kept for the job."""
-        for kind in TaskKind:
-            for node in self.nodes_of(job, kind):
-                del self._kept[node]
+        self._kept = {node: kept for node, kept in self._kept.items() if kept.job.job != job}

@@ -25,6 +25,7 @@ from schedbed.scheduler.order.queues.guaranteed_queue import (
 )
 from schedbed.scheduler.order.queues.ideal_shares import CapacityPreemption, IdealShares, IntraQueuePreemption
 from schedbed.scheduler.order.queues.queue_tree import (
+    NOTHING,
     Amount,
     QueuedApp,
     QueueOrder,
@@ -53,8 +54,7 @@ from schedbed.scheduler.registry.parameters import (
     size,
     switch,
 )
-from schedbed.scheduler.view import JobView, NodeView, View
-from schedbed.tasks.specs import TaskKind
+from schedbed.scheduler.view import JobView, NodeView, StageView, View
 from schedbed.tasks.units import parse_duration
 
 
@@ -78,6 +78,7 @@ class CapacityQueues(QueueOrder):
         minimum_user_limit_percent: float = 100.0,
         maximum_capacity: float = 100.0,
         max_parallel_apps: int | None = None,
+        maximum_am_resource_percent: float = 0.1,
         ordering_policy: str = UTILIZATION,
         resource_calculator: str = "default",
         minimum_allocation_bytes: int = 1 << 30,
@@ -91,6 +92,7 @@ class CapacityQueues(QueueOrder):
             minimum_user_limit_percent=minimum_user_limit_percent,
             ordering_policy=ordering_policy,
             max_parallel_apps=max_parallel_apps,
+            maximum_am_resource_percent=maximum_am_resource_percent,
         )
         declared = dict(queues or {})
         self.calculator = Calculator(
@@ -144,12 +146,24 @@ class CapacityQueues(QueueOrder):
         free = Amount(node.free_memory_bytes, node.free_vcores)
         return self.calculator.fits(self.calculator.least, free) or self.calculator.fits(need, free)
 
-    def reserves(self, view: View, node: NodeView, job: JobView, kind: TaskKind, *, local: bool) -> bool:
+    def holds_master_back(self, app: QueuedApp, need: Amount) -> tuple[str, bool] | None:
+        """Return why the queue's ApplicationMasters hold what they may (LeafQueue.activateApplications).
+
+        One of them may always run, and one of each user.
+        """
+        queue, calculator, held = app.queue, self.calculator, self.masters_of(app.queue)
+        others = self.root.held.plus(queue.held, -1)
+        free = calculator.smaller(queue.most_held(), calculator.cluster.plus(others, -1))
+        limit = calculator.larger(queue.guaranteed(), free).times(queue.masters_share)
+        if held == NOTHING or calculator.fits(held.plus(need), calculator.whole(limit, up=True)):
+            return None
+        return f"the ApplicationMasters of queue {queue.name} hold their share", False
+
+    def reserves(self, view: View, node: NodeView, job: JobView, stage: StageView, *, local: bool) -> bool:
         """Return whether the node is kept: for any container, while the job has more to start than reserved ones."""
-        demand = job.stage(kind).demand
-        if demand.memory_bytes > node.spec.memory_bytes:
+        if stage.demand.memory_bytes > node.spec.memory_bytes:
             return False
-        return self.reservations.count(job.job, kind) < job.stage(kind).unstarted
+        return len(self.reservations.nodes_of(stage)) < stage.unstarted
 
     def preempt(self, view: View) -> Sequence[Kill]:
         """Implement `Hooks.preempt`: kill containers of queues above their ideal shares."""
@@ -170,6 +184,7 @@ def yarn_queues(doc: str) -> PolicyParameter:
         "user_settings": _weights,
         "ordering_policy": one_of(FIFO, FAIR, UTILIZATION, PRIORITY_UTILIZATION),
         "max_parallel_apps": at_least_one,
+        "maximum_am_resource_percent": share,
         "disable_preemption": switch,
         "intra_queue_preemption": switch,
         "priority": _priority,
@@ -246,8 +261,9 @@ AXIS = Axis(
             "settings by queue name, as in capacity-scheduler.xml: capacity and maximum_capacity (% of the parent), "
             "user_limit_factor (-1: no limit), minimum_user_limit_percent, user_settings such as {ana: {weight: 2}}, "
             "ordering_policy (of jobs: fifo, fair; of child queues: utilization, priority-utilization), "
-            "max_parallel_apps, priority, disable_preemption, intra_queue_preemption, and queues (child queues). A "
-            "job's queue is a path such as prod.etl. Queues without a capacity share what the others leave"
+            "max_parallel_apps, maximum_am_resource_percent, priority, disable_preemption, intra_queue_preemption, and "
+            "queues (child queues). A job's queue is a path such as prod.etl. Queues without a capacity share what the "
+            "others leave"
         ),
         user_settings(
             "max_parallel_apps",
@@ -271,6 +287,14 @@ AXIS = Axis(
             "maximum_capacity", "100", "%", "the most that a queue holds, in queues that set none", percent
         ),
         maybe_count("max_parallel_apps", "the most running jobs of each queue that sets none"),
+        number(
+            "maximum_am_resource_percent",
+            "0.1",
+            "",
+            "part of a queue that ApplicationMasters may hold, from 0 to 1, in queues that set none; one may always "
+            "run (yarn.scheduler.capacity.maximum-am-resource-percent)",
+            share,
+        ),
         choice(
             "ordering_policy",
             (UTILIZATION, PRIORITY_UTILIZATION),

@@ -44,8 +44,7 @@ from schedbed.scheduler.registry.parameters import (
     size,
     switch,
 )
-from schedbed.scheduler.view import JobView, NodeView, View
-from schedbed.tasks.specs import TaskKind
+from schedbed.scheduler.view import JobView, NodeView, StageView, View
 from schedbed.tasks.units import parse_duration, parse_size
 
 RESERVED_MULTIPLE = 2  # yarn.scheduler.reservation-threshold.increment-multiple
@@ -77,6 +76,7 @@ class FairQueues(QueueOrder):
         max_running_apps: int | None = None,
         increment_allocation_bytes: int = 1 << 30,
         reservable_nodes: float = 0.05,
+        max_am_share: float = 0.5,
         preemption: bool = False,
         preemption_cluster_utilization_threshold: float = 0.8,
         wait_time_before_kill_s: float = 15.0,
@@ -89,6 +89,7 @@ class FairQueues(QueueOrder):
             max_resources=max_resources,
             max_child_resources=max_child_resources,
             max_running_apps=max_running_apps,
+            max_am_share=max_am_share,
             fair_share_preemption_threshold=fair_share_preemption_threshold,
             fair_share_preemption_timeout=fair_share_preemption_timeout_s,
             min_share_preemption_timeout=min_share_preemption_timeout_s,
@@ -131,17 +132,31 @@ class FairQueues(QueueOrder):
         full = app.queue.full_for(need)
         return (f"queue {full.name} would hold more than its max_resources", False) if full else None
 
-    def reserves(self, view: View, node: NodeView, job: JobView, kind: TaskKind, *, local: bool) -> bool:
+    def holds_master_back(self, app: QueuedApp, need: Amount) -> tuple[str, bool] | None:
+        """Return why the queue's share for ApplicationMasters is full (FSLeafQueue.canRunAppAM)."""
+        queue = app.queue
+        if queue.most_masters < 0:
+            return None
+        self.root.divide(self._cluster, self._cluster)
+        share = queue.share if queue.share != NOTHING else Amount(*map(min, queue.most, self._cluster))
+        held = self.masters_of(queue).plus(need)
+        if queue.compares(held, self._cluster) <= queue.compares(
+            share.times(queue.most_masters), self._cluster
+        ):
+            return None
+        return f"the ApplicationMasters of queue {queue.name} would hold more than its max_am_share", False
+
+    def reserves(self, view: View, node: NodeView, job: JobView, stage: StageView, *, local: bool) -> bool:
         """Return whether the node is kept: for a large container of a job below its fair share (isReservable).
 
         A job has few such nodes, unless they hold its data (reservationExceedsThreshold).
         """
         app, cluster = self._apps[job.job], self.cluster(view)
-        need = app.queue.compares(amount_of(job.stage(kind).demand), cluster)
+        need = app.queue.compares(amount_of(stage.demand), cluster)
         if need < app.queue.compares(self._reserved_from, cluster):
             return False
         most = ceil(self._reservable * sum(each.alive for each in view.nodes.values()))
-        if not local and len(self.reservations.nodes_of(job.job, kind)) >= most:
+        if not local and len(self.reservations.nodes_of(stage)) >= most:
             return False
         self.root.divide(cluster, cluster)
         return app.queue.compares(app.held, cluster) < app.queue.compares(app.share, cluster)
@@ -158,6 +173,11 @@ class FairQueues(QueueOrder):
 # Parameters
 
 
+def _am_share(raw: object) -> float:
+    """Parse a share from 0 to 1, or -1 for no limit. Raises ValueError."""
+    return -1.0 if str(raw) in ("-1", "-1.0") else share(raw)
+
+
 _TIMEOUTS = ("fair_share_preemption_timeout", "min_share_preemption_timeout")
 
 
@@ -169,6 +189,7 @@ def fair_queues(doc: str) -> PolicyParameter:
         "max_resources": _amount,
         "max_child_resources": _amount,
         "max_running_apps": at_least_one,
+        "max_am_share": _am_share,
         "scheduling_policy": one_of(FAIR, DRF, FIFO),
         "allow_preemption_from": switch,
         "fair_share_preemption_threshold": share,
@@ -217,7 +238,7 @@ AXIS = Axis(
         fair_queues(
             "settings by queue name, as in the allocation file: weight, min_resources and max_resources such as "
             "{memory: 4GiB, vcores: 2}, max_child_resources (of undeclared child queues), max_running_apps, "
-            "scheduling_policy (fair: memory; drf: dominant resource; fifo), allow_preemption_from, "
+            "max_am_share, scheduling_policy (fair: memory; drf: dominant resource; fifo), allow_preemption_from, "
             "fair_share_preemption_threshold, fair_share_preemption_timeout and min_share_preemption_timeout (these "
             "three also for queues below), and queues (child queues). A job's "
             "queue is a path such as prod.etl. The root is implied, or given as {root: {queues: ...}}"
@@ -259,6 +280,14 @@ AXIS = Axis(
         maybe_count(
             "max_running_apps",
             "the most running jobs of each queue that sets none, the root among them (queueMaxAppsDefault)",
+        ),
+        number(
+            "max_am_share",
+            "0.5",
+            "",
+            "part of a queue's fair share that ApplicationMasters may hold, in queues that set none "
+            "(queueMaxAMShareDefault); -1 for no limit",
+            _am_share,
         ),
         size(
             "increment_allocation",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from schedbed.scheduler.policy import Admission, Composed, Locality, Order, Policy, Proposal
+from schedbed.scheduler.policy import Admission, Composed, Locality, Order, Policy, Proposal, says
 from schedbed.scheduler.view import NodeView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -20,6 +20,10 @@ class Explained(Composed):
     @property
     def elidable(self) -> bool:
         return super().elidable
+
+    @property
+    def takes_containers(self) -> bool:
+        return type(self).decide is Explained.decide and bool(says(self.admission, "takes_containers"))
 
     def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
         super().__init__(order, locality, admission)

@@ -12,10 +12,19 @@ from typing import Any
 from schedbed.scheduler.admission.containers import Containers
 from schedbed.scheduler.admission.memory import MemoryContainers
 from schedbed.scheduler.models.locality_timer import ANY, NODE, RACK
-from schedbed.scheduler.order.queues.queue_tree import QueueOrder, amount_of
+from schedbed.scheduler.order.queues.queue_tree import QueueOrder, amount_of, is_asked
 from schedbed.scheduler.policies.explained import Explained
-from schedbed.scheduler.policy import AVOIDED, Admission, Locality, Order, Proposal, nearest_map
-from schedbed.scheduler.view import JobView, NodeView, View
+from schedbed.scheduler.policy import (
+    AVOIDED,
+    NO_ROOM,
+    Admission,
+    Locality,
+    Order,
+    Proposal,
+    nearest_map,
+    says,
+)
+from schedbed.scheduler.view import JobView, NodeView, StageView, View
 from schedbed.tasks.specs import TaskKind
 
 _MAP = TaskKind.MAP
@@ -103,6 +112,12 @@ class NodeOffers(Explained):
             MemoryContainers,
         )  # Others refuse for more than room.
         self._wait = locality if isinstance(locality, OfferWait) and locality.waits else None
+        waits_on_full = self._wait is not None and self._wait.counts_full_nodes
+        self.hears_full_nodes = waits_on_full or (self._queues is not None and self._queues.offers_full_nodes)
+
+    @property
+    def takes_containers(self) -> bool:
+        return bool(says(self.admission, "takes_containers"))
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Implement `Policy.decide`: the task of the first job that accepts the node, unless the node is kept."""
@@ -116,7 +131,11 @@ class NodeOffers(Explained):
         if not self._has_room(view, node, kind):
             return None
         for job in self._jobs(view, node, kind):
-            answer = self._offer(view, node, job, kind)
+            answer = (
+                self._offer_container(view, node, job, kind)
+                if job.master is not None
+                else self._offer_stage(view, node, job, job.stage(kind))
+            )
             if isinstance(answer, Proposal):
                 return self.noted(view, node, answer)
             if answer:
@@ -125,41 +144,66 @@ class NodeOffers(Explained):
                 return None
         return None
 
+    def _offer_container(
+        self, view: View, node: NodeView, job: JobView, kind: TaskKind
+    ) -> Proposal | str | None:
+        """Offer the node to what the job asks for, the most urgent first, until the node is kept for it."""
+        why: str | None = None
+        for stage in job.asks():
+            answer = self._offer_stage(view, node, job, stage)
+            if isinstance(answer, Proposal):
+                return answer
+            why = why or answer
+            if self._queues is not None and self._queues.reservations.at(node.node) is not None:
+                return answer
+        return why
+
     def _has_room(self, view: View, node: NodeView, kind: TaskKind) -> bool:
         """Return true also for a full node that may be reserved, or where jobs count this as an offer of a map."""
         has_room = super()._has_room(view, node, kind)
         counts = kind is _MAP and self._wait is not None and self._wait.counts_full_nodes
         return has_room or counts or (self._queues is not None and self._queues.offers_full_nodes)
 
-    def _offer(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | str | None:
-        if job.excluded and view.avoids(job, node, kind):
+    def _offer_stage(
+        self, view: View, node: NodeView, job: JobView, stage: StageView
+    ) -> Proposal | str | None:
+        is_master = stage is job.master
+        if job.excluded and not is_master and view.avoids(job, node, stage.kind):
             return AVOIDED
-        if self._queues is not None and not self._queues.tries(node, amount_of(job.stage(kind).demand)):
+        if self._queues is not None and not self._queues.tries(node, amount_of(stage.demand)):
             return None
-        answer = self._choose(view, node, job, kind)
+        answer = self._choose(view, node, job, stage)
         if not isinstance(answer, Proposal):
             return answer
-        refusal = self._refuses(node, job, kind)
+        refusal = self._refusal(view, node, job, stage)
         if refusal is None:
-            if kind is _MAP and self._wait is not None:
+            if stage is job.maps and self._wait is not None:
                 self._wait.took(view, job, answer.reason)
             return answer
-        if self._keeps_node(view, node, job, kind, local=kind is _MAP and answer.reason == NEAR[NODE]):
+        if self._keeps_node(view, node, job, stage, local=answer.reason == NEAR[NODE]):
             return f"{refusal}: the node is reserved"
         return refusal
 
-    def _keeps_node(self, view: View, node: NodeView, job: JobView, kind: TaskKind, *, local: bool) -> bool:
+    def _refusal(self, view: View, node: NodeView, job: JobView, stage: StageView) -> str | None:
+        """Return why the node has no room for a container of the stage, or None."""
+        if view.pooled and not view.fits(node, stage):
+            return NO_ROOM
+        return None if stage is job.master else self._refuses(node, job, stage.kind)
+
+    def _keeps_node(self, view: View, node: NodeView, job: JobView, stage: StageView, *, local: bool) -> bool:
         """Reserve the node for the job if the order says so. Return whether it is reserved."""
         queues = self._queues
-        if queues is None or not self._reserves or not _may_wait(job, kind):
+        if queues is None or not self._reserves or not _may_wait(job, stage):
             return False
-        if not queues.reserves(view, node, job, kind, local=local):
+        if not queues.reserves(view, node, job, stage, local=local):
             return False
-        queues.keep(view, node, job, kind)
+        queues.keep(node, job, stage)
         return True
 
-    def _choose(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | str | None:
-        if kind is not _MAP:
+    def _choose(self, view: View, node: NodeView, job: JobView, stage: StageView) -> Proposal | str | None:
+        if stage is job.master:
+            return Proposal(stage.tasks[0], "ApplicationMaster")
+        if stage is job.reduces:
             task = job.any_reduce()
             return None if task is None else Proposal(task, "reduce")
         if self._wait is None:
@@ -174,25 +218,25 @@ class NodeOffers(Explained):
         """
         kept = queues.reservations.at(node.node)
         assert kept is not None
-        job, stage = kept.job, kept.job.stage(kept.kind)
-        wanted = job.active and stage.ready and _may_wait(job, kept.kind)
+        job, stage = kept
+        wanted = is_asked(job, stage) and _may_wait(job, stage)
         wanted = wanted and queues.still_reserves(job, amount_of(stage.demand))
-        if not wanted or view.avoids(job, node, kept.kind):
+        if not wanted or (stage is not job.master and view.avoids(job, node, stage.kind)):
             queues.release(node)
             return None
-        if kept.kind is not kind or not super()._has_room(view, node, kind):
+        if (stage.kind is not kind and not view.pooled) or not super()._has_room(view, node, kind):
             return None
-        if self._refuses(node, job, kind) is not None:
+        if self._refusal(view, node, job, stage) is not None:
             return None
-        answer: Any = nearest_map(node, job) if kind is _MAP else self._choose(view, node, job, kind)
+        answer: Any = nearest_map(node, job) if stage is job.maps else self._choose(view, node, job, stage)
         if not isinstance(answer, Proposal):
             return None
-        if kind is _MAP and self._wait is not None:
+        if stage is job.maps and self._wait is not None:
             self._wait.took(view, job, answer.reason)
-        queues.reservations.take(node.node)
+        queues.reservations.release(node.node)
         return Proposal(answer.task, f"{answer.reason}, reserved")
 
 
-def _may_wait(job: JobView, kind: TaskKind) -> bool:
+def _may_wait(job: JobView, stage: StageView) -> bool:
     """Return whether a node may be kept for the job: not for a reduce while maps of the job need room."""
-    return kind is _MAP or not job.maps.unstarted
+    return stage is not job.reduces or not job.maps.unstarted

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedbed.cluster.virtual.node_model import TaskCost
-from schedbed.tasks.specs import TaskKind
+from schedbed.tasks.specs import Demand, TaskKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,9 @@ class Framework:
     containers and starts attempts in them (RMCommunicator's allocator thread, Hadoop 3.4.1). The job ends with
     its last attempt, of which the AM learns at once, not with the node's report. With 0, there is no AM.
     `late_asks`: an AM's numbers are sent one heartbeat late, so containers come for which no task is left
-    (`heartbeats.LateAsks`).
+    (`app_masters.LateAsks`). With `am_memory_bytes`, an AM is a container, which is granted first and registers
+    `setup_s` later; nodes are then one pool of memory and vcores, and the AM decides when reduces are asked for
+    (`app_masters.MapReduceMaster`).
     """
 
     name: str = "none"
@@ -51,6 +53,17 @@ class Framework:
     fetch_rate: float = 0.0  # bytes/s of one reduce, 0 for no limit
     am_heartbeat_s: float = 0.0
     late_asks: bool = False  # only with AMs
+    slowstart: float = 0.05  # share of a job's maps that must be done before its reduces start
+    am_memory_bytes: int = 0  # of an AM's container; 0: AMs have no containers
+    am_vcores: int = 1
+    am_linger_s: float = 0.0  # from a job's end until its AM's container is free
+
+    @property
+    def master(self) -> Demand | None:
+        """Return what the container of an AM needs, or None if AMs have none."""
+        return (
+            Demand(memory_bytes=self.am_memory_bytes, vcores=self.am_vcores) if self.am_memory_bytes else None
+        )
 
     @property
     def is_none(self) -> bool:
@@ -90,14 +103,18 @@ HADOOP1 = Framework(
     jvm_s=0.9,
     fetch_poll_s=1.0,
 )
-YARN = Framework(
+YARN = Framework(  # Measured, see docs/simulator.md.
     name="yarn",
-    init_s=0.5,
-    setup_s=4.0,
-    cleanup_s=1.0,
-    localize_s=1.0,
-    jvm_s=0.9,
-    fetch_poll_s=1.0,
+    init_s=0.1,
+    setup_s=3.9,
+    cleanup_s=0.05,
+    localize_s=0.25,
+    jvm_s=2.0,
+    fetch_poll_s=0.5,
+    am_heartbeat_s=1.0,
+    late_asks=True,
+    am_memory_bytes=2**30,
+    am_linger_s=7.1,
 )
 YARN_BARE = Framework(
     name="yarn-bare", init_s=0.0125, am_heartbeat_s=1.0, late_asks=True
@@ -107,4 +124,4 @@ SPARK = Framework(name="spark", jvm_s=0.05)  # What a task takes more than its w
 PROFILES: Mapping[str, Framework] = {
     each.name: each for each in (NONE, HADOOP1, YARN, YARN_BARE, SLURM, SPARK)
 }
-"""The frameworks by name. The values of hadoop1, slurm and spark were measured from traces."""
+"""The frameworks by name. The values of all but yarn-bare were measured from traces."""

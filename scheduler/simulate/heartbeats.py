@@ -27,9 +27,9 @@ from schedbed.cluster.virtual.node_model import Emulation
 from schedbed.scheduler.core.entities import MAP
 from schedbed.scheduler.core.rows import AttemptRow, JobRow
 from schedbed.scheduler.core.unchanged import UnchangedHeartbeats
+from schedbed.scheduler.simulate.app_masters import AppMasters
 from schedbed.scheduler.simulate.elision import Awaits
 from schedbed.scheduler.simulate.event_queue import (
-    ALLOCATE,
     EVENT,
     NUMBERS,
     REPLY,
@@ -44,7 +44,7 @@ from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics
 from schedbed.scheduler.simulate.storage import Copies
 from schedbed.scheduler.simulate.timers import TimerSchedule
 from schedbed.scheduler.simulate.tracked_nodes import HeartbeatFaults, Master, SimNode
-from schedbed.tasks.specs import JobSpec, NodeId, TaskKind, job_of
+from schedbed.tasks.specs import JobSpec, NodeId, job_of
 
 
 class HeartbeatSimulation(Protocol):
@@ -416,6 +416,8 @@ class SteppedSimulation(Protocol):
     queue: EventQueue
     master: Master
 
+    def wake(self, now_s: float, node: NodeId) -> None: ...
+
 
 class FrameworkSteps:
     """The framework's work before tasks: initialization, set-up tasks, AMs' heartbeats, and fetches of job files.
@@ -427,6 +429,7 @@ class FrameworkSteps:
         self._queue = simulation.queue
         self._master = simulation.master
         self._framework = framework
+        self.masters = AppMasters(simulation.queue, simulation.master, framework, simulation.wake)
         self._polled = 0  # Number of the last poll.
         self._held: dict[str, None] = {}  # Jobs that were taken and not submitted yet.
         self._waiting: deque[JobSpec] = deque()  # Jobs that wait for a poll.
@@ -434,8 +437,6 @@ class FrameworkSteps:
         self._initialized: deque[tuple[float, JobSpec]] = deque()
         # By node: the jobs whose set-up task runs there, with the ends of these tasks.
         self._set_up: dict[int, list[tuple[float, JobSpec]]] = {}
-        self._registered_s: dict[str, float] = {}  # by job: the first heartbeat of its AM
-        self._masters: list[LateAsks] = []
         self._unstarted: dict[str, str] = {}  # Users by job, for jobs without a started task.
         self._files_ready_s: dict[str, dict[int, float]] = {}  # by job and node
 
@@ -462,29 +463,17 @@ class FrameworkSteps:
             self._poll(now_s)
         ready = self._reported(now_s, node)
         while self._initialized and self._initialized[0][0] <= now_s:
-            if not self._framework.setup_s:
+            if not self._framework.setup_s or self._framework.master is not None:
                 ready.append(self._initialized.popleft())
                 continue
             if self._has_room(node):
                 self._start_set_up(now_s, node, self._initialized.popleft()[1])
             break
         for registered_s, job in ready:
-            self._registered_s[job.job] = registered_s
             del self._held[job.job]
             self._master.do(now_s, "submit", job)
-            if self._framework.late_asks:
-                self._masters.append(LateAsks(job, self._master))
-                self._allocate_at(self._am_heartbeat_s(now_s, job.job), len(self._masters) - 1)
+            self.masters.submitted(now_s, job, registered_s)
         return len(ready)
-
-    def _allocate_at(self, at_s: float, number: int) -> None:
-        self._queue.push(at_s, ALLOCATE, number)
-
-    def on_allocate(self, now_s: float, number: int) -> None:
-        """Process the heartbeat of the AM with this number, and schedule its next one unless its job has ended."""
-        asks = self._masters[number]
-        if asks.heartbeat(now_s):
-            self._allocate_at(self._am_heartbeat_s(now_s, asks.job), number)
 
     def _reported(self, now_s: float, node: SimNode) -> list[tuple[float, JobSpec]]:
         """Remove and return the jobs whose set-up task has ended on the node, with the ends of these tasks."""
@@ -512,16 +501,11 @@ class FrameworkSteps:
         """
         if not self._framework.am_heartbeat_s:
             return node.start_s + self.localize_s(now_s, job, node)
-        from_s = self._am_heartbeat_s(now_s, job)
+        known = self._master.jobs.get(job)
+        if known is not None and known.uber and self._framework.master is not None:
+            return node.start_s
+        from_s = self.masters.heartbeat_s(now_s, job)
         return from_s - now_s + self.localize_s(from_s, job, node)
-
-    def _am_heartbeat_s(self, now_s: float, job: str) -> float:
-        """Return the time of the AM's first heartbeat after `now_s`."""
-        interval_s, registered_s = self._framework.am_heartbeat_s, self._registered_s[job]
-        number = int((now_s - registered_s) / interval_s) + 1
-        while (at_s := registered_s + number * interval_s) <= now_s:  # By rounding.
-            number += 1
-        return at_s
 
     def localize_s(self, now_s: float, job: str, node: SimNode) -> float:
         """Return the seconds until the node has the job's files; the first call starts the fetch."""
@@ -558,40 +542,6 @@ class FrameworkSteps:
         if known is None:
             return job in ledger.used_ids
         return known.maps.unstarted < known.maps.total
-
-
-class LateAsks:
-    """The numbers of containers that a job's AM asks for, each sent one heartbeat late.
-
-    At a heartbeat, MapReduce's AM sends the numbers that it had after the last one (RMContainerRequestor.
-    makeRemoteRequest, Hadoop 3.4.1). They replace the ResourceManager's (AppSchedulingInfo.updateResourceRequests),
-    which has counted grants since. So containers come for which no task is left. The AM learns of them at its
-    next heartbeat, and releases them at the one after that.
-    """
-
-    def __init__(self, job: JobSpec, master: Master) -> None:
-        self.job = job.job
-        self._master = master
-        self._left = {TaskKind.MAP: job.maps, TaskKind.REDUCE: job.reduces}  # as known at the last heartbeat
-        self._unsent: dict[TaskKind, int] = {}
-        self._unused: list[str] = []  # Attempts to release at the next heartbeat.
-
-    def heartbeat(self, now_s: float) -> bool:
-        """Send numbers and releases, and take what was granted. Return False if the job has ended."""
-        job = self._master.ledger.jobs.get(self.job)
-        if job is None:
-            return False
-        for kind, asked in self._unsent.items():
-            self._master.do(now_s, "ask", self.job, kind, asked)
-        self._unsent = {}
-        for attempt in self._unused:
-            self._master.do(now_s, "release", self.job, attempt)
-        self._unused = [attempt.attempt for attempt in job.attempts.values() if attempt.task.is_empty]
-        for kind, known in self._left.items():
-            stage = job.stage(kind)
-            if (left := stage.unstarted - stage.excess) != known:
-                self._left[kind] = self._unsent[kind] = left
-        return True
 
 
 class CleanedRows:

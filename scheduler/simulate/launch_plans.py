@@ -51,7 +51,8 @@ class Plans:
             cost = self._drawn(launch.attempt, cost, runs[self._repeat % len(runs)])
         if self._stragglers.share:
             cost = self._slowed(launch.attempt, cost)
-        start_s += self._framework.start_s(told.kind, cost)
+        if not job.uber:
+            start_s += self._framework.start_s(told.kind, cost)
         if self._launch_later_s:
             start_s += chance(self._seed, "launch", self._repeat, launch.attempt).choice(self._launch_later_s)
         return AttemptPlan(

@@ -20,6 +20,7 @@ from schedbed.scheduler.core.rows import (
     Effect,
     JobEnded,
     JobRow,
+    MasterStarts,
     NodeLost,
 )
 from schedbed.scheduler.driver import Plan
@@ -38,6 +39,7 @@ from schedbed.scheduler.simulate.timers import TimerSchedule
 from schedbed.scheduler.simulate.tracked_nodes import Master, SimNode
 from schedbed.scheduler.simulate.virtual_faults import Faults
 from schedbed.tasks.chance import array_chance
+from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import JobSpec, NodeId
 
 QUIET_LIMIT_S = 60.0
@@ -76,6 +78,11 @@ class Simulation:
         self.emulation = (setup.emulation or make_emulation)(setup, self.storage)
         self.faults = Faults(self, setup.faults)
         policy = setup.policy()
+        if framework.master is not None and not getattr(policy, "takes_containers", False):
+            raise BadInput(
+                f"framework {framework.name}: {type(policy).__name__} decides by slots, expected a policy of an order, "
+                "a locality and an admission"
+            )
         all_heartbeats = setup.process_all_heartbeats or self.faults.touch_heartbeats or not framework.is_none
         elides = is_quiet(policy) and not all_heartbeats
         self._all_tell = all_heartbeats or reads_progress(policy)
@@ -303,7 +310,12 @@ class Simulation:
 
     def _on_allocate(self, now_s: float, number: int) -> None:
         if self.steps is not None:
-            self.steps.on_allocate(now_s, number)
+            self.steps.masters.on_allocate(now_s, number)
+            self.do_effects(now_s)
+
+    def wake(self, now_s: float, node: NodeId) -> None:
+        """Schedule a heartbeat of a node, for which the JobTracker has an order."""
+        self.heartbeats.set_off(now_s, self.node_by_name[node])
 
     # ----------------------------------------------------------------- ticks
 
@@ -336,11 +348,13 @@ class Simulation:
             self._alive_s = now_s
         elif now_s - self._alive_s > QUIET_LIMIT_S:
             raise Stuck(f"no node is alive since {QUIET_LIMIT_S:.0f} s and none is to come back")
-        if self.faults.more_to_come or self.due_s < inf or self.master.ledger.live_attempts:
+        masters = 0 if self.steps is None else self.steps.masters.count
+        if self.faults.more_to_come or self.due_s < inf or self.master.ledger.live_attempts > masters:
             self._busy_s = now_s
         elif now_s - self._busy_s > IDLE_LIMIT_S:
             jobs = ", ".join(job.job for job in self.master.ledger.jobs.values() if job.active)
-            raise Stuck(f"no task runs since {IDLE_LIMIT_S:.0f} s, but {jobs} wait")
+            held = f", and {masters} ApplicationMasters hold room" if masters else ""
+            raise Stuck(f"no task runs since {IDLE_LIMIT_S:.0f} s, but {jobs} wait{held}")
 
     # --------------------------------------------------------------- effects
 
@@ -376,6 +390,11 @@ class Simulation:
                 self.timers.fed_all(now_s)
             case JobEnded():
                 self.storage.job_ended(now_s, effect.job)
+                if self.steps is not None:
+                    self.steps.masters.ended(now_s, effect.job)
+            case MasterStarts():
+                if self.steps is not None:
+                    self.steps.masters.starts(now_s, effect)
         if not isinstance(effect, Commit):
             self.master.carried_out(effect)
         self.upkeep.stir()

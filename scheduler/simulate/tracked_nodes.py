@@ -217,6 +217,8 @@ class Master(Driver):
                 heartbeat_s=setup.cluster.heartbeat_s,
                 records_skips=setup.skip_rows,
                 sizes=setup.sizes,
+                slowstart=setup.framework.slowstart,
+                master=setup.framework.master,
                 maps_per_heartbeat=setup.framework.maps_per_heartbeat,
                 reduces_per_heartbeat=setup.framework.reduces_per_heartbeat,
             ),

@@ -56,6 +56,7 @@ class TraceJob:
     number: int | None = None  # Unique in the trace, if jobs of the format can wait for others.
     after: int | None = None  # Number of the job whose end comes before the submission.
     think_s: float = 0.0  # From that end to the submission.
+    uber: bool = False  # The tasks ran inside the ApplicationMaster.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,6 +69,7 @@ class SyntheticJob:
     number: int | None = None
     after: int | None = None  # Number of the job whose end comes before the submission.
     think_s: float = 0.0
+    uber: bool = False
 
 
 def select(
@@ -136,6 +137,7 @@ def _job(job: TraceJob, user: str, tasks: _Tasks) -> SyntheticJob:
         number=job.number,
         after=job.after,
         think_s=job.think_s,
+        uber=job.uber,
     )
 
 

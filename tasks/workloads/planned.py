@@ -74,6 +74,8 @@ class PlannedJob:
     map_costs: tuple[Cost, ...] = ()
     reduce_costs: tuple[Cost, ...] = ()
     unplaced: tuple[int, ...] = ()
+    running_map_limit: int = 0
+    uber: bool = False
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -129,6 +131,8 @@ def build_job(
         params={**planned.params, **(params or {})},
         map_costs=planned.map_costs,
         reduce_costs=planned.reduce_costs,
+        running_map_limit=planned.running_map_limit,
+        uber=planned.uber,
     )
 
 

@@ -70,6 +70,8 @@ def _error(real: float, made: float) -> float:
 
 def _tau(ends: Sequence[tuple[float, float]]) -> float:
     """Return Kendall's tau-b of the ends in the two runs, 1 if all jobs end together in one of them."""
+    if len(ends) == 1:
+        return 1.0
     from scipy.stats import kendalltau
 
     found: Any = kendalltau([real for real, _ in ends], [made for _, made in ends])

@@ -10,7 +10,9 @@ beginning of a row's name.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -67,6 +69,8 @@ class Row(NamedTuple):
 
     @property
     def path(self) -> Path:
+        if self.system == MAPREDUCE:
+            return folder_of(self.system) / "completions.csv"
         return folder_of(self.system) / f"{self.scenario or self.workload}.schedbed.yaml"
 
 
@@ -124,6 +128,36 @@ def _bare(setting: str) -> str:
     return f"{{yarn-bare: {{{', '.join(said)}}}}}" if said else "yarn-bare"
 
 
+def _mapreduce(
+    run: str, setting: str, rule: str, most: float, *, containers: int = 3, slowstart: float = 0.05
+) -> Row:
+    """Return a row of the MapReduce jobs of a run, with the recorded durations of their tasks."""
+    policy = {"fifo": "yarn-fifo", "fair": "yarn-fair", "capacity": yarn_rows.ALONE}[setting]
+    node = {"cores": containers, "memory": f"{containers}GiB", "map_slots": containers - 1, "reduce_slots": 1}
+    sets = tuple(f"cluster.node.{key}={value}" for key, value in node.items())
+    profile = f"{{yarn: {{slowstart: {slowstart}}}}}"
+    return Row(MAPREDUCE, run, setting, rule, policy, sets, profile=profile, most_with=most)
+
+
+def _histories(run: str, folder: str) -> dict[str, Any]:
+    """Return the scenario with the jobs of a run, whose histories are put into one file of the folder."""
+    rows = pd.read_csv(RECORDINGS / MAPREDUCE / "completions.csv")
+    paths = [
+        RECORDINGS / MAPREDUCE / f"{file}.json.jhist.gz" for file in rows.loc[rows["run"] == run, "file"]
+    ]
+    trace = Path(folder) / "trace.jhist"
+    trace.write_bytes(b"".join(gzip.decompress(path.read_bytes()) for path in paths))
+    return {
+        "name": run,
+        "repeats": 5,  # Who is first at a node's heartbeat is a matter of tenths of a second.
+        "cluster": {"heartbeat": "1s", "nodes": [{"count": 2, "rack": "r1"}, {"count": 1, "rack": "r2"}]},
+        "blocks": {"replication": 1},
+        "workload": {"trace": str(trace)},
+        "simulate": {"costs": "trace", "contention": False},
+        "profiles": {"store": "none"},
+    }
+
+
 EASY = "slurm-backfill:reservations=1,interval=1s"
 ALL = "slurm-backfill:interval=1s"
 ONE_NODE = ("cluster.nodes=1", "cluster.node.map_slots=12", "cluster.node.cores=12")
@@ -163,6 +197,21 @@ ROWS = (
     _spark("w4", "off", "FIFO, a slow node", "spark-fifo", most=0.05, repeats=(3,)),
     _spark("w4", "on", "speculation", "spark-fifo", "speculation=spark", most=0.1),
     *(_yarn(row) for row in yarn_rows.rows()),
+    _mapreduce("ss0.05-1", "capacity", "CapacityScheduler, slow start 0.05", 0.08, containers=2),
+    _mapreduce("ss1.0-1", "capacity", "the same, slow start 1", 0.08, containers=2, slowstart=1.0),
+    _mapreduce("ss1.0-2", "capacity", "the same, slow start 1", 0.08, containers=2, slowstart=1.0),
+    _mapreduce("fifo-1", "fifo", "FifoScheduler, three jobs", 0.15),
+    _mapreduce("fifo-2", "fifo", "FifoScheduler, three jobs", 0.08),
+    _mapreduce("fair-1", "fair", "FairScheduler, three jobs in two queues", 0.08),
+    _mapreduce("wc1", "fair", "FairScheduler, word count", 0.08),
+    _mapreduce("spec", "fair", "FairScheduler, a map with a copy", 0.15),
+    _mapreduce("ramp", "fair", "FairScheduler, six reduces", 0.15),
+    _mapreduce("wc1-cap", "capacity", "CapacityScheduler, word count", 0.1),
+    _mapreduce("wc2-cap", "capacity", "CapacityScheduler, two replicas", 0.08),
+    _mapreduce("ramp-cap", "capacity", "CapacityScheduler, six reduces", 0.15),
+    _mapreduce("fail", "fifo", "FifoScheduler, three attempts fail", 0.08),
+    _mapreduce("uber", "fifo", "FifoScheduler, tasks inside the ApplicationMaster", 0.15),
+    _mapreduce("maponly", "fifo", "FifoScheduler, no reduces", 0.08),
 )
 PAIRS = (
     (SLURM, "exact", "fcfs", "easy"),
@@ -187,7 +236,13 @@ PAIRS = (
 def _completions(system: str) -> pd.DataFrame:
     path = folder_of(system) / "completions.csv"
     rows = pd.read_csv(path if path.exists() else path.with_suffix(".csv.gz"))
-    return rows.rename(columns={"policy": "setting"})
+    names = {
+        "run": "workload",
+        "scheduler": "setting",
+        "jhist_submit_s": "submit_s",
+        "jhist_finish_s": "finish_s",
+    }
+    return rows.rename(columns={"policy": "setting"} if system != MAPREDUCE else names)
 
 
 def recorded(row: Row) -> tuple[Run, float | None]:
@@ -196,7 +251,8 @@ def recorded(row: Row) -> tuple[Run, float | None]:
     mine = rows[(rows["workload"] == row.workload) & (rows["setting"] == row.setting)]
     if row.repeats:
         mine = mine[mine["repeat"].isin(row.repeats)]
-    runs = [run_of(repeat, "submit_s", "finish_s", "job") for _, repeat in mine.groupby("repeat")]
+    repeats = mine.groupby("repeat" if row.system != MAPREDUCE else "workload")
+    runs = [run_of(repeat, "submit_s", "finish_s", "job") for _, repeat in repeats]
     if row.system == YARN:
         paths = (RECORDINGS / YARN / "tasks").glob(f"{row.workload}-{row.setting}-*.csv.gz")
         tasks = pd.concat([pd.read_csv(path) for path in sorted(paths)])["locality"].fillna("none")
@@ -217,9 +273,13 @@ def run_of(jobs: pd.DataFrame, submit: str, finish: str, name: str) -> Run:
 def measured(row: Row, framework: str, machines: Literal["sim", "process"] = "sim") -> dict[str, Any]:
     """Run a row's scenario, and return its errors: see `tests.pages.agreement`."""
     profile = [f"framework={framework}"] if machines == "sim" else []
-    result: Any = schedbed.run(row.path, machines=machines, policies=[row.policy], sets=[*row.sets, *profile])
+    with tempfile.TemporaryDirectory() as folder:
+        scenario = _histories(row.workload, folder) if row.system == MAPREDUCE else row.path
+        sets = [*row.sets, *profile]
+        result: Any = schedbed.run(scenario, machines=machines, policies=[row.policy], sets=sets)
     real, local = recorded(row)
-    made = run_of(result.jobs, "submit", "finish", "name")
+    repeats = result.jobs.groupby("repeat", observed=True)
+    made = mean_run([run_of(jobs, "submit", "finish", "name") for _, jobs in repeats])
     found = agreement(real, made)
     maps = result.attempts[result.attempts["kind"].astype(str) == "map"]
     return {

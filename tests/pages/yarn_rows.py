@@ -59,6 +59,7 @@ def two(share: int, of_each: Mapping[str, Any] | None = None, **settings: Any) -
 
 ONE_USER = {"user_limit_factor": 1}
 DEFAULT = capacity({"default": 100}, ONE_USER)
+ALONE = {"yarn-capacity": {"queues": {"default": {"capacity": 100}}}}
 HALF = {"minimum_user_limit_percent": 50}
 FIFO = "FifoScheduler"
 FAIR = "FairScheduler"
@@ -200,7 +201,6 @@ PAIRS = (
     ("y4", "fifo-oob", "c70-u10-oob"),
     ("y4", "c70-u10-oob", "c50-u1-oob"),
     ("y2", "fair", "fair-w31"),
-    ("y2", "fair-min", "fair-minpre"),
     ("w3", "cap-nld0", "cap-nld40"),
     ("y3", "fair", "cap-nld40"),
     ("y4", "c30-u10", "c30-u10-pre"),

@@ -134,6 +134,7 @@ def test_a_snapshot_holds_every_attribute_of_the_ledger_that_events_change() -> 
     driver = Driver(Simulation(given("fair"), Tape()).master._config, lambda: build_policy("fair"), NoSink())
     fixed = {name for name in vars(driver.ledger) if name not in STATE}
     assert fixed == {
+        "_master",
         "_max_attempts",
         "_node_failures",
         "_on_changed",
@@ -147,6 +148,7 @@ def test_a_snapshot_holds_every_attribute_of_the_ledger_that_events_change() -> 
         "_slowstart",
         "_writes_ends",
         "limits",
+        "pooled",
         "records_skips",
         "seed",
         "size_view",

@@ -36,6 +36,7 @@ class YarnQueueSettings:
     user_settings: Mapping[str, float] = field(default_factory=dict)
     ordering_policy: str | None = None
     max_parallel_apps: int | None = None
+    maximum_am_resource_percent: float | None = None
     disable_preemption: bool | None = None
     intra_queue_preemption: bool | None = None
     priority: int = 0
@@ -43,7 +44,7 @@ class YarnQueueSettings:
 
 
 class Calculator:
-    """The comparison of amounts. `cluster`: the memory and vcores of the live nodes. `least`: the smallest container."""
+    """The comparison of amounts. `cluster`: memory and vcores of the live nodes. `least`: the smallest container."""
 
     def __init__(self, least: Amount, *, dominant: bool) -> None:
         self.dominant, self.least = dominant, least
@@ -107,6 +108,7 @@ class CapacityQueue(TreeQueue):
         if self.ordering is None and (parent is None or own.queues):
             self.ordering = others.ordering_policy
         self.most_apps = own.max_parallel_apps or others.max_parallel_apps
+        self.masters_share = _own(own.maximum_am_resource_percent, others.maximum_am_resource_percent, 0.1)
         inherited = parent is not None and parent.keeps
         self.keeps = inherited if own.disable_preemption is None else own.disable_preemption
         self.shifts = own.intra_queue_preemption

@@ -14,7 +14,14 @@ from math import ceil
 from typing import Any
 
 from schedbed.scheduler.order.queues.guaranteed_queue import UTILIZATION, Calculator, CapacityQueue
-from schedbed.scheduler.order.queues.queue_tree import NOTHING, UNLIMITED, Amount, QueuedApp, amount_of
+from schedbed.scheduler.order.queues.queue_tree import (
+    NOTHING,
+    UNLIMITED,
+    Amount,
+    QueuedApp,
+    amount_of,
+    need_of,
+)
 from schedbed.scheduler.policy import Kill
 from schedbed.scheduler.view import AttemptView, View
 from schedbed.tasks.specs import TaskKind
@@ -223,7 +230,7 @@ class IdealShares:
                 obtain, left, chosen = self._from(app, obtain, left, UNLIMITED)
                 for attempt in chosen:
                     taken[attempt.task.job.job] = taken.get(attempt.task.job.job, NOTHING).plus(
-                        _need(attempt)
+                        need_of(attempt)
                     )
                     yield attempt, reason
         if self._inside is not None and self._inside.enabled:
@@ -240,12 +247,16 @@ class IdealShares:
         obtained, what is left, and the attempts.
         """
         calc, chosen = self._calc, list[AttemptView]()
-        attempts = [each for each in app.job.attempts.values() if each.state in ("assigned", "running")]
+        attempts = [
+            each
+            for each in app.job.attempts.values()
+            if each.state in ("assigned", "running") and each.task.stage is not app.job.master
+        ]
         attempts.sort(key=lambda each: (each.task.kind is not TaskKind.MAP, -each.serial))
         for attempt in attempts:
             if calc.of(obtain) <= 0:
                 break
-            need = _need(attempt)
+            need = need_of(attempt)
             if not calc.fits(need, left) or not calc.fits(need, most):
                 continue
             chosen.append(attempt)
@@ -283,16 +294,12 @@ class IdealShares:
                 yield attempt, f"user {app.job.user} holds more than its part of queue {queue.name}"
 
 
-def _need(attempt: AttemptView) -> Amount:
-    return amount_of(attempt.task.job.stage(attempt.task.kind).demand)
-
-
 def _used(apps: Any) -> Amount:
     """Return what the jobs hold without attempts that are being killed, whose room YARN counts as free at once."""
     used = NOTHING
     for app in apps:
         used = used.plus(app.held)
-        for stage in (app.job.maps, app.job.reduces):
+        for stage in app.job.stages:
             used = used.plus(amount_of(stage.demand), -stage.killing)
     return used
 

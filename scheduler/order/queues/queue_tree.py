@@ -18,7 +18,7 @@ from schedbed.scheduler.models.reservations import Reservations
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.policy import Admission
 from schedbed.scheduler.registry.parameters import at_least_one, by_name
-from schedbed.scheduler.view import JobView, NodeView, View
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, StageView, View
 from schedbed.tasks.specs import Demand, TaskKind
 
 Refuses = Callable[[NodeView, JobView, TaskKind], str | None]
@@ -86,8 +86,8 @@ class QueuedApp(Schedulable):
     def pending(self) -> Amount:
         """Return the amount asked for."""
         wanted = NOTHING
-        for stage in (self.job.stage(kind) for kind in TaskKind):
-            wanted = wanted.plus(amount_of(stage.demand), stage.unstarted if stage.ready else 0)
+        for stage in self.job.stages:
+            wanted = wanted.plus(amount_of(stage.demand), stage.unstarted if is_asked(self.job, stage) else 0)
         return wanted
 
     def demand(self) -> Amount:
@@ -213,6 +213,7 @@ class QueueOrder:
         self._running = Counter[str]()  # The number of jobs that may run, by user.
         self._cluster = NOTHING
         self._refuses: Refuses = _refuses_none
+        self._turn_is_over = False
 
     def connect(self, admission: Admission) -> None:
         """Use the admission to know whether a job's reduce fits a node."""
@@ -228,7 +229,11 @@ class QueueOrder:
         """Return why a limit keeps a container from the job, and whether it keeps them from its whole queue."""
         raise NotImplementedError
 
-    def reserves(self, view: View, node: NodeView, job: JobView, kind: TaskKind, *, local: bool) -> bool:
+    def holds_master_back(self, app: QueuedApp, need: Amount) -> tuple[str, bool] | None:
+        """Return why the limit of the queue's ApplicationMasters keeps one from the job, as `declines` does."""
+        raise NotImplementedError
+
+    def reserves(self, view: View, node: NodeView, job: JobView, stage: StageView, *, local: bool) -> bool:
         """Return whether to keep the node for the job, a container of which does not fit into its free room."""
         raise NotImplementedError
 
@@ -287,7 +292,7 @@ class QueueOrder:
         app = self._apps.get(job.job)
         if app is None:
             return
-        self.reservations.trim(job, kind)
+        self.reservations.trim(job)
         self.count_held(app)
         app.ask(app.runs and _asks(job))
         if not job.active and app.held == NOTHING:
@@ -295,15 +300,15 @@ class QueueOrder:
 
     def count_held(self, app: QueuedApp) -> None:
         """Add up the containers of the job, with the reserved ones if these count."""
-        held, job = NOTHING, app.job
-        for stage in (job.stage(each) for each in TaskKind):
-            kept = self.reservations.count(job.job, stage.kind) if self.counts_reserved else 0
+        held = NOTHING
+        for stage in app.job.stages:
+            kept = len(self.reservations.nodes_of(stage)) if self.counts_reserved else 0
             held = held.plus(amount_of(stage.demand), stage.running + kept)
         app.hold(held)
 
-    def keep(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> None:
+    def keep(self, node: NodeView, job: JobView, stage: StageView) -> None:
         """Reserve the node for a container of the job."""
-        self.reservations.keep(node.node, job, kind)
+        self.reservations.keep(node.node, job, stage)
         self.count_held(self._apps[job.job])
 
     def release(self, node: NodeView) -> None:
@@ -330,14 +335,17 @@ class QueueOrder:
             return
         full = set[str]()
         for app in self.root.in_order(self.cluster(view)):
-            job, stage = app.job, app.job.stage(kind)
+            job = app.job
             if app.queue.name in full:
                 continue
-            if not stage.ready:
-                if kind is TaskKind.MAP and self._takes_reduce(view, node, app):
+            stage = self._first_ask(view, node, app, kind)
+            if stage is None:
+                if self._turn_is_over:
                     return
                 continue
             limit = self.declines(app, amount_of(stage.demand))
+            if limit is None and stage is job.master:
+                limit = self.holds_master_back(app, amount_of(stage.demand))
             if limit is None:
                 yield job
                 continue
@@ -345,6 +353,28 @@ class QueueOrder:
             view.skip(node, job, kind, why)
             if ends_queue:
                 full.add(app.queue.name)
+
+    def _first_ask(self, view: View, node: NodeView, app: QueuedApp, kind: TaskKind) -> StageView | None:
+        """Return what the job asks for: the most urgent, or without ApplicationMasters its tasks of the kind.
+
+        A map is not offered to if the job before it asks for a reduce that could start: then the turn is over.
+        """
+        job, self._turn_is_over = app.job, False
+        if job.master is not None:
+            return next(iter(job.asks()), None)
+        stage = job.stage(kind)
+        if stage.ready:
+            return stage
+        self._turn_is_over = kind is TaskKind.MAP and self._takes_reduce(view, node, app)
+        return None
+
+    def masters_of(self, queue: Any) -> Amount:
+        """Return what the ApplicationMasters of the queue's jobs hold."""
+        held = NOTHING
+        for app in self._apps.values():
+            if app.queue is queue and app.job.master is not None:
+                held = held.plus(amount_of(app.job.master.demand), app.job.master.running)
+        return held
 
     def _takes_reduce(self, view: View, node: NodeView, app: QueuedApp) -> bool:
         """Return whether a reduce of the job could start on the node, so that no other job's map may come first."""
@@ -363,9 +393,19 @@ def started_now(view: View, node: NodeView) -> tuple[Amount, int]:
     given, off_switch = NOTHING, 0
     for attempt in node.attempts.values():
         if attempt.assigned_s == view.now_s:
-            given = given.plus(amount_of(attempt.task.job.stage(attempt.task.kind).demand))
+            given = given.plus(need_of(attempt))
             off_switch += attempt.locality == "off"
     return given, off_switch
+
+
+def need_of(attempt: AttemptView) -> Amount:
+    """Return the amount that an attempt's container takes."""
+    return amount_of(attempt.task.stage.demand)
+
+
+def is_asked(job: JobView, stage: StageView) -> bool:
+    """Return whether containers of the stage could start now."""
+    return job.active and (stage.ready if job.master is None else stage in job.asks())
 
 
 def _refuses_none(node: NodeView, job: JobView, kind: TaskKind) -> str | None:
@@ -374,7 +414,7 @@ def _refuses_none(node: NodeView, job: JobView, kind: TaskKind) -> str | None:
 
 
 def _asks(job: JobView) -> bool:
-    return job.active and any(job.stage(kind).ready for kind in TaskKind)
+    return any(is_asked(job, stage) for stage in job.stages)
 
 
 def user_settings(name: str, doc: str) -> Any:

@@ -11,11 +11,17 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from schedbed.scheduler.models.reservations import Reservations
-from schedbed.scheduler.order.queues.queue_tree import NOTHING, Amount, QueuedApp, amount_of
+from schedbed.scheduler.order.queues.queue_tree import (
+    NOTHING,
+    Amount,
+    QueuedApp,
+    amount_of,
+    is_asked,
+    need_of,
+)
 from schedbed.scheduler.order.queues.weighted_queue import FairQueue
 from schedbed.scheduler.policy import Kill
 from schedbed.scheduler.view import AttemptView, NodeView, View
-from schedbed.tasks.specs import TaskKind
 
 NEXT_LOOK_S = 10.0  # yarn.scheduler.fair.waitTimeBeforeNextStarvationCheck
 GIVEN_S = 4.0  # Until a freed container is given: four heartbeats of nodes, at YARN's default (allocDelay).
@@ -106,9 +112,9 @@ class Starvation:
     def _help(self, view: View, app: QueuedApp, lacks: Amount, why: str, cluster: Amount) -> None:
         """Mark containers for as many containers of the job as fit into what it lacks, each on one node."""
         self._next_s[app.job.job] = view.now_s + self._wait_s + GIVEN_S + NEXT_LOOK_S
-        for stage in (app.job.stage(kind) for kind in (TaskKind.REDUCE, TaskKind.MAP)):
+        for stage in app.job.stages:
             need = amount_of(stage.demand)
-            if not stage.ready or not need.memory_bytes:
+            if not is_asked(app.job, stage) or not need.memory_bytes:
                 continue
             for _ in range(min(stage.unstarted, int(lacks.memory_bytes // need.memory_bytes))):
                 lacks = lacks.plus(need, -1)
@@ -127,8 +133,9 @@ class Starvation:
         for attempt in sorted(node.attempts.values(), key=lambda attempt: -attempt.serial):
             if need.fits(room):
                 break
-            its = amount_of(attempt.task.job.stage(attempt.task.kind).demand)
-            if attempt.state == "killing" or attempt.attempt in self._marked:
+            its = need_of(attempt)
+            is_master = attempt.task.stage is attempt.task.job.master
+            if is_master or attempt.state == "killing" or attempt.attempt in self._marked:
                 continue
             victim = attempt.task.job.job
             after = taken.get(victim, NOTHING).plus(its)
@@ -146,7 +153,7 @@ class Starvation:
         losing = NOTHING
         for attempt in app.job.attempts.values():
             if attempt.state == "killing" or attempt.attempt in self._marked:
-                losing = losing.plus(amount_of(app.job.stage(attempt.task.kind).demand))
+                losing = losing.plus(need_of(attempt))
         left = app.held.plus(losing, -1).plus(taken, -1)
         return app.queue.compares(left, cluster) >= app.queue.compares(app.share, cluster)
 
@@ -163,7 +170,7 @@ class Starvation:
                 continue
             yield Kill(attempt, mark.reason)
             if helped is not None and helped.maps.unstarted and kept.at(attempt.node.node) is None:
-                kept.keep(attempt.node.node, helped, TaskKind.MAP)
+                kept.keep(attempt.node.node, helped, helped.maps)
 
 
 def _less(amount: Amount, taken: Amount) -> Amount:

@@ -31,6 +31,7 @@ class FairQueueSettings:
     max_resources: Amount | None = None
     max_child_resources: Amount | None = None
     max_running_apps: int | None = None
+    max_am_share: float | None = None
     scheduling_policy: str | None = None
     allow_preemption_from: bool | None = None
     fair_share_preemption_threshold: float | None = None
@@ -42,8 +43,9 @@ class FairQueueSettings:
 class FairQueue(TreeQueue):
     """A queue of the FairScheduler. `defaults` are the settings of all queues.
 
-    `declared`: the settings name the queue. `share`: its fair share, of `divide`. `threshold`, `fair_timeout_s`,
-    `min_timeout_s`: when jobs in the queue starve, see `Starvation`; a timeout may be infinite.
+    `declared`: the settings name the queue. `most_masters`: the part of its fair share that ApplicationMasters may
+    hold, negative for all. `share`: its fair share, of `divide`. `threshold`, `fair_timeout_s`, `min_timeout_s`: when
+    jobs in the queue starve, see `Starvation`; a timeout may be infinite.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class FairQueue(TreeQueue):
         self.most_of_child = settings.max_child_resources or defaults.max_child_resources
         self.is_limited = self.most != UNLIMITED or (parent is not None and parent.is_limited)
         self.most_apps = settings.max_running_apps or defaults.max_running_apps
+        self.most_masters = _first((settings.max_am_share, defaults.max_am_share), 0.5)
         self.may_lose = settings.allow_preemption_from is not False and (parent is None or parent.may_lose)
         above = (
             (0.5, inf, inf)

@@ -30,7 +30,8 @@ class _Task:
     locations: str = ""
     started: dict[str, int] = field(default_factory=dict)  # Start time in ms, by attempt.
     done: Mapping[str, Any] | None = None  # The end event of the successful attempt.
-    failed: int = 0
+    failed: dict[str, int] = field(default_factory=dict)  # Finish time in ms, by attempt.
+    killed: dict[str, int] = field(default_factory=dict)  # The same of attempts that were stopped.
 
 
 @dataclass(slots=True)
@@ -58,7 +59,10 @@ def read_jhist(path: Path) -> Trace:
     warnings = (
         "no racks of input hosts in a job history but those of hosts that ran attempts",
         *(what.replace("#", str(count)) for what, count in sorted(counts.items()) if count),
-        *notes.warnings(),
+        *(
+            each.replace("they cost nothing", "only the time of maps that failed counts")
+            for each in notes.warnings()
+        ),
     )
     return Trace(format="jhist", jobs=tuple(jobs), warnings=warnings)
 
@@ -114,7 +118,9 @@ def _take(job: _History, kind: str, event: Mapping[str, Any], where: str) -> Non
         if isinstance(host, str) and isinstance(rack, str):
             job.racks[host] = rack.strip("/") or DEFAULT_RACK
     elif kind.endswith(("_ATTEMPT_FAILED", "_ATTEMPT_KILLED")):
-        task.failed += 1
+        ends = task.killed if kind.endswith("KILLED") else task.failed
+        finish = event.get("finishTime")
+        ends[attempt] = round(finish) if _is_amount(finish) else 0
 
 
 def _job(history: _History, path: Path, notes: Notes, counts: Counter[str]) -> TraceJob | None:
@@ -153,6 +159,7 @@ def _job(history: _History, path: Path, notes: Notes, counts: Counter[str]) -> T
         output_bytes=sum(task.output_bytes or 0 for task in reduces or maps),
         maps=maps,
         reduces=reduces,
+        uber=values.get("uberized") is True,
     )
 
 
@@ -161,10 +168,13 @@ def _task(task: _Task, job: _History, notes: Notes) -> TraceTask:
     counters = _counters(done.get("counters"))
     started = task.started.get(str(done.get("attemptId")))
     duration_s = _span_s(started, done.get("finishTime"))
+    began = _first_start(task, started, done.get("finishTime"))
     is_map = task.kind == "map"
     shuffles = any(other.kind == "reduce" for other in job.tasks.values())
     if is_map:
         read = _first(counters, "HDFS_BYTES_READ", "BYTES_READ")
+        if not any(other.locations for other in job.tasks.values()):
+            read = None  # The file with the description of the splits, since the input is not in HDFS.
         written = (
             _first(counters, "MAP_OUTPUT_MATERIALIZED_BYTES", "MAP_OUTPUT_BYTES")
             if shuffles
@@ -178,15 +188,30 @@ def _task(task: _Task, job: _History, notes: Notes) -> TraceTask:
         input_bytes=read,
         output_bytes=written,
         duration_s=duration_s,
-        work_s=duration_s
+        work_s=_work_s(task, began, done.get("finishTime"))
         if is_map
         else (_span_s(done.get("shuffleFinishTime"), done.get("finishTime")) or duration_s),
         cpu_s=cpu_ms / 1000 if cpu_ms else None,
         hosts=tuple(_hosts(task, job)) if is_map else (),
-        failed_attempts=task.failed,
+        failed_attempts=len(task.killed) + len(task.failed),
     )
     notes.task(made, task.kind, task.done is not None)
     return made
+
+
+def _first_start(task: _Task, started: int | None, finish: Any) -> int | None:
+    """Return the start of the task's work, which is that of a slower attempt if a copy of it won (speculation)."""
+    if started is None or not isinstance(finish, int):
+        return started
+    losers = [start for name, start in task.started.items() if task.killed.get(name, 0) >= finish]
+    return min([started, *losers])
+
+
+def _work_s(task: _Task, began: int | None, finish: Any) -> float | None:
+    """Return the time that a map took from `began` on, with that of its attempts that failed."""
+    work_s = _span_s(began, finish)
+    failed = [_span_s(task.started.get(name), end) or 0.0 for name, end in task.failed.items()]
+    return None if work_s is None else work_s + sum(failed)
 
 
 def _hosts(task: _Task, job: _History) -> Iterator[Host]:

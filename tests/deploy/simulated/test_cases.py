@@ -155,7 +155,37 @@ def over_promised(attempts: pd.DataFrame) -> None:
     assert (attempts["state"].astype(str) == "killed").sum() == 2
 
 
+def one_at_a_time(attempts: pd.DataFrame) -> None:
+    """Check that the four maps of 10 s run one after the other, beside the job's master."""
+    assert max(sum(held(attempts, at_s).values()) for at_s in attempts["assigned"]) == 1
+    assert attempts["end"].max() >= 40.0
+
+
+def first_reduce(least_s: float, most_s: float) -> Check:
+    return lambda attempts: _between(
+        attempts.loc[attempts["kind"] == "reduce", "assigned"].min(), least_s, most_s
+    )
+
+
+def reduces_before_the_last_map(least: int, most: int) -> Check:
+    def check(attempts: pd.DataFrame) -> None:
+        last_s = attempts.loc[attempts["kind"] == "map", "assigned"].max()
+        reduces = attempts[attempts["kind"] == "reduce"]
+        _between(int((reduces["assigned"] < last_s).sum()), least, most)
+
+    return check
+
+
+def third_after_an_end(attempts: pd.DataFrame) -> None:
+    assert starts(attempts, "j3")[0] > attempts.loc[attempts["name"] == "j1", "end"].max()
+    assert starts(attempts, "j2")[0] < 20
+
+
 RIGHT: dict[str, Check] = {
+    "yarn-suite/am-holds-room": one_at_a_time,
+    "yarn-suite/capacity-am-limit": third_after_an_end,
+    "yarn-suite/mapreduce-slow-start": first_reduce(50.0, 56.0),
+    "yarn-suite/mapreduce-ramp-up": reduces_before_the_last_map(1, 5),
     "yarn-suite/fair-over-promised": over_promised,
     "swf-preceding": one_after_the_other(0, 1200, 3300),
     "swf-think-time": one_after_the_other(0, 100, 260),

@@ -60,6 +60,9 @@ def app(
         submit_s=float(serial),
         serial=serial,
         stage=stages.__getitem__,
+        stages=tuple(stages.values()),
+        active=True,
+        master=None,
         maps=stages[TaskKind.MAP],
         reduces=stages[TaskKind.REDUCE],
     )
@@ -68,7 +71,7 @@ def app(
             attempt=f"{name}-{each}",
             serial=each,
             state="running",
-            task=SimpleNamespace(job=fake, kind=TaskKind.MAP),
+            task=SimpleNamespace(job=fake, kind=TaskKind.MAP, stage=stages[TaskKind.MAP]),
         )
         for each in range(held)
     }

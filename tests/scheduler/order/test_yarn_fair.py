@@ -42,6 +42,9 @@ def app(
         submit_s=float(serial),
         serial=serial,
         stage=stages.__getitem__,
+        stages=tuple(stages.values()),
+        active=True,
+        master=None,
     )
     found = QueuedApp(fake, tree.find(path))
     found.queue.apps[fake.job] = found

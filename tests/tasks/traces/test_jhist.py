@@ -142,3 +142,28 @@ def test_what_is_no_history_is_one_line(tmp_path: Path, lines: list[str], told: 
     with pytest.raises(BadInput) as caught:
         read_trace(written(tmp_path, lines))
     assert told in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_map_lasts_as_long_as_its_attempts_that_failed_and_that_lost_to_a_copy(tmp_path: Path) -> None:
+    """Map 0: 2 s that failed and 4 s. Map 1: a copy of 3 s wins 9 s after the start of the first attempt."""
+
+    def attempt(kind: str, task: int, name: str, **times: int) -> str:
+        event = {"taskid": f"task_1_1_m_{task:06d}", "taskType": "MAP", "attemptId": name, **times}
+        return json.dumps({"type": f"MAP_ATTEMPT_{kind}", "event": {"x": event}})
+
+    lines = [
+        "Avro-Json",
+        json.dumps({"type": "JOB_SUBMITTED", "event": {"x": {"jobid": "j", "submitTime": 1000}}}),
+        attempt("STARTED", 0, "a0", startTime=2000),
+        attempt("FAILED", 0, "a0", finishTime=4000),
+        attempt("STARTED", 0, "a1", startTime=5000),
+        attempt("FINISHED", 0, "a1", finishTime=9000),
+        attempt("STARTED", 1, "b0", startTime=2000),
+        attempt("STARTED", 1, "b1", startTime=8000),
+        attempt("FINISHED", 1, "b1", finishTime=11000),
+        attempt("KILLED", 1, "b0", finishTime=11050),
+        json.dumps({"type": "JOB_FINISHED", "event": {"x": {"finishTime": 12000, "totalMaps": 2}}}),
+    ]
+    [job] = read_trace(written(tmp_path, lines)).jobs
+    assert [task.work_s for task in job.maps] == [6.0, 9.0]
+    assert [task.duration_s for task in job.maps] == [4.0, 3.0]
