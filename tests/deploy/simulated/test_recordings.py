@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.pages.agrees import PAIRS, ROWS, YARN, Row, effects, load, simulated
+from tests.pages.agrees import MAPREDUCE, PAIRS, ROWS, YARN, Row, effects, load, simulated
 
 KEPT = load("simulated")["rows"]
 NOISE = {YARN: 0.06}  # README of the recordings: repeats differ by 0 to 7% a job.
@@ -25,7 +25,8 @@ def test_a_row_of_the_page_is_what_the_simulation_gives(row: Row) -> None:
         assert found["alone"]["error"] <= row.most
     if row.most_with is not None:
         assert found["with"]["error"] <= row.most_with
-        assert (found.get("alone") or found["with"])["order"] >= 0.6
+        few = row.system == MAPREDUCE  # Two of three jobs that end together say nothing about the order.
+        assert few or (found.get("alone") or found["with"])["order"] >= 0.6
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
