@@ -144,7 +144,7 @@ class FairQueues:
         if app is None:
             return
         held = NOTHING
-        for stage in (job.stage(each) for each in TaskKind):
+        for stage in job.stages:
             held = held.plus(amount_of(stage.demand), stage.running)
         app.hold(held)
         app.ask(app.runs and _asks(job))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.view import JobView
-from schedbed.tasks.specs import Demand, TaskKind
+from schedbed.tasks.specs import Demand
 
 FAIR, DRF, FIFO = "fair", "drf", "fifo"
 
@@ -88,7 +88,7 @@ class FairApp(Schedulable):
     def demand(self) -> Amount:
         """Return the amount held and asked for."""
         wanted = self.held
-        for stage in (self.job.stage(kind) for kind in TaskKind):
+        for stage in self.job.stages:
             wanted = wanted.plus(amount_of(stage.demand), stage.unstarted if stage.ready else 0)
         return wanted
 

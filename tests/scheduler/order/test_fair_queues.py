@@ -48,7 +48,7 @@ def app(
         priority=priority,
         submit_s=float(serial),
         serial=serial,
-        stage=stages.__getitem__,
+        stages=tuple(stages.values()),
     )
     found = FairApp(fake, tree.find(path))
     found.queue.apps[fake.job] = found
