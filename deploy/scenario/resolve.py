@@ -186,12 +186,13 @@ def _with_masters(framework: Framework, inputs: JobInputs) -> Framework:
     add, master, given = inputs.complaints.add, framework.master, inputs.scenario.framework
     if master is None:
         models = (inputs.scenario.workload and inputs.scenario.workload.jobs) or ()
-        uses = {
+        used = {
             "running_map_limit": any(job.running_map_limit for job in models),
             "uber": any(job.uber for job in models),
         }
-        for key in (key for key, is_used in uses.items() if is_used):
-            add(("workload", "jobs"), f"{key} needs ApplicationMasters, expected framework: yarn")
+        for key, is_used in used.items():
+            if is_used:
+                add(("workload", "jobs"), f"{key} needs ApplicationMasters, expected framework: yarn")
         return framework
     if isinstance(given, str) or all(costs.am_memory is None for costs in given.given.values()):
         memory_bytes = min(master.memory_bytes, inputs.memory_share_bytes)

@@ -114,9 +114,8 @@ class CoreTables:
         self.reduce_slots = 0
         self.ready_maps = 0  # Number of jobs with a map that could start.
         self.ready_reduces = 0
-        self.asked = Counter[
-            Demand
-        ]()  # The number of stages that ask for containers of a size, with masters.
+        # By the size of a container: the number of stages that ask for such, of jobs with masters.
+        self.asked = Counter[Demand]()
         self.effects: list[Effect] = []
         self.recent: deque[DecisionRow] = deque(maxlen=RECENT)
 
@@ -151,10 +150,10 @@ class CoreTables:
         if node.node not in job.excluded:
             return False
         assert isinstance(job, Job)
-        if self.pooled and len(job.excluded) >= AVOIDED_MOST * sum(
-            each.alive for each in self.nodes.values()
-        ):
-            return False
+        if self.pooled:
+            alive = sum(each.alive for each in self.nodes.values())
+            if len(job.excluded) >= AVOIDED_MOST * alive:
+                return False
         strength, stage = job.avoidance.strength, job.stage(kind)
         here = strength(node.node, kind)
         return here > 0 and any(

@@ -88,7 +88,7 @@ class DecisionRow(NamedTuple):
     node: NodeId  # node whose slot was offered
     job: str  # id of the job
     task: str  # id of the task; empty when a whole job was skipped
-    kind: str  # `map` or `reduce`
+    kind: str  # `map` or `reduce`, or `am` for an ApplicationMaster
     answer: str  # `launch`, `split`, `skip`, `reject` or `kill`
     reason: str  # reason given by the policy or the core, as text
 

@@ -47,6 +47,9 @@ QUIET_LIMIT_S = 60.0
 IDLE_LIMIT_S = 86_400.0
 """Seconds without a task, a coming fault or a coming job after which a run fails, since its jobs wait for ever."""
 
+MASTERS_LIMIT_S = 3_600.0
+"""The same where ApplicationMasters run, which may hold the room that their own tasks need."""
+
 OnProgress = Callable[["Simulation"], None]
 
 
@@ -349,12 +352,13 @@ class Simulation:
         elif now_s - self._alive_s > QUIET_LIMIT_S:
             raise Stuck(f"no node is alive since {QUIET_LIMIT_S:.0f} s and none is to come back")
         masters = 0 if self.steps is None else self.steps.masters.count
+        limit_s = MASTERS_LIMIT_S if masters else IDLE_LIMIT_S
         if self.faults.more_to_come or self.due_s < inf or self.master.ledger.live_attempts > masters:
             self._busy_s = now_s
-        elif now_s - self._busy_s > IDLE_LIMIT_S:
+        elif now_s - self._busy_s > limit_s:
             jobs = ", ".join(job.job for job in self.master.ledger.jobs.values() if job.active)
             held = f", and {masters} ApplicationMasters hold room" if masters else ""
-            raise Stuck(f"no task runs since {IDLE_LIMIT_S:.0f} s, but {jobs} wait{held}")
+            raise Stuck(f"no task runs since {limit_s:.0f} s, but {jobs} wait{held}")
 
     # --------------------------------------------------------------- effects
 

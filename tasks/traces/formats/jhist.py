@@ -119,7 +119,7 @@ def _take(job: _History, kind: str, event: Mapping[str, Any], where: str) -> Non
             job.racks[host] = rack.strip("/") or DEFAULT_RACK
     elif kind.endswith(("_ATTEMPT_FAILED", "_ATTEMPT_KILLED")):
         ends = task.killed if kind.endswith("KILLED") else task.failed
-        finish = event.get("finishTime")
+        finish: Any = event.get("finishTime")
         ends[attempt] = round(finish) if _is_amount(finish) else 0
 
 

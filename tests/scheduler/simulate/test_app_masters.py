@@ -20,7 +20,7 @@ from schedbed.scheduler.simulate.framework import YARN, Framework
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Demand, JobSpec, TaskKind
-from tests.harness.simulation import MIB, Tape, cluster, job, setup, simulate
+from tests.harness.simulation import MIB, Tape, cluster, job, random_faults, random_jobs, setup, simulate
 from tests.harness.world import job as spec
 from tests.harness.world import node
 
@@ -151,6 +151,26 @@ def test_another_master_follows_one_whose_node_is_lost() -> None:
     assert sorted(row.task for row in attempts(tape) if row.state == "succeeded") == [
         f"job_0001_m_{index:06d}" for index in range(6)
     ]
+
+
+@pytest.mark.parametrize("policy", ["fifo", "yarn-fair", "order=fair,locality=delay,admission=containers"])
+@pytest.mark.parametrize("seed", range(6))
+def test_random_jobs_end_on_failing_nodes_with_consistent_tables(seed: int, policy: str) -> None:
+    """AMs take memory only, so that they cannot hold all vcores of a small cluster. Equal runs have equal rows."""
+    jobs, files = random_jobs(seed)
+    made = setup(
+        [replace(each, uber=number == 3, running_map_limit=number % 2) for number, each in enumerate(jobs)],
+        4,
+        policy=policy,
+        files=files,
+        faults=random_faults(seed, 4, ("kill", "freeze", "slow", "lose_requests", "lose_replies")),
+        framework=replace(AM, am_memory_bytes=MIB, am_vcores=0, am_heartbeat_s=0.4),
+        seed=seed,
+    )
+    tape = simulate(made, lambda simulation: simulation.core.check_tables())
+    assert {row.state for row in tape.rows["job"]} <= {"succeeded", "failed"}  # type: ignore[attr-defined]
+    assert len(tape.rows["job"]) == len(jobs)
+    assert simulate(made).text() == tape.text()
 
 
 # The AM's numbers, with the core and without a clock.
