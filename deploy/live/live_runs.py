@@ -142,6 +142,7 @@ class LiveRuns:
             self._meter.begin(config.cluster.nodes, **about)
         try:
             record.epoch_s = session.start(lambda: self._check_listeners(cluster, session)).epoch_s
+            self._record.save(self._folder)  # So that commands can read the run's rows while it goes on.
             with self._webhdfs(cluster, session, config.token):
                 self._follow(cluster, session, on_status)
             self._judge(record, session)
