@@ -183,6 +183,7 @@ class Simulation:
         self.core_changed(now_s)
         if node.always:
             self.timers.want(now_s, node)
+        self.faults.registered(now_s, node)
 
     # ------------------------------------------------------------------ run
 
