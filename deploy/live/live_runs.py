@@ -93,6 +93,7 @@ class LiveRuns:
                     "repeat": repeat,
                     "repeats": self._scenario.repeats,
                     "of_policies": [number + 1, len(order)],
+                    "hosts": {node: host.name for node, host in cluster.places.items()},
                 }
                 config = self._config(choice, base / f"run{number}")
                 if watch is not None:
