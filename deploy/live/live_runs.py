@@ -24,6 +24,7 @@ from schedbed.cluster.run_config import RunConfig, hold_down
 from schedbed.cluster.wire.certificates import make_certificates
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.deploy.display.picture import make_display
+from schedbed.deploy.display.plain_terminal import plain
 from schedbed.deploy.doctor.doctor import settled
 from schedbed.deploy.failures import RunFailed, one_line, port_told
 from schedbed.deploy.live.fault_injector import FaultInjector
@@ -316,7 +317,7 @@ def native_lines_in(path: Path) -> Iterator[None]:
     os.dup2(log, STDERR)
     os.close(log)
     before = sys.stderr
-    sys.stderr = os.fdopen(terminal, "w", buffering=1, encoding=before.encoding, errors=before.errors)
+    sys.stderr = plain(os.fdopen(terminal, "w", buffering=1, encoding=before.encoding, errors=before.errors))
     try:
         yield
     finally:
