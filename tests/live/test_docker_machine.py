@@ -130,11 +130,7 @@ def inside(rig: Rig, *command: str) -> str:
     """Return the output of a command in n1's container, run with the rights of the container's processes."""
     with contextlib.closing(connect()) as client:
         made = client.api.exec_create(f"schedbed-{rig.run_id}-n1", command)
-        said = client.api.exec_start(made["Id"]).decode()
-    with warnings.catch_warnings():  # The library leaves the socket of the call open.
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
-    return said
+        return client.api.exec_start(made["Id"]).decode()
 
 
 def test_a_container_may_do_next_to_nothing_and_has_its_limits(told: Callable[[Story], None]) -> None:
@@ -197,6 +193,9 @@ def test_a_container_reaches_no_service_of_its_host(told: Callable[[Story], None
             pass  # The host still reaches the node.
 
     told(story)
+    with warnings.catch_warnings():  # The Docker library leaves the sockets of `inside` open.
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def test_the_disk_outlives_a_power_cut_and_the_address_is_told_anew(told: Callable[[Story], None]) -> None:
