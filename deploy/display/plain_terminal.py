@@ -35,9 +35,10 @@ def plain(stream: Any) -> Any:
     """Return a stream that shows no control characters of printed texts if `stream` is a terminal."""
     if stream is None or not stream.isatty():
         return stream
-    from rich import control
+    from rich.control import strip_control_codes
 
-    control._CONTROL_STRIP_TRANSLATE.update(NONE)  # Rich would keep escape sequences in texts.
+    for table in strip_control_codes.__defaults__ or ():  # Rich would keep escape sequences in texts.
+        table.update(NONE)
     return PlainTerminal(stream)
 
 

@@ -19,7 +19,7 @@ CAPABILITIES = 64
 
 
 def confine() -> None:
-    """Leave the network, and give up all capabilities for good, also for programs that are started later."""
+    """Leave the network and give up all capabilities, also those of programs that are started later."""
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
     if libc.unshare(CLONE_NEWNET) and not libc.unshare(CLONE_NEWUSER | CLONE_NEWNET):
