@@ -1,8 +1,8 @@
 """The JobTracker's journal in SQLite. Every event is written before the core applies it.
 
 It holds two snapshots and the events since the older one, so its size is bounded. Each event's checksum covers
-the one before it, and a second small file holds the last event's number and checksum: an event that was changed
-or lost, even at the end, would make a restarted JobTracker give ids twice.
+the one before it, and a second small file holds the last event's number: an event that was changed or lost, even
+at the end, would make a restarted JobTracker give ids twice.
 """
 
 from __future__ import annotations
@@ -88,10 +88,11 @@ class Journal:
     def append(self, now_s: float, kind: str, *arguments: Any) -> None:
         """Write one event. From then on, the event survives the end of the process."""
         blob = pickle.dumps(arguments, protocol=pickle.HIGHEST_PROTOCOL)
-        self._number += 1
-        self._chain = _chained(self._chain, self._number, now_s, kind, blob)
-        event = (self._number, now_s, kind, blob, self._chain)
+        number = self._number + 1
+        chain = _chained(self._chain, number, now_s, kind, blob)
+        event = (number, now_s, kind, blob, chain)
         self._database.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", event)
+        self._number, self._chain = number, chain
         os.pwrite(self._end, self._number.to_bytes(NUMBER_BYTES), 0)
         self._since += max(len(blob), EVENT_BYTES)
 
