@@ -112,7 +112,7 @@ class Conditions:
 
 
 UNTOUCHED = Conditions(()).orders("")
-"""The orders for a node without active faults. They describe its initial state, so they need not be sent."""
+"""The orders for a node without active faults. They describe the state of a new node, which needs none of them."""
 
 
 class NodeOrders:
@@ -137,9 +137,12 @@ class NodeOrders:
         self._is_stale = True
 
     def renew(self, nodes: Iterable[NodeId]) -> None:
-        """Note that TaskTrackers have restarted without earlier orders; the next `settle` sends all again."""
+        """Note that TaskTrackers have restarted; the next `settle` sends them the state of all faults.
+
+        Ended faults are sent as well: what they changed, such as a file, may have outlived the process.
+        """
         for node in nodes:
-            self._told[node] = UNTOUCHED
+            self._told[node] = {}
             self._is_stale = True
 
     def settle(self) -> None:
@@ -150,7 +153,7 @@ class NodeOrders:
 
     def _bring_up_to_date(self, node: NodeId) -> bool:
         for order, arguments in self._conditions.orders(node).items():
-            if arguments == self._told[node][order]:
+            if arguments == self._told[node].get(order):
                 continue
             try:
                 if order in ENDS:
@@ -163,4 +166,4 @@ class NodeOrders:
         return True
 
     def frozen(self) -> list[NodeId]:
-        return [node for node, told in self._told.items() if told["freeze"]["on"]]
+        return [node for node, told in self._told.items() if told.get("freeze") == {"on": True}]

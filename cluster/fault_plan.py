@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
 from typing import Protocol
 
 from schedbed.cluster.conditions import Conditions
-from schedbed.cluster.faults import PlannedFault
+from schedbed.cluster.faults import KINDS, PlannedFault
 
 Row = tuple[float, str, str, float | None]
 """A row of faults.parquet: t, kind, target, until."""
@@ -64,7 +65,10 @@ class FaultPlan:
         return bool(self._due)
 
     def in_force(self) -> list[tuple[PlannedFault, float | None]]:
-        """Return (active fault, its end or None), without the foreground loads that nodes declare."""
+        """Return (active fault, its end or None), without the foreground loads that nodes declare.
+
+        A fault has all nodes that it hit, such as those of a killed host.
+        """
         return list(self._in_force.values())
 
     def step(self, now_s: float) -> Row | None:
@@ -85,6 +89,8 @@ class FaultPlan:
             if number > self._declared:
                 self._in_force[number] = fault, end_s
         hit = self._effects.begin(now_s, fault)
+        if hit and number in self._in_force and KINDS[fault.kind].target == "nodes":
+            self._in_force[number] = replace(fault, nodes=tuple(hit.split(","))), end_s
         if number <= self._declared:
             return None
         until_s = None if fault.until_s is None else fault.until_s + late_s

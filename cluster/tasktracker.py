@@ -77,6 +77,7 @@ class TaskTracker:
         self._stopping = False
         self._joined = -1  # the incarnation registered with the JobTracker
         self._down = False  # killed by a fault, not to be restarted
+        self._frozen = False  # by a fault, which a new machine does not end
         self._link = FaultyLink(node.node, seed, self._clock.real_s)
         self._orders: dict[str, dict[str, Any]] = {}  # arguments of the agent's fault orders, by kind
         self._peers: dict[str, Any] = {}
@@ -140,10 +141,9 @@ class TaskTracker:
             await self._machine.kill()
         elif kind == "restart":
             self._down = False
-        elif kind == "freeze" and self._machine is not None:
-            await self._machine.freeze()
-        elif kind == "thaw" and self._machine is not None:
-            await self._machine.thaw()
+        elif kind in ("freeze", "thaw"):
+            self._frozen = kind == "freeze"
+            await self._freeze_or_thaw()
         elif kind == "messages":
             self._link.set(**arguments)
         elif kind == "kill_attempt":
@@ -153,6 +153,10 @@ class TaskTracker:
                 self._orders[kind] = arguments
             await self._order(kind, arguments)
         return ""
+
+    async def _freeze_or_thaw(self) -> None:
+        if self._machine is not None:
+            await (self._machine.freeze() if self._frozen else self._machine.thaw())
 
     async def _order(self, kind: str, arguments: dict[str, Any]) -> None:
         """Send the agent a change of state. Rates apply to the machine as well."""
@@ -188,6 +192,8 @@ class TaskTracker:
         for kind, arguments in self._orders.items():
             await self._order(kind, arguments)
         await self._register(first["blocks"])
+        if self._frozen:
+            await self._freeze_or_thaw()
 
     async def _register(self, blocks: list[dict[str, Any]]) -> None:
         """Report the node's blocks to the NameNode. If the run has begun, also join the JobTracker."""

@@ -34,7 +34,12 @@ from schedbed.tasks.errors import BadInput
 if TYPE_CHECKING:
     from schedbed.deploy.watch.page_server import LivePage
 
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+REMEDIES = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room",
+    errno.EFBIG: "allow larger files (ulimit -f)",
+}
+"""By the error of a write that found no room, how to make some."""
 
 
 class Runs(Protocol):
@@ -249,7 +254,8 @@ def _full_disk_fails(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in DISK_FULL:
+        remedy = REMEDIES.get(error.errno or 0)
+        if remedy is None:
             raise
         where = error.filename or folder
-        raise RunFailed(f"{where}: {error.strerror}; make room, then: schedbed report {folder}") from None
+        raise RunFailed(f"{where}: {error.strerror}; {remedy}, then: schedbed report {folder}") from None

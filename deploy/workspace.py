@@ -21,6 +21,7 @@ from schedbed.deploy.options import no_interrupts
 from schedbed.tasks.errors import BadInput
 
 PREFIX = "schedbed-"
+LOCK = ".lock"
 SETTLE_S = 5.0  # Time in which processes may stop using a scratch folder by themselves.
 LONGEST_BASE = 13  # Ray adds up to 94 characters; a socket's path may have 107.
 
@@ -62,7 +63,7 @@ def _new_folder(folder: Path, mode: int) -> Path:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Lock the folder while this process lives. Raises BadInput if another has locked it."""
-    path = folder / ".lock"
+    path = folder / LOCK
     try:
         handle = path.open("w")
     except OSError as error:
@@ -78,6 +79,18 @@ def locked(folder: Path) -> Iterator[None]:
             yield
         finally:
             path.unlink(missing_ok=True)
+
+
+def is_locked(folder: Path | str) -> bool:
+    """Return whether a process has locked the folder, since its run goes on there."""
+    try:
+        with (Path(folder) / LOCK).open() as handle:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # The folder has no lock.
+        return False
+    return False
 
 
 @contextmanager

@@ -106,6 +106,17 @@ class DataNode:
 
     # ---------------------------------------------------------------- write
 
+    async def expect(self, request: web.Request) -> web.Response | None:
+        """Answer `Expect: 100-continue`: a full disk's node is left out before the writer sends any byte."""
+        if self._where.disk_is_full:
+            return self._full()
+        assert request.transport is not None
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return None
+
+    def _full(self) -> web.Response:
+        return web.Response(status=507, text=f"{self._peers.own}: {os.strerror(errno.ENOSPC)}")
+
     async def put(self, request: web.Request) -> web.Response:
         """Serve `PUT /blocks/{block}?pipeline=n2,n5[&unpaced=1]`: store and forward. 507 means a full disk.
 
@@ -115,7 +126,7 @@ class DataNode:
         path = self._where.block(block)
         names = ("disk", *self._peers.way_in(await self._peers.admit(request)))
         if self._where.disk_is_full:
-            return web.Response(status=507, text=f"{self._peers.own}: {os.strerror(errno.ENOSPC)}")
+            return self._full()
         unpaced = request.query.get("unpaced") == "1"
         below = [
             checked_id(node, "pipeline") for node in request.query.get("pipeline", "").split(",") if node

@@ -104,7 +104,8 @@ class AgentDir:
                 time.sleep(0.02)
 
     def prepare(self) -> None:
-        """Create the subfolders. Delete files of earlier attempts and incomplete blocks."""
+        """Create the subfolders. Delete files of earlier attempts, incomplete blocks and the mark of a full disk."""
+        self.fill_disk(False)
         for folder in (self.attempts, self.mapout):
             shutil.rmtree(folder, ignore_errors=True)
         for folder in (self.blocks, self.mapout, self.attempts, self.programs):

@@ -47,7 +47,7 @@ def make_app(
     app = web.Application(middlewares=[gate.middleware(), _told], client_max_size=2**24)
     app.router.add_get("/control", control.serve, allow_head=False)
     app.router.add_get("/blocks/{block}", data.get, allow_head=False)
-    app.router.add_put("/blocks/{block}", data.put)
+    app.router.add_put("/blocks/{block}", data.put, expect_handler=data.expect)
     app.router.add_get("/blocks/{block}/checksums", data.checksums, allow_head=False)
     app.router.add_post("/blocks/{block}/keep", keeper.keep)
     app.router.add_get("/shuffle/{attempt}/{partition}", shuffle.get, allow_head=False)

@@ -64,12 +64,33 @@ class Sender:
     async def put(
         self, block: str, nodes: list[str], chunks: AsyncIterator[Chunk], unpaced: bool = False
     ) -> list[str]:
-        """PUT a block to the first of `nodes`, which forwards it. Return the nodes that stored it."""
+        """PUT a block to the first of `nodes` that takes it, which forwards it. Return the nodes that stored it."""
+        is_used = False
+
+        async def noted() -> AsyncIterator[Chunk]:
+            nonlocal is_used
+            is_used = True
+            async for chunk in chunks:
+                yield chunk
+
+        for place in range(len(nodes) - 1):
+            try:
+                return await self._put(block, nodes[place:], noted(), unpaced)
+            except (OSError, aiohttp.ClientError) as error:
+                if is_used:
+                    raise
+                log.warning("%s takes no replica of %s: %s", nodes[place], block, error)
+        return await self._put(block, nodes[-1:], chunks, unpaced)
+
+    async def _put(
+        self, block: str, nodes: list[str], chunks: AsyncIterator[Chunk], unpaced: bool
+    ) -> list[str]:
         url = self._peers.url(nodes[0])
         if url is None:
             raise ConnectionError(f"{nodes[0]} cannot be reached")
         query = {"pipeline": ",".join(nodes[1:])} | ({"unpaced": "1"} if unpaced else {})
-        async with self._session.put(f"{url}/blocks/{block}?{urlencode(query)}", data=chunks) as response:
+        to = f"{url}/blocks/{block}?{urlencode(query)}"
+        async with self._session.put(to, data=chunks, expect100=True) as response:
             response.raise_for_status()
             return [str(node) for node in (await response.json())["nodes"]]
 

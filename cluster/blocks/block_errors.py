@@ -44,3 +44,7 @@ class NoNodes(BlockStoreError):
 
 class BlockUnavailable(BlockStoreError):
     """A block could not be read undamaged from any node, or a node failed to store a block sent to it."""
+
+
+class NotTaken(BlockUnavailable):
+    """No node took a block. None of its bytes was used, so that the block can be sent to other nodes."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 
-from schedbed.cluster.blocks.block_errors import BlockUnavailable
+from schedbed.cluster.blocks.block_errors import BlockUnavailable, NotTaken
 from schedbed.cluster.wire.agent_session import agent_session
 from schedbed.cluster.wire.tls import Tls
 from schedbed.tasks.specs import NodeId
@@ -49,16 +49,29 @@ class DataPlane:
     ) -> dict[str, Any]:
         """Send a block along `nodes`. Return {"block", "length", "nodes"} with those that stored it.
 
-        `length` is None if not known in advance. Raises BlockUnavailable if the first node does not store it.
-        Exceptions of `body` pass.
+        As in HDFS (DataStreamer of 3.4.1), nodes that are down or full are left out, and the NameNode repairs
+        the missing replicas. `length` is None if not known in advance. Raises NotTaken if all nodes are,
+        BlockUnavailable if the first of the others fails later. Exceptions of `body` pass.
         """
+        source, failures = _Source(body), list[str]()
+        for place in range(len(nodes)):
+            try:
+                return await self._put(block, nodes[place:], source, length)
+            except BlockUnavailable as error:
+                if source.is_used:
+                    raise
+                failures.append(str(error))
+        raise NotTaken("; ".join(failures))
+
+    async def _put(
+        self, block: str, nodes: Sequence[NodeId], source: _Source, length: int | None
+    ) -> dict[str, Any]:
         params = {"pipeline": ",".join(nodes[1:]), "unpaced": "1"}
         headers = {} if length is None else {"Content-Length": str(length)}
         url = f"{self._url(nodes[0])}/blocks/{block}"
-        source = _Source(body)
         try:
             async with self._session.put(
-                url, params=params, data=source.pieces(), headers=headers
+                url, params=params, data=source.pieces(), headers=headers, expect100=True
             ) as response:
                 if response.status >= 300:
                     raise BlockUnavailable(f"{nodes[0]} refused block {block}: {await _reason(response)}")
@@ -119,13 +132,15 @@ class DataPlane:
 
 
 class _Source:
-    """An upload's data. Keeps an exception of reading as `error`, because the HTTP client hides it."""
+    """An upload's data, and whether a node took any. Keeps an exception of reading, which the HTTP client hides."""
 
     def __init__(self, body: AsyncIterator[bytes]) -> None:
         self._body = body
         self.error: Exception | None = None
+        self.is_used = False
 
     async def pieces(self) -> AsyncIterator[bytes]:
+        self.is_used = True
         try:
             async for piece in self._body:
                 yield piece

@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schedbed.cluster.blocks.block_errors import BlockUnavailable
+from schedbed.cluster.blocks.block_errors import BlockUnavailable, NotTaken
 from schedbed.cluster.blocks.dataplane import PIECE_BYTES, Body, DataPlane
 from schedbed.cluster.masters import NameNodeDoor
 from schedbed.cluster.spec import BlockSettings
 from schedbed.cluster.wire.tls import Tls
 from schedbed.tasks.appkit.app_catalogue import generate
+from schedbed.tasks.chance import chance
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import NodeId
 from schedbed.tasks.workloads.planned import InputFile
@@ -44,8 +45,9 @@ async def upload_all(
 ) -> None:
     """Upload input files to the nodes that the NameNode chooses, several blocks at a time.
 
-    Raises BadInput if a file of the host cannot be read or has become shorter, and BlockUnavailable if a node
-    has not stored a block after three tries.
+    After three tries, nodes that do not store a block are left out, or others are taken if none does. Raises
+    BadInput if a file of the host cannot be read or has become shorter, and BlockUnavailable if no node stores
+    a block.
     """
     largest = max((length for file in files for length in file.blocks), default=1)
     streams = max(PARALLEL, len(peers) // 2)  # Each stream is limited by the receiving node's NIC.
@@ -94,24 +96,33 @@ async def _send(
 async def _put(
     path: str, plane: DataPlane, planned: Mapping[str, Any], body: Body, length: int
 ) -> dict[str, Any]:
-    """Send a block until all its nodes have stored it; after `TRIES` raise BlockUnavailable.
+    """Send a block until all its nodes have stored it, or after `TRIES` some of them, or else any others.
 
-    `body` returns the data as a stream of `length` bytes.
+    The NameNode repairs missing replicas. `body` returns the data as a stream of `length` bytes.
     """
     block, nodes = planned["block"], planned["nodes"]
+    others = sorted(set(plane.peers) - {*nodes}, key=lambda node: chance(0, block, node).random())
+    pipelines = [others[place : place + len(nodes)] for place in range(0, len(others), len(nodes))]
+    stored: list[NodeId] = []
     trouble = ""
-    for attempt in range(TRIES):
-        if attempt:
+    for attempt, pipeline in enumerate([nodes] * TRIES + pipelines):
+        if attempt >= TRIES and stored:
+            break
+        if 0 < attempt < TRIES:
             await asyncio.sleep(RETRY_S)
         try:
-            answer = await plane.put(block, nodes, body(), length)
+            answer = await plane.put(block, pipeline, body(), length)
         except BlockUnavailable as error:
             trouble = str(error)
             continue
-        missing = [node for node in nodes if node not in answer["nodes"]]
-        if not missing and answer["length"] == length:
-            return {"block": block, "length": length, "nodes": nodes}
-        trouble = f"it was stored on {', '.join(answer['nodes'])} only, with {answer['length']} bytes"
+        if answer["length"] == length:
+            stored = answer["nodes"]
+            if len(stored) == len(nodes):
+                break
+        else:
+            trouble = f"{', '.join(answer['nodes'])} stored {answer['length']} bytes"
+    if stored:
+        return {"block": block, "length": length, "nodes": stored}
     raise BlockUnavailable(
         f"{path}: block {block} of {length} bytes did not reach {', '.join(nodes)}: {trouble}"
     )
@@ -246,9 +257,21 @@ async def _write_blocks(
     cutter = _Cutter(data, settings.size_bytes)
     blocks: list[dict[str, Any]] = []
     while await cutter.more():
-        given = await name_node.allocate(path, None, settings.replication, settings.size_bytes)
-        blocks.append(await plane.put(given["block"], given["nodes"], cutter.block(), None))
+        blocks.append(await _write_block(path, cutter, name_node, plane, settings))
     return blocks
+
+
+async def _write_block(
+    path: str, cutter: _Cutter, name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
+) -> dict[str, Any]:
+    """Write the next block to nodes that take it. Raises NoNodes if none does."""
+    excluded: list[NodeId] = []
+    while True:
+        given = await name_node.allocate(path, None, settings.replication, settings.size_bytes, excluded)
+        try:
+            return await plane.put(given["block"], given["nodes"], cutter.block(), None)
+        except NotTaken:
+            excluded += given["nodes"]
 
 
 class _Cutter:

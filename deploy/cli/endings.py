@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+from itertools import pairwise
 from typing import Any, cast
 
 import typer
@@ -17,6 +19,7 @@ FAILED, BAD_INPUT = 1, 2
 TRACEBACK = "SCHEDBED_TRACEBACK"
 """If this environment variable is set, unexpected errors print their traceback."""
 _UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
+_EMPTY = re.compile(r"--[a-z-]+=")
 _KNOWN = (typer.Exit, typer.Abort)
 """Exceptions that typer turns into an exit code."""
 
@@ -28,10 +31,17 @@ class Commands(TyperGroup):
         """Return the commands as registered, but `run` first."""
         return sorted(super().list_commands(ctx), key=lambda name: name != "run")
 
-    def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Parse the command line; a signal ends the program with "interrupted"."""
+    def make_context(self, info_name: str | None, args: list[str], *others: Any, **options: Any) -> Any:
+        """Parse the command line, which has no empty values; a signal ends the program with "interrupted".
+
+        A shell's unset variable would otherwise be the working folder, or a name that nobody can find.
+        """
+        for before, given in pairwise(["", *args]):
+            if not given or _EMPTY.fullmatch(given):
+                what = given.rstrip("=") or before or "the first argument"
+                raise _ending(f"{what}: has no value, expected one", BAD_INPUT)
         try:
-            return super().make_context(*arguments, **options)
+            return super().make_context(info_name, args, *others, **options)
         except KeyboardInterrupt:
             raise _interrupted() from None
 

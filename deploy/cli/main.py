@@ -242,13 +242,13 @@ arena_command.add_commands(app)
 def report(folder: RunFolder) -> None:
     """Rebuild report.html, the plots and the summary of a finished run.
 
+    Of a run that goes on, the comparison so far is printed, and nothing is written.
+
     Example: schedbed report results
     """
-    from schedbed.deploy.results.html_report import rebuild
+    from schedbed.deploy.results.html_report import report_on
 
-    for part in rebuild(folder).left_out:
-        typer.echo(f"note: damaged and left out: {part}", err=True)
-    typer.echo(f"{folder / 'report.html'}")
+    report_on(folder)
 
 
 @app.command()

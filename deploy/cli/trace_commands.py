@@ -41,7 +41,12 @@ def show_trace(file: Path, format: str | None, *, fit: bool = False) -> None:
 
 
 def convert_trace(file: Path, out: Path, format: str | None, jobs: int | None, *, fit: bool = False) -> None:
-    """Convert a trace's first `jobs` jobs to a scenario, with `fit` on a cluster for it. Raises BadInput."""
+    """Convert a trace's first `jobs` jobs to a scenario, with `fit` on a cluster for it. Raises BadInput.
+
+    An existing file is never replaced, since it may be the trace.
+    """
+    if out.exists():
+        raise BadInput(f"{out}: is there already, expected the path of a new file")
     trace = read_trace(file, format)
     if trace.topology is not None:
         raise BadInput(f"{file}: a topology of {len(trace.topology.hosts)} hosts, no trace of jobs")
@@ -50,7 +55,7 @@ def convert_trace(file: Path, out: Path, format: str | None, jobs: int | None, *
     how = f"schedbed run {out.name}{' --machines sim' if fit else ''}"
     head = [f"Made from the {trace.format} trace {file.name}; run it with: {how}", *made.notes]
     try:
-        with out.open("w", encoding="utf-8") as written:
+        with out.open("x", encoding="utf-8") as written:
             written.writelines(f"# {line}\n" for line in head)
             written.writelines(f"{line}\n" for line in made.lines())
     except OSError as error:

@@ -12,10 +12,12 @@ from typing import Any, Protocol
 
 from schedbed.cluster.conditions import ENDS, Conditions, NodeOrders
 from schedbed.cluster.fault_plan import FaultPlan, Row
-from schedbed.cluster.faults import PlannedFault
+from schedbed.cluster.faults import KINDS, PlannedFault
 from schedbed.cluster.masters import MasterGone
 from schedbed.tasks.specs import NodeId
 
+Held = dict[NodeId, list[tuple[str, float | None]]]
+"""What faults in force do to each node, such as `frozen`, with their ends; None is the run's end."""
 STEP_S = 0.2
 """Seconds until a node that did not answer is tried again."""
 
@@ -66,6 +68,18 @@ class FaultInjector:
     def in_force(self) -> list[tuple[PlannedFault, float | None]]:
         """Return faults in force with their end in seconds or None. For any thread."""
         return self._plan.in_force()
+
+    def held(self) -> tuple[Held, dict[str, float | None]]:
+        """Return the faults in force by node, and the ends of those that keep masters down. For any thread."""
+        nodes: Held = {}
+        masters: dict[str, float | None] = {}
+        for fault, end_s in self.in_force():
+            kind = KINDS[fault.kind]
+            if kind.hits_master:
+                masters[kind.target] = end_s
+            for node in fault.nodes:
+                nodes.setdefault(node, []).append((kind.held, end_s))
+        return nodes, masters
 
     def next_s(self) -> float:
         """Return when `advance` is needed: minus infinity if a fault was added, infinity without any."""

@@ -14,6 +14,7 @@ from schedbed.cluster.wire.tls import Tls
 from schedbed.tasks.appkit.app_catalogue import app_of, check_output
 from schedbed.tasks.appkit.part_files import Ran
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.own.child import HOW
 from schedbed.tasks.own.class_source import class_of
 from schedbed.tasks.own.judge import judge
 from schedbed.tasks.own.program import ProgramFile, files_of, lay_out
@@ -89,6 +90,7 @@ class Outputs:
         try:
             lay_out(files_of(job.params), folder / "program", read)
             data = folder / "input" if job.input is not None else None
+            print(f"{job.app}: its check runs {HOW}")
             return judge(source, app_of(job).params(job.params), folder / "program", data, parts)
         except BadInput as error:
             return f"its check failed: {error}"

@@ -6,6 +6,7 @@ Ray's modules are arguments, because only two files of the package import Ray.
 from __future__ import annotations
 
 import os
+import resource
 import shlex
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from schedbed.deploy.failures import RunFailed
@@ -125,3 +127,30 @@ def results_while_ray_runs(ray: Any, workers: Any, calls: list[Any], timeout_s: 
             check_ray_runs(workers)
             if left_s <= LOOK_S:
                 raise
+
+
+# Limits of this process and host with which Ray hangs for a minute, or dies without a reason.
+
+PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+PORTS, NODE_PORTS = 20, 2
+"""The local ports that Ray and the masters need, and each node."""
+
+
+def check_limits(nodes: int, store_bytes: int) -> None:
+    """Raise RunFailed if files may not be as large as Ray's shared memory, or local ports are too few."""
+    largest, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if largest != resource.RLIM_INFINITY and largest < 1.5 * store_bytes:
+        raise RunFailed(
+            f"ulimit -f: files have at most {largest >> 10} KiB, but Ray's shared memory is a file of "
+            f"{store_bytes >> 10}; expected: ulimit -f unlimited"
+        )
+    try:
+        first, last = map(int, PORT_RANGE.read_text().split())
+    except (OSError, ValueError):
+        return
+    needed = PORTS + NODE_PORTS * nodes
+    if last - first < needed:
+        raise RunFailed(
+            f"{PORT_RANGE}: {last - first + 1} local ports, but {nodes} nodes and Ray need about {needed}; "
+            "expected: sysctl net.ipv4.ip_local_port_range with more"
+        )

@@ -24,6 +24,7 @@ from schedbed.cluster.run_config import RunConfig, hold_down
 from schedbed.cluster.wire.certificates import make_certificates
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.deploy.display.picture import make_display
+from schedbed.deploy.display.plain_terminal import plain
 from schedbed.deploy.doctor.doctor import settled
 from schedbed.deploy.failures import RunFailed, one_line, port_told
 from schedbed.deploy.live.fault_injector import FaultInjector
@@ -93,6 +94,7 @@ class LiveRuns:
                     "repeat": repeat,
                     "repeats": self._scenario.repeats,
                     "of_policies": [number + 1, len(order)],
+                    "hosts": {node: host.name for node, host in cluster.places.items()},
                 }
                 config = self._config(choice, base / f"run{number}")
                 if watch is not None:
@@ -142,6 +144,7 @@ class LiveRuns:
             self._meter.begin(config.cluster.nodes, **about)
         try:
             record.epoch_s = session.start(lambda: self._check_listeners(cluster, session)).epoch_s
+            self._record.save(self._folder)  # So that commands can read the run's rows while it goes on.
             with self._webhdfs(cluster, session, config.token):
                 self._follow(cluster, session, on_status)
             self._judge(record, session)
@@ -314,7 +317,7 @@ def native_lines_in(path: Path) -> Iterator[None]:
     os.dup2(log, STDERR)
     os.close(log)
     before = sys.stderr
-    sys.stderr = os.fdopen(terminal, "w", buffering=1, encoding=before.encoding, errors=before.errors)
+    sys.stderr = plain(os.fdopen(terminal, "w", buffering=1, encoding=before.encoding, errors=before.errors))
     try:
         yield
     finally:

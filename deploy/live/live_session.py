@@ -20,7 +20,7 @@ from schedbed.cluster.run_config import RunConfig
 from schedbed.deploy.failures import RunFailed, port_told
 from schedbed.deploy.hostwatch import HostWatch
 from schedbed.deploy.live.driver_door import DriverDoor
-from schedbed.deploy.live.fault_injector import FaultInjector, injecting
+from schedbed.deploy.live.fault_injector import FaultInjector, Held, injecting
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.scenario.resolved import ResolvedScenario
@@ -48,11 +48,19 @@ Over = Callable[[bool], bool]
 """Called repeatedly with whether all jobs have ended; returns whether the cluster must shut down now."""
 
 
+Condition = tuple[Held, dict[str, float | None]]
+"""The faults in force by node, and the masters that are down with the end of the fault, if one is the cause."""
+
+
 class RunFollower(Protocol):
-    """An object that receives the progress of a run: the new rows of each table, and the latest status."""
+    """An object that receives the progress of a run: the new rows of each table, and the latest status.
+
+    `take_condition` gets changes of the faults in force by node, and of the masters that are down, with ends.
+    """
 
     def take_rows(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None: ...
     def take_status(self, status: Mapping[str, Any]) -> None: ...
+    def take_condition(self, now_s: float, held: Held, down: Mapping[str, float | None]) -> None: ...
 
 
 class Session:
@@ -188,6 +196,8 @@ class Session:
         nodes.
         """
         alive_s = looked_s = time.monotonic()
+        silent: set[str] = set()
+        condition: Condition = ({}, {})
         with injecting(faults, self.clock.now_s) as begun:
             while True:
                 now_s = time.monotonic()
@@ -196,8 +206,10 @@ class Session:
                 self._check_going()
                 try:
                     ended = self._poll(on_status)
+                    silent.discard("jobtracker")
                 except MasterGone:
                     ended = False
+                    silent.add("jobtracker")
                     alive_s = now_s if faults.more_to_come else alive_s
                 else:
                     alive = any(node["state"] == "alive" for node in self.last_status["nodes"])
@@ -210,9 +222,20 @@ class Session:
                 if now_s - looked_s > LOOK_S:
                     looked_s = now_s
                     faults.renew(self._follow_addresses())
+                    silent.add("namenode")
                     with contextlib.suppress(MasterGone):
                         self._take_block_rows()
+                        silent.discard("namenode")
+                condition = self._tell_condition(faults, silent, condition)
                 time.sleep(POLL_S)
+
+    def _tell_condition(self, faults: FaultInjector, silent: Iterable[str], before: Condition) -> Condition:
+        """Tell followers, if it has changed, what faults do to nodes and which masters are down. Return both."""
+        held, down = faults.held()
+        condition = held, dict.fromkeys(sorted(silent)) | down
+        for follower in self._followers if condition != before else ():
+            follower.take_condition(self.clock.now_s(), *condition)
+        return condition
 
     def _poll(self, on_status: OnStatus, patience_s: float | None = None) -> bool:
         """Fetch rows and status. Return whether all jobs have ended. TimeoutError after `patience_s`."""

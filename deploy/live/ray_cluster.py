@@ -43,7 +43,7 @@ from schedbed.deploy.live.actors.namenode_actor import NameNodeActor
 from schedbed.deploy.live.actors.tasktracker_actor import NodeHandle, TaskTrackerActor
 from schedbed.deploy.live.driver_door import DriverDoor
 from schedbed.deploy.live.hosts import Host, HostKeeper, HostRecord, deal_out, hosts_of
-from schedbed.deploy.live.lean_ray import check_ray_runs, lean, sigterm_stays
+from schedbed.deploy.live.lean_ray import check_limits, check_ray_runs, lean, sigterm_stays
 from schedbed.deploy.live.worker_imports import use_own_path
 from schedbed.deploy.options import interrupts_later, no_interrupts
 from schedbed.deploy.security.listeners import Listener
@@ -52,6 +52,7 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 3.0  # Time limit for actors to answer a routine request of the driver.
 START_S = 120.0
+OBJECT_STORE_BYTES = 80 << 20
 BEGIN_S = END_S = 30.0
 NODE_S = 6.0  # Additional start time per node, since many processes share few cores.
 
@@ -123,6 +124,7 @@ class RayCluster:
             self.masters.close()
 
     def _start_ray(self) -> None:
+        check_limits(len(self._nodes), OBJECT_STORE_BYTES)
         for last in (False, True):  # On a busy host, Ray's processes may miss Ray's limit of 30 s.
             job_config = use_own_path(ray.job_config.JobConfig())
             try:
@@ -142,7 +144,7 @@ class RayCluster:
             log_to_driver=False,
             logging_level=logging.ERROR,
             namespace=self.namespace,
-            object_store_memory=80 * 2**20,
+            object_store_memory=OBJECT_STORE_BYTES,
             job_config=job_config,
             _node_ip_address="127.0.0.1",
             _temp_dir=str(self._temporary),

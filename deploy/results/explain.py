@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from schedbed.deploy.results.in_progress import readable
 from schedbed.deploy.results.metrics import RunTables, select
 from schedbed.deploy.results.record_check import open_record
 from schedbed.deploy.results.runfile import RunFile
@@ -45,7 +46,8 @@ def story(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: 
 
     Without `policy` and `repeat`, all are covered.
     """
-    run, tables = open_record(out_dir), read_tables(out_dir)
+    with readable(out_dir) as place:
+        run, tables = open_record(place), read_tables(place)
     wanted = _wanted(run, policy, repeat)
     match = TASK.match(task_id)
     task = match["task"] if match else task_id

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from schedbed.deploy.results import metrics, plots, stats, summary, timeline
 from schedbed.deploy.results.fidelity import doubts
+from schedbed.deploy.results.in_progress import readable
 from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.waits import SIZES
 from schedbed.deploy.results.metrics import RunTables
@@ -21,7 +25,8 @@ from schedbed.deploy.results.record_check import merge_parts
 from schedbed.deploy.results.recorded import VIEWED, Key, Recorded
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.results.shared_work import cores_for, share
-from schedbed.deploy.workspace import stay_private
+from schedbed.deploy.results.table import show
+from schedbed.deploy.workspace import locked, stay_private
 
 NAME = "report.html"
 SCRIPTS = ("base.js", "why.js", "lanes.js", "bands.js", "charts.js")
@@ -49,6 +54,24 @@ def rebuild(
         _write_report(out, run, recorded, figures, parts, with_plots=with_plots)
     stay_private(out)
     return run
+
+
+def report_on(folder: Path) -> None:
+    """Rebuild a run's result files and print the path of the report, or print the comparison so far if it goes on.
+
+    Part files that a killed run left are merged first. Raises BadInput as `rebuild` does.
+    """
+    with readable(folder) as place:
+        if place != folder:
+            rebuild(place, with_report=False)
+            show(summary.load(place), Console())
+            return
+        unsealed = not RunFile.load(folder).tables
+        with locked(folder) if unsealed else nullcontext():
+            run = rebuild(folder)
+    for part in run.left_out:
+        print(f"note: damaged and left out: {part}", file=sys.stderr)
+    print(folder / NAME)
 
 
 def _write_report(

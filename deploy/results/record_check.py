@@ -11,6 +11,7 @@ from pathlib import Path
 from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.runfile import RunFile, RunRecord, TableRecord
 from schedbed.deploy.results.shared_work import cores_for, share
+from schedbed.deploy.workspace import is_locked
 from schedbed.scheduler.core.states import AS_PLANNED
 from schedbed.scheduler.history import COLUMNS, PARTS, read_table
 from schedbed.scheduler.part_merge import folder_bytes, merge
@@ -36,7 +37,9 @@ def check_tables(folder: Path | str, run: RunFile) -> None:
     """Raise BadInput if a table is missing or has changed since it was written. The message lists such tables."""
     if not run.tables:
         wanted = (
-            f"`schedbed report {folder}` first"
+            "the end of the run that writes there"
+            if is_locked(folder)
+            else f"`schedbed report {folder}` first"
             if (Path(folder) / PARTS).is_dir()
             else "the rows and sha256 of each table in run.json"
         )
@@ -49,10 +52,10 @@ def check_tables(folder: Path | str, run: RunFile) -> None:
 def merge_parts(folder: Path | str, run: RunFile) -> None:
     """Merge part files of tables, and store row counts, checksums and damaged parts, left out, in run.json.
 
-    Without part files, only check the tables. All cores share the tables of a large simulation. Raises
-    BadInput if a table is missing or has changed.
+    If run.json has the checksums of tables already, or without part files, only check the tables. All cores
+    share the tables of a large simulation. Raises BadInput if a table is missing or has changed.
     """
-    if not (Path(folder) / PARTS).is_dir() and (run.tables or run.runs):
+    if run.tables or (run.runs and not (Path(folder) / PARTS).is_dir()):
         check_tables(folder, run)
         return
 

@@ -15,6 +15,7 @@ from schedbed.deploy.scenario.yaml_file import KeyPath
 from schedbed.tasks.appkit.app import App
 from schedbed.tasks.appkit.app_catalogue import KINDS
 from schedbed.tasks.own.program import ProgramFile
+from schedbed.tasks.plain_file import is_plain_file
 from schedbed.tasks.specs import NodeId
 from schedbed.tasks.workloads.planned import InputFile, cut
 
@@ -155,7 +156,7 @@ class JobInputs:
         length, changed_ns = None, 0
         try:
             real = (self.base / Path(name).expanduser()).resolve()
-            if real.is_file():
+            if is_plain_file(real):
                 length, changed_ns = real.stat().st_size, real.stat().st_mtime_ns
         except (OSError, ValueError, RuntimeError):
             real = Path(name)

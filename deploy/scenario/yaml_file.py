@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.plain_file import is_plain_file
 
 KeyPath = tuple[str | int, ...]
 """The path of a value in a document, such as `("workload", "jobs", 1, "map", "cpu")`."""
@@ -34,6 +35,16 @@ class _Loader(yaml.SafeLoader):
     """
 
     yaml_implicit_resolvers: dict[str, Any] = {}
+    values = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Refuse too many values while they are parsed, which takes longer than all other steps. Keys do not count."""
+        self.values += index is not None
+        if self.values > _VALUES_MAX:
+            raise yaml.MarkedYAMLError(
+                problem=f"more than {_VALUES_MAX:,} values", problem_mark=self.get_mark()
+            )
+        return super().compose_node(parent, index)
 
     def fetch_flow_collection_start(self, TokenClass: Any) -> None:
         """Refuse deep nesting early, since PyYAML's run time grows with the square of the depth."""
@@ -80,7 +91,7 @@ class Document:
 def load_file(path: Path) -> Document:
     """Read a scenario file and return its document. Raises BadInput if the file is missing, too large or not YAML."""
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():
+        if path.exists() and not is_plain_file(path) and not path.is_dir():
             raise BadInput(f"{path}: cannot read this scenario: not a regular file")
         with path.open("rb") as file:
             content = file.read(_BYTES_MAX + 1)

@@ -23,6 +23,7 @@ from schedbed.deploy.display.display import ENDED
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.service.cluster_files import ClusterRecord, clusters, find, has_ended
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.plain_file import is_plain_file
 
 CLUSTER_VARIABLE, TOKEN_VARIABLE = "SCHEDBED_CLUSTER", "SCHEDBED_TOKEN"
 LOOPBACK = ("127.0.0.1", "localhost")
@@ -124,6 +125,8 @@ class Cluster:
         Names of input files are relative to the file's folder.
         """
         path = Path(path)
+        if path.exists() and not is_plain_file(path):
+            raise BadInput(f"{path}: cannot read these jobs: not a regular file")
         try:
             text = path.read_bytes().decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:

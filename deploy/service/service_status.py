@@ -11,6 +11,8 @@ from schedbed.tasks.specs import id_key
 from schedbed.tasks.workloads.planned import PlannedJob
 
 Json = dict[str, Any]
+ENDED_SHOWN = 1000
+"""The most ended jobs in a status, so that a status of a cluster that is up for weeks takes no longer."""
 WAITING = "waiting"  # Until the job's submit time.
 
 
@@ -51,12 +53,18 @@ class JobStates:
 def picture(
     about: Mapping[str, Any], status: Mapping[str, Any], planned: Sequence[PlannedJob], states: JobStates
 ) -> Json:
-    """Return the status of the whole cluster: its jobs ordered by id, users, nodes and recent decisions."""
+    """Return the status of the whole cluster: its jobs ordered by id, users, nodes and recent decisions.
+
+    Of the ended jobs, only the last ENDED_SHOWN are listed, and `ended_before` is the number of the others.
+    """
     jobs = [states.of(job) for job in sorted(planned, key=lambda job: id_key(job.job))]
+    ended = [job["job"] for job in jobs if job["state"] in ENDED]
+    before = dict.fromkeys(ended[:-ENDED_SHOWN])
     return {
         **about,
         "now_s": status.get("now_s", 0.0),
-        "jobs": jobs,
+        "jobs": [job for job in jobs if job["job"] not in before],
+        "ended_before": len(before),
         "users": users(jobs),
         "nodes": status["nodes"],
         "recent": status["recent"],

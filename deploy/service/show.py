@@ -121,20 +121,23 @@ def _show_one(status: Json, console: Console) -> None:
     if status["users"]:
         console.print(_users(status["users"]))
         console.print(_jobs(status["jobs"]))
+    if before := status.get("ended_before", 0):
+        console.print(f"and {before:,} jobs that ended before these", highlight=False)
 
 
 def _overview(statuses: Sequence[Json]) -> Table:
     table = _table("cluster", "state", "policy", "machines", "nodes alive", "jobs", "ended", "up")
     for status in statuses:
         alive = sum(node["state"] == "alive" for node in status["nodes"])
-        ended = sum(job["state"] in ENDED for job in status["jobs"])
+        before = status.get("ended_before", 0)
+        ended = before + sum(job["state"] in ENDED for job in status["jobs"])
         table.add_row(
             Text(status["name"]),
             status["state"],
             Text(status["policy"]),
             status["machines"],
             f"{alive} of {len(status['nodes'])}",
-            str(len(status["jobs"])),
+            str(before + len(status["jobs"])),
             str(ended),
             format_duration(status["now_s"]),
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.options import RunOptions
@@ -87,7 +87,7 @@ def validate(
     run, or an error of the simulator is too large.
     """
     if live_folder is not None:
-        _check_same_policies(live_folder, [choice.spec for choice in scenario.policies])
+        _check_live(live_folder, scenario)
     folder = result_folder(options.out, f"{scenario.name}-validate", datetime.now(UTC))
     held = hold_against_live(
         scenario, folder, options, live_folder=live_folder, show_phases=show_phases, say=say
@@ -158,6 +158,10 @@ def hold_against_live(
     return Validation(tuple(found), best, tuple(measured.left_out), tuple(_faults(found, judged)))
 
 
+DECLARED = ("seed", "scale", "cluster", "jobs", "inputs", "faults")
+"""The values in which a live run must be the scenario's to be compared with."""
+
+
 @dataclass(frozen=True, slots=True)
 class LiveRepeats:
     """The live runs with the declared resources, by policy and repeat. `left_out` has a line for each other."""
@@ -213,10 +217,32 @@ def _faults(found: Sequence[Agreement], judged: Mapping[str, Sequence[RunTables]
     return faults
 
 
-def _check_same_policies(folder: Path, policies: Sequence[str]) -> None:
-    for policy in policies:
-        if policy not in open_record(folder).policies:
-            raise BadInput(f"--against {folder}: holds no run of {policy}, expected one of the same scenario")
+def _check_live(folder: Path, scenario: ResolvedScenario) -> None:
+    """Raise BadInput unless the folder has live runs of the scenario under its policies."""
+    run = open_record(folder)
+    if run.machines == "sim":
+        raise BadInput(f"--against {folder}: simulated, expected a live run of the same scenario")
+    for choice in scenario.policies:
+        if choice.spec not in run.policies:
+            raise BadInput(
+                f"--against {folder}: holds no run of {choice.spec}, expected one of the same scenario"
+            )
+    mine = json.loads(json.dumps(scenario.to_json(), default=str))
+    other = [key for key in DECLARED if _declared(mine, key) != _declared(run.scenario, key)]
+    if other:
+        raise BadInput(
+            f"--against {folder}: a run of another scenario ({', '.join(other)} differ), "
+            "expected one of the same scenario"
+        )
+
+
+def _declared(scenario: Mapping[str, Any], key: str) -> Any:
+    """Return a value of a scenario without what a live run may choose: the stretch, and racks by host."""
+    value = scenario.get(key)
+    if key != "cluster" or value is None:
+        return value
+    nodes = [{name: of for name, of in node.items() if name != "rack"} for node in value["nodes"]]
+    return {**value, "nodes": nodes, "stretch": None}
 
 
 def _runs(folder: Path) -> dict[str, list[RunTables]]:

@@ -12,6 +12,7 @@ from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.results import metrics, stats
 from schedbed.deploy.results.fidelity import combine_hosts
+from schedbed.deploy.results.in_progress import readable
 from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.results.metrics import RunTables, select
 from schedbed.deploy.results.record_check import open_record
@@ -48,15 +49,16 @@ class RecordedRun:
 
 def load_record(folder: Path, policy: str | None = None) -> RecordedRun:
     """Read the run under `policy` (name or SPEC, by default the first). Raises BadInput if there is none."""
-    run = open_record(folder)
+    with readable(folder) as place:
+        run, tables = open_record(place), read_tables(place)
     known = [record.policy for record in run.runs if record.repeat == 0]
     matches = [spec for spec in known if policy in (None, spec, spec.partition(":")[0])]
     if not matches:
         raise BadInput(f"--from {policy}: not in this run, expected one of {', '.join(known) or 'none'}")
     window = Window.of(run.scenario.get("measure"))
-    tables = select(read_tables(folder), run.nodes, matches[0], 0, run.isolated_s, window)
+    mine = select(tables, run.nodes, matches[0], 0, run.isolated_s, window)
     return RecordedRun(
-        run=run, policy=matches[0], scenario=ResolvedScenario.from_json(run.scenario), tables=tables
+        run=run, policy=matches[0], scenario=ResolvedScenario.from_json(run.scenario), tables=mine
     )
 
 

@@ -39,12 +39,12 @@ REPORT = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inli
 CLOSED = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 LOOPBACK = ("127.0.0.1", "localhost")
 
-BUTTON_FAULTS = [
-    kind.name
+BUTTON_FAULTS = {
+    kind.name: kind.about
     for kind in KINDS.values()
     if kind.target == "nodes" and not kind.parameters and {kind.name: ""} in kind.spellings
-]
-"""The kinds of faults that need only a node, and so can have a button."""
+}
+"""The kinds of faults that need only a node, and so can have a button, with their descriptions."""
 
 Json = dict[str, Any]
 
@@ -125,6 +125,11 @@ class LivePage:
         """Send the changes since the JobTracker's last status."""
         with self._lock:
             self._tell(self._feed.take_status(status))
+
+    def take_condition(self, now_s: float, held: Mapping[str, Any], down: Mapping[str, Any]) -> None:
+        """Send what faults do to nodes, and which masters are down, with ends in seconds or None."""
+        with self._lock:
+            self._tell(self._feed.take_condition(now_s, held, down))
 
     def finish(self, state: str, note: str) -> None:
         """End the run in this state, and send its metrics with the note. Buttons then have no effect."""
@@ -320,7 +325,9 @@ class _PageHandlers:
 
     async def fault(self, request: web.Request) -> web.Response:
         told = await asyncio.to_thread(self._controls().fault, (await object_in(request)).get("fault"))
-        return web.json_response({"said": f"{told['kind']} {told['target']} at {told['t']:.1f} s"})
+        until = "" if told["until"] is None else f" until {told['until']:.1f} s"
+        said = f"{told['kind']} {told['target']} from {told['t']:.1f} s{until}"
+        return web.json_response({"said": said})
 
     async def submit(self, request: web.Request) -> web.Response:
         body = await object_in(request)
@@ -378,6 +385,7 @@ class RunFeed:
         self._now_s = 0.0
         self._jobs: dict[str, Json] = {}
         self._nodes: dict[str, Json] = {}
+        self._condition: Json = {"held": {}, "down": {}}
         self._since: dict[str, float] = {}
         self._ended: deque[list[Any]] = deque(maxlen=ATTEMPTS_KEPT)
         self._decisions: deque[list[Any]] = deque(maxlen=DECISIONS_KEPT)
@@ -439,6 +447,12 @@ class RunFeed:
         self._new = {name: [] for name in self._new}
         return self._told("step", step)
 
+    def take_condition(self, now_s: float, held: Mapping[str, Any], down: Mapping[str, Any]) -> Json:
+        """Return the event with the faults in force by node, and the masters that are down."""
+        self._now_s = max(self._now_s, now_s)
+        self._condition = {"held": dict(held), "down": dict(down)}
+        return self._told("condition", {"now": self._now_s, **self._condition})
+
     def _node(self, row: Mapping[str, Any]) -> Json:
         return {**row, "running": [[attempt, self._since[attempt]] for attempt in row["running"]]}
 
@@ -463,6 +477,7 @@ class RunFeed:
             "now": self._now_s,
             "jobs": list(self._jobs.values()),
             "nodes": list(self._nodes.values()),
+            **self._condition,
             "ended": list(self._ended),
             "decisions": list(self._decisions),
             "faults": list(self._faults),

@@ -96,6 +96,9 @@ class RunMeter:
         """Store the JobTracker's status (`scheduler.core.core`)."""
         self._status = status
 
+    def take_condition(self, now_s: float, held: object, down: object) -> None:
+        """Do nothing: the metrics are those of the JobTracker."""
+
     def collect(self) -> Iterator[Metric]:
         """Yield the current metrics. A Prometheus registry calls this method."""
         status = self._status

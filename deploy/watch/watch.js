@@ -18,15 +18,37 @@ function element(name, text, kind) {
   return made;
 }
 
+// Rows with a key stay the same elements, since a new button has neither the focus nor the click that began on the
+// old one. Cells that are functions are made once for each row.
 function table(parent, heads, rows) {
-  const made = document.createElement("table"), head = made.createTHead().insertRow(), body = made.createTBody();
-  for (const text of heads) head.append(element("th", text));
-  for (const { cells, kind } of rows) {
-    const row = body.insertRow();
-    if (kind) row.className = kind;
-    for (const cell of cells) row.append(element("td", cell));
+  const place = byId(parent);
+  if (!rows.length) return place.replaceChildren(element("p", "nothing yet"));
+  let made = place.querySelector("table");
+  if (!made) {
+    made = document.createElement("table");
+    const head = made.createTHead().insertRow();
+    for (const text of heads) head.append(element("th", text));
+    made.createTBody();
+    place.replaceChildren(made);
   }
-  byId(parent).replaceChildren(rows.length ? made : element("p", "nothing yet"));
+  const body = made.tBodies[0], known = new Map([...body.rows].filter((row) => row.dataset.key).map((row) => [row.dataset.key, row]));
+  rows.forEach(({ cells, kind, key }, i) => {
+    const row = known.get(key) || document.createElement("tr");
+    if (key) row.dataset.key = key;
+    row.className = kind || "";
+    cells.forEach((cell, at) => {
+      const old = row.cells[at];
+      if (typeof cell === "function" ? !old : !old || cell instanceof Node || old.textContent !== String(cell ?? "")) {
+        const next = element("td", typeof cell === "function" ? cell() : cell);
+        if (old) old.replaceWith(next);
+        else row.append(next);
+      }
+    });
+    // A row that has the focus is never moved, which would lose it: those before it are.
+    while (body.rows[i] && body.rows[i] !== row && !body.rows[i].contains(document.activeElement)) body.rows[i].remove();
+    if (body.rows[i] !== row) body.insertBefore(row, body.rows[i] || null);
+  });
+  while (body.rows.length > rows.length) body.rows[rows.length].remove();
 }
 
 function begin(all) {
@@ -78,6 +100,15 @@ function drawText(running) {
   const rows = run.decisions.slice(-SHOWN).reverse();
   table("decisions", ["time", "answer", "task", "node", "reason"], rows.map(([t, answer, job, task, node, reason]) => ({ cells: [seconds(t), answer, task || job, node, reason] })));
   drawResults();
+  drawDown();
+}
+
+const until = (end) => (end === null ? "" : ` until ${seconds(end)}`);
+const MASTERS = { jobtracker: "The JobTracker", namenode: "The NameNode" };
+
+function drawDown() {
+  const text = Object.entries(run.down).map(([name, end]) => `${MASTERS[name]} is down${until(end)}.`).join(" ");
+  if (byId("down").textContent !== text) byId("down").textContent = text;
 }
 
 function drawQueues(jobs) {
@@ -99,16 +130,29 @@ function drawJobs(jobs) {
     const mark = element("span", "\u25a0");
     mark.style.color = colorOf(job.job);
     const state = job.reason ? `${job.state}: ${job.reason}` : job.state;
-    return { cells: [mark, job.job, job.name, job.user, `${job.maps_done} of ${job.maps}`, `${job.reduces_done} of ${job.reduces}`, state, killButton(job)] };
+    return { key: job.job, cells: [mark, job.job, job.name, job.user, `${job.maps_done} of ${job.maps}`, `${job.reduces_done} of ${job.reduces}`, state, ENDED.includes(job.state) ? "" : () => killButton(job)] };
   }));
 }
 
 function killButton(job) {
-  if (run.page.read_only || ENDED.includes(job.state)) return "";
+  if (run.page.read_only) return "";
   const button = element("button", "Kill");
   button.type = "button";
-  button.dataset.job = job.job;
+  button.setAttribute("aria-label", `Kill ${job.job}`);
+  button.addEventListener("click", () => {
+    const now = run.jobs.get(job.job) || job;
+    ask(`Kill ${job.job} (${job.name} of ${job.user})? Its ${now.maps_running + now.reduces_running} running attempts end, and it cannot go on later.`, "Kill", () => change("kill", { job: job.job }));
+  });
   return button;
+}
+
+// The second step of what cannot be undone. Cancel has the focus, and Escape cancels, too.
+function ask(question, yes, act) {
+  byId("question").textContent = question;
+  byId("yes").textContent = yes;
+  byId("yes").onclick = () => { byId("sure").close(); act(); };
+  byId("sure").showModal();
+  byId("no").focus();
 }
 
 // A text over a bar that is full at the limit.
@@ -122,10 +166,11 @@ function drawNodes() {
   const rows = run.specs.map((spec) => {
     const node = run.nodes.get(spec.node);
     const limits = [`${spec.cpu_rate.toFixed(2)} cores`, `${megabytes(spec.disk_bps)}/s`, `${megabytes(spec.network_bps)}/s`];
-    if (!node) return { cells: [spec.node, spec.rack, "", ...limits, megabytes(spec.memory_bytes), ""] };
+    const held = (run.held[spec.node] || []).map(([what, end]) => what + until(end)).join("; ");
+    if (!node) return { key: spec.node, kind: held && "lost", cells: [spec.node, spec.rack, held, ...limits, megabytes(spec.memory_bytes), ""] };
     const used = [node.cpu_util, node.disk_util, node.net_util].map((share, i) => gauge(share, `${percent(share)} of ${limits[i]}`));
     const memory = gauge(node.memory_bytes / spec.memory_bytes, `${megabytes(node.memory_bytes)} of ${megabytes(spec.memory_bytes)}`);
-    return { kind: node.state === "alive" ? "" : "lost", cells: [spec.node, spec.rack, node.state, ...used, memory, node.running.length] };
+    return { key: spec.node, kind: node.state === "alive" && !held ? "" : "lost", cells: [spec.node, spec.rack, held || node.state, ...used, memory, node.running.length] };
   });
   table("nodes", ["node", "rack", "state", "CPU", "disk", "network", "memory", "running"], rows);
 }
@@ -151,14 +196,14 @@ async function change(path, body) {
   }
 }
 
-// A job's row is drawn again and again: the press counts, where its click might miss the button.
-byId("jobs").addEventListener("pointerdown", (event) => event.target.dataset.job && change("kill", { job: event.target.dataset.job }));
-byId("jobs").addEventListener("keydown", (event) => event.key === "Enter" && event.target.dataset.job && change("kill", { job: event.target.dataset.job }));
+byId("no").addEventListener("click", () => byId("sure").close());
 byId("tools").addEventListener("submit", (event) => event.preventDefault());
 byId("inject").addEventListener("click", () => {
-  const fault = { [byId("fault").value]: byId("node").value };
-  if (byId("for").value) fault.for = byId("for").value;
-  change("fault", { fault });
+  const kind = byId("fault").value, node = byId("node").value, lasts = byId("for").value, hosts = run.about.hosts || {};
+  const fault = lasts ? { [kind]: node, for: lasts } : { [kind]: node };
+  const hit = kind === "kill_host" ? run.specs.map((spec) => spec.node).filter((each) => hosts[each] === hosts[node]) : [node];
+  const about = byId("fault").selectedOptions[0].title;
+  ask(`${kind}${lasts ? ` for ${lasts}` : ""} on ${hit.join(", ")}: ${about}.`, "Inject", () => change("fault", { fault }));
 });
 byId("submit").addEventListener("click", () => {
   try {
@@ -172,6 +217,12 @@ byId("submit").addEventListener("click", () => {
 const source = new EventSource("events" + location.search);
 source.addEventListener("all", (event) => begin(JSON.parse(event.data)));
 source.addEventListener("step", (event) => step(JSON.parse(event.data)));
+source.addEventListener("condition", (event) => {
+  const news = JSON.parse(event.data);
+  if (!run || news.seq <= run.seq) return;
+  Object.assign(run, { seq: news.seq, now: Math.max(run.now, news.now), held: news.held, down: news.down, pace: news.down.jobtracker === undefined ? run.pace : 0 });
+  dirty = true;
+});
 source.addEventListener("results", (event) => { if (run) { run.results = JSON.parse(event.data).results; dirty = true; } });
 source.addEventListener("over", (event) => {
   source.close();

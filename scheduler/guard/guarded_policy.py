@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import islice
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 from schedbed.scheduler.core.entities import Attempt, Job, Node, Task
@@ -46,6 +46,10 @@ REJECTS = 100
 """The number of consecutive impossible answers that ends a run."""
 
 
+REPORT_BYTES = 1 << 20
+"""The most bytes of a policy's report as JSON, which run.json and summary.json store for each run."""
+
+
 class GuardedPolicy(HostedPolicy):
     """A wrapper that the core calls instead of a user's policy. It has the same hooks and attributes."""
 
@@ -73,8 +77,10 @@ class GuardedPolicy(HostedPolicy):
         own = self.own
         if hasattr(own, "limits"):
             self.limits = _limits(own.limits)
-        patience_s = getattr(own, "patience_s", 0.0)
-        self._idle = IdleWatch(float(patience_s))
+        patience_s = float(getattr(own, "patience_s", 0.0))
+        if not 0.0 <= patience_s < inf:
+            raise ValueError(f"patience_s is {patience_s:g}, expected a finite number of seconds from 0 on")
+        self._idle = IdleWatch(patience_s)
         if takes_core(own):
             self._take_core(own)
         else:
@@ -382,7 +388,10 @@ def _json_report(own: Callable[[], Any]) -> dict[str, Any]:
     report = own()
     if not isinstance(report, Mapping):
         raise TypeError(f"report gives a {type(report).__name__}, expected a mapping of JSON values")
-    return json.loads(json.dumps(dict(report)))
+    text = json.dumps(dict(report))
+    if len(text) > REPORT_BYTES:
+        raise ValueError(f"report gives {len(text)} bytes of JSON, expected at most {REPORT_BYTES}")
+    return json.loads(text)
 
 
 def _text(reason: Any) -> str:

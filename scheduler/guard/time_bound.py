@@ -14,7 +14,9 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from threading import Lock, Thread, current_thread, get_ident, main_thread
+from threading import enumerate as enumerate_threads
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -39,6 +41,20 @@ def stuck_s(call: str) -> float:
     return limit_s(call) + GRACE_S + 0.25
 
 
+def native_id(thread: int) -> int:
+    """Return the kernel's number of a thread of this process, given its Python id, or 0 if not known."""
+    return next((each.native_id or 0 for each in enumerate_threads() if each.ident == thread), 0)
+
+
+def run_queue_s(thread: int, process: int | str = "self") -> float:
+    """Return the seconds for which a thread was ready but had no CPU, 0.0 if the kernel does not count them."""
+    try:
+        text = Path(f"/proc/{process}/task/{thread}/schedstat").read_text()
+        return int(text.split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
 ExitWith = Callable[[str], NoReturn]
 
 
@@ -59,7 +75,8 @@ def no_tick() -> None:
 class TimeBound:
     """A watch that limits the time of one call of a user's code at a time.
 
-    It counts its checks, so that a pause of the process does not matter. Before a call, the caller sets
+    It counts its checks, so that a pause of the process does not matter, without the time for which the call
+    waited for a CPU, so that a busy host does not matter either. Before a call, the caller sets
     `thread` and then `now` (name and source); after it, `now` to None, and calls `settle` if `interrupted`.
     `exit_with` must end the process if a call cannot be interrupted.
     """
@@ -124,15 +141,18 @@ class TimeBound:
             raise Overdue
 
     def _look(self) -> None:
-        seen = ticks = 0
+        seen, ticks, before_s = 0, 0, 0.0
         while True:
             time.sleep(TICK_S)
             self.on_tick()
-            if self.now is None or self.serial != seen:
-                seen, ticks = self.serial, 0
+            if self.now is None:
+                continue
+            waited_s = run_queue_s(native_id(self.thread))
+            if self.serial != seen:
+                seen, ticks, before_s = self.serial, 0, waited_s
                 continue
             ticks += 1
-            self._bound(seen, ticks * TICK_S)
+            self._bound(seen, ticks * TICK_S - (waited_s - before_s))
 
     def _bound(self, serial: int, taken_s: float) -> None:
         with self._lock:

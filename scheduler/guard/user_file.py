@@ -20,6 +20,7 @@ from schedbed.scheduler.registry.declarations import FileLoader
 from schedbed.scheduler.registry.parameters import hint
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.own.beside import load_with_files_beside
+from schedbed.tasks.plain_file import is_plain_file
 from schedbed.tasks.units import parse_duration
 
 
@@ -55,7 +56,7 @@ LOADER = FileLoader(load_policy_file)
 
 
 def _load(name: str, path: Path) -> ModuleType:
-    if not path.is_file():
+    if not is_plain_file(path):
         raise BadInput(f"policy {name!r}: there is no file {path}")
     guard = Guard(PolicySource(str(path)))
     try:

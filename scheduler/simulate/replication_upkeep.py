@@ -164,13 +164,13 @@ class Upkeep:
         self._simulation.queue.push(now_s + COPY_LATENCY_S + took_s, COPIED, self._serial)
 
     def copied(self, now_s: float, serial: int) -> None:
-        """Add the copy's replica, unless one of the nodes has restarted since."""
+        """Add the copy's replica, unless one of the nodes has restarted since, or the target's disk is full."""
         event, block, source, target, length = self._copies.pop(serial)
         nodes = self._simulation.node_by_name
         lives = self._incarnations.pop(serial)
         if lives != (nodes[source].incarnation, nodes[target].incarnation):
             return
-        if nodes[source].up and nodes[target].up:
+        if nodes[source].up and nodes[target].up and not nodes[target].disk_full:
             self._storage.names.block_event(now_s, target, event, block, length)
             self.stir()
 

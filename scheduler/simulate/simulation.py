@@ -78,6 +78,7 @@ class Simulation:
         self.node_by_name = {node.spec.node: node for node in self.nodes}
         self.storage, self._jobs, self.task_tables = placed
         self.storage.alive = self.is_alive
+        self.storage.takes_blocks = self._takes_blocks
         self.emulation = (setup.emulation or make_emulation)(setup, self.storage)
         self.faults = Faults(self, setup.faults)
         policy = setup.policy()
@@ -193,6 +194,7 @@ class Simulation:
         self.core_changed(now_s)
         if node.always:
             self.timers.want(now_s, node)
+        self.faults.registered(now_s, node)
 
     # ------------------------------------------------------------------ run
 
@@ -212,6 +214,9 @@ class Simulation:
     @property
     def jobs(self) -> Sequence[JobSpec]:
         return self._jobs
+
+    def _takes_blocks(self, node: NodeId) -> bool:
+        return self.is_alive(node) and not self.node_by_name[node].disk_full
 
     def is_alive(self, node: NodeId) -> bool:
         """Return whether the node runs and is not frozen."""

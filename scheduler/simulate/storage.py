@@ -44,13 +44,14 @@ COMPILED_FILES = 50_000
 class Storage:
     """The NameNode and attempts' output files, a `cluster.virtual.node_model.Store`.
 
-    Only with `restarts` is there a journal, which takes memory. `alive` tells of a node; by default all are.
+    Only with `restarts` is there a journal, which takes memory. `alive` and `takes_blocks` tell of a node.
     """
 
     def __init__(self, cluster: ClusterSpec, seed: int, *, restarts: bool = True) -> None:
         self._cluster = cluster
         self._seed = seed
         self.alive: Callable[[NodeId], bool] = lambda _: True
+        self.takes_blocks: Callable[[NodeId], bool] = lambda _: True
         self._restarts = restarts
         self._journal = MemoryJournal(keeps_changes=restarts)
         self._names = self._name_node()
@@ -180,7 +181,7 @@ class Storage:
         if len(blocks) < len(lengths):
             return
         stored = [
-            {"block": block, "length": length, "nodes": [n for n in nodes if self.alive(n)]}
+            {"block": block, "length": length, "nodes": [n for n in nodes if self.takes_blocks(n)]}
             for (block, nodes), length in zip(blocks, lengths, strict=True)
         ]
         try:

@@ -145,6 +145,11 @@ class Faults:
         if self.conditions.has("fill_disk", name):
             _set_disk(self, now_s, node)
 
+    def registered(self, now_s: float, node: SimNode) -> None:
+        """Freeze a node that has restarted while it was frozen."""
+        if self.conditions.has("freeze", node.spec.node) and not node.frozen:
+            _freeze(self, now_s, node)
+
     # -------------------------------------------------------------- messages
 
     def is_cut_off(self, node: SimNode) -> bool:
@@ -221,12 +226,15 @@ def restart_host(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 def freeze(faults: Faults, now_s: float, fault: PlannedFault) -> None:
     """Freeze the nodes that the fault names: their attempts pause, and they send no heartbeats."""
-    simulation = faults.simulation
     for node in faults.nodes_of(fault):
         if node.up and not node.frozen:
-            simulation.timers.left(node)
-            node.frozen = True
-            simulation.emulation.set_rates(now_s, node.spec.node, 0.0, 0.0, 0.0)
+            _freeze(faults, now_s, node)
+
+
+def _freeze(faults: Faults, now_s: float, node: SimNode) -> None:
+    faults.simulation.timers.left(node)
+    node.frozen = True
+    faults.simulation.emulation.set_rates(now_s, node.spec.node, 0.0, 0.0, 0.0)
 
 
 def thaw(faults: Faults, now_s: float, fault: PlannedFault) -> None:

@@ -20,7 +20,9 @@ def main() -> None:
     terminations_interrupt()
     try:
         from schedbed.deploy.cli.main import app
+        from schedbed.deploy.display.plain_terminal import guard_terminal
 
+        guard_terminal()
         app(prog_name="schedbed")
     except KeyboardInterrupt:
         print("schedbed: interrupted", file=sys.stderr)

@@ -339,9 +339,13 @@ class OutputFile:
 
     def _begin_block(self) -> _BlockPut:
         block, nodes = self._names.allocate(self._path, self._replication, self._block_bytes)
-        if not nodes:
-            raise OSError(f"no node could take a block of {self._path}")
-        return _BlockPut(self._link, block, nodes)
+        trouble: OSError | None = None
+        for place in range(len(nodes)):
+            try:
+                return _BlockPut(self._link, block, nodes[place:])
+            except OSError as error:  # The node is down: the NameNode repairs its replica.
+                trouble = error
+        raise OSError(f"no node could take a block of {self._path}") from trouble
 
     def _end_block(self, put: _BlockPut) -> None:
         self._put = None

@@ -1,7 +1,7 @@
 """Calls of functions that may run user code, in a child process, with JSON.
 
-The driver never runs user code itself. The child's whole session is killed when it has answered or takes too
-long.
+The driver never runs user code itself. The child has no network and no capability. Its whole session is killed
+when it has answered or takes too long.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from schedbed.tasks.errors import BadInput
 from schedbed.tasks.units import format_duration
 
 Answer = dict[str, Any]
+CONFINED = "schedbed.tasks.own.confined"
+HOW = "on this host, as your user, without network"
+"""How user code runs in a child, which is said before it does."""
 
 
 def ask(module: str, request: Mapping[str, Any], limit_s: float) -> Answer:
@@ -27,7 +30,7 @@ def ask(module: str, request: Mapping[str, Any], limit_s: float) -> Answer:
     with os.fdopen(answers, "rb") as answer:
         try:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, str(theirs)],
+                [sys.executable, "-P", "-m", CONFINED, module, str(theirs)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

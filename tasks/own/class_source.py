@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.plain_file import is_plain_file
 
 METHODS: Mapping[str, tuple[str, ...]] = {
     "map": ("record",),
@@ -101,6 +102,8 @@ def read_class(path: Path, name: str) -> ClassSource:
 
 
 def _parsed(path: Path) -> ast.Module:
+    if path.is_file() and not is_plain_file(path):
+        raise BadInput(f"{path}: not a regular file, expected a file of Python")
     try:
         return ast.parse(path.read_bytes(), filename=str(path))
     except OSError as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import gzip
 import math
+import sys
+import time
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,16 +14,22 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.plain_file import is_plain_file
 
 _PIECE_BYTES = 1 << 20
 _GZIP = b"\x1f\x8b"
 _LINE_MAX = 1 << 20
+TOLD_EVERY_S = 5.0
 
 
 def pieces(path: Path) -> Iterator[str]:
-    """Yield the text of a file in pieces of about 1 MiB. Raises BadInput if it is not readable UTF-8."""
+    """Yield the text of a file in pieces of about 1 MiB. Raises BadInput if it is not readable UTF-8.
+
+    While this takes long, lines on stderr say how much was read: a packed file may be a thousand times as large.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")()
     done = 0
+    told_s = time.monotonic()
     try:
         with _opened(path) as file:
             while piece := file.read(_PIECE_BYTES):
@@ -29,6 +37,9 @@ def pieces(path: Path) -> Iterator[str]:
                     _check_text(path, piece)
                 yield decoder.decode(piece)
                 done += len(piece)
+                if time.monotonic() - told_s > TOLD_EVERY_S:
+                    told_s = time.monotonic()
+                    print(f"{path}: {done >> 20:,} MiB read so far", file=sys.stderr)
             yield decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}: byte {done + error.start}: not UTF-8 text, expected a trace file") from None
@@ -87,7 +98,7 @@ def _check_text(path: Path, beginning: bytes) -> None:
 
 
 def _opened(path: Path) -> BinaryIO:
-    if path.exists() and not path.is_file() and not path.is_dir():
+    if path.exists() and not is_plain_file(path) and not path.is_dir():
         raise BadInput(f"{path}: not a regular file, expected a trace, plain or gzipped")
     with path.open("rb") as file:
         packed = file.read(2) == _GZIP

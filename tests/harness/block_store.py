@@ -143,7 +143,14 @@ class FakeAgents:
         async def get(request: web.Request) -> web.StreamResponse:
             return await self._get(request, node)
 
-        app.router.add_put("/blocks/{block}", put)
+        async def expect(request: web.Request) -> None:
+            if self.refuse.get(node, 0) > 0:
+                self.refuse[node] -= 1
+                raise web.HTTPInsufficientStorage(text="disk full")
+            assert request.transport is not None
+            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+        app.router.add_put("/blocks/{block}", put, expect_handler=expect)
         app.router.add_get("/blocks/{block}", get)
         return app
 
@@ -154,9 +161,6 @@ class FakeAgents:
 
     async def _put(self, request: web.Request, node: str) -> web.Response:
         self._check(request)
-        if self.refuse.get(node, 0) > 0:
-            self.refuse[node] -= 1
-            raise web.HTTPInsufficientStorage(text="disk full")
         block = request.match_info["block"]
         data = b"".join([piece async for piece in request.content.iter_any()])
         self.disks[node][block] = data

@@ -74,10 +74,33 @@ class Picture:
     high: int
 
 
+@dataclass(frozen=True, slots=True)
+class Gesture:
+    """Input of a user for `look`, which takes it like a script: `how` is click, tap, swipe, or a key by name.
+
+    The pointer acts at the middle of the element that `selector` finds, and keys go to what has the focus.
+    """
+
+    how: str
+    selector: str = ""
+
+
+KEYS = {"Enter": ("Enter", "\r"), "Space": (" ", " "), "Tab": ("Tab", ""), "Escape": ("Escape", "")}
+MIDDLE = """
+(() => {
+  const found = document.querySelector(SELECTOR);
+  found.scrollIntoView({ block: "center" });
+  const box = found.getBoundingClientRect();
+  return [box.left + box.width / 2, box.top + box.height / 2];
+})()
+"""
+Scripts = Sequence[str | Gesture]
+
+
 def look(
     page: Path | str,
     width: int,
-    scripts: Sequence[str],
+    scripts: Scripts,
     *,
     dark: bool = False,
     picture: Picture | None = None,
@@ -92,7 +115,7 @@ def look(
 
 
 async def _look(
-    program: str, url: str, width: int, scripts: Sequence[str], dark: bool, picture: Picture | None
+    program: str, url: str, width: int, scripts: Scripts, dark: bool, picture: Picture | None
 ) -> list[Any]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         flags = (
@@ -146,7 +169,7 @@ class _Tab:
         self._loaded = False
 
     async def look(
-        self, url: str, width: int, scripts: Sequence[str], dark: bool, picture: Picture | None
+        self, url: str, width: int, scripts: Scripts, dark: bool, picture: Picture | None
     ) -> list[Any]:
         for domain in ("Page", "Runtime", "Network"):
             await self._call(f"{domain}.enable")
@@ -158,7 +181,10 @@ class _Tab:
         await self._call("Page.navigate", url=url)
         while not self._loaded:
             self._note(json.loads((await self._socket.receive()).data))
-        made = [await self._evaluate(script) for script in scripts]
+        made = [
+            await (self._gesture(each) if isinstance(each, Gesture) else self._evaluate(each))
+            for each in scripts
+        ]
         if picture is not None:
             tall = await self._evaluate("document.documentElement.scrollHeight")
             clip = {"x": 0, "y": 0, "width": width, "height": min(tall, picture.high), "scale": 1}
@@ -173,6 +199,30 @@ class _Tab:
         found = await self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
+
+    async def _gesture(self, gesture: Gesture) -> None:
+        if gesture.how in KEYS:
+            key, text = KEYS[gesture.how]
+            for kind in ("keyDown", "keyUp"):
+                typed = {"text": text} if text and kind == "keyDown" else {}
+                code = {"Enter": 13, " ": 32, "Tab": 9, "Escape": 27}[key]
+                await self._call(
+                    "Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **typed
+                )
+            return
+        x, y = await self._evaluate(MIDDLE.replace("SELECTOR", json.dumps(gesture.selector)))
+        if gesture.how == "click":
+            for kind in ("mousePressed", "mouseReleased"):
+                await self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        else:
+            await self._call("Emulation.setTouchEmulationEnabled", enabled=True, maxTouchPoints=1)
+            moves = range(0, 200, 25) if gesture.how == "swipe" else (0,)
+            for up in moves:
+                touch = [{"x": x, "y": y - up}]
+                await self._call(
+                    "Input.dispatchTouchEvent", type="touchMove" if up else "touchStart", touchPoints=touch
+                )
+            await self._call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
     async def _call(self, method: str, **params: Any) -> dict[str, Any]:
         self._number += 1

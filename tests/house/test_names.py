@@ -14,10 +14,13 @@ IMPORT = "takes an attribute of a module that was imported by name, as a plug-in
 HOOK = "asks a policy for a hook that policies may leave out"
 DOOR = "builds a door's table from the names in the door's Protocol"
 
+STREAM = "passes the members of a stream that it does not change on to the wrapped stream"
+
 CHOSEN_BY_NAME: dict[str, tuple[int, str]] = {
     "cluster/agent/warm/zygote.py": (1, IMPORT),
     "cluster/conditions.py": (1, FIELD),
     "cluster/masters.py": (1, DOOR),
+    "deploy/display/plain_terminal.py": (1, STREAM),
     "deploy/papers/verma2011/job_phases.py": (3, FIELD),
     "deploy/results/runfile.py": (1, FIELD),
     "deploy/scenario/cluster.py": (1, FIELD),

@@ -11,7 +11,17 @@ import pytest
 
 from schedbed.deploy.leftovers import ABRUPT
 from schedbed.scheduler.history import read_tables
-from tests.harness.command import PATIENCE_S, Command, eventually, outputs, start_run, write_scenario
+from schedbed.tasks.context import FULL_DISK
+from tests.harness.command import (
+    DEADLINE_S,
+    PATIENCE_S,
+    Command,
+    eventually,
+    outputs,
+    start_run,
+    write_scenario,
+)
+from tests.harness.damaged_runs import call
 
 pytestmark = pytest.mark.live
 
@@ -55,6 +65,48 @@ def test_killed_processes_come_back_and_the_run_goes_on(
     command.wait_for_attempts()
     for victim in victims:
         command.find(victim).kill()
+    finish_like(command, out, undisturbed)
+
+
+def cut_to_half(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+
+
+def test_a_journal_that_is_cut_ends_the_run_in_one_line_and_what_was_measured_opens(tmp_path: Path) -> None:
+    command, out = start(tmp_path)
+    command.wait_for_attempts()
+    eventually(lambda: list(out.glob("parts/attempts/*.parquet")), "no rows are written")
+    [journal] = [path for folder in command.scratch() for path in folder.glob("run*/jobtracker.sqlite")]
+    cut_to_half(journal)
+    cut_to_half(journal.with_name(f"{journal.name}-wal"))
+    command.find("ray::JobTrackerActor").kill()
+    assert command.wait() == 1
+    assert "the JobTracker's journal jobtracker.sqlite is damaged (" in command.text()
+    assert "unexpected" not in command.text() and command.left_behind() == []
+    code, text = call("report", out)
+    assert code == 0, text
+    assert not read_tables(out)["attempts"]["attempt"].duplicated().any()
+
+
+def test_a_disk_that_was_full_as_its_tasktracker_died_is_free_after_the_fault(
+    tmp_path: Path, undisturbed: Path
+) -> None:
+    faults = []
+    for number, victim in enumerate(("kill_tracker", "kill_host", "kill_tracker")):
+        at_s = 20 + 50 * number
+        faults += [{"at": f"{at_s}s", "fill_disk": "n2", "for": "8s"}, {"at": f"{at_s + 5}s", victim: "n2"}]
+    command, out = start(tmp_path, faults=faults)
+    command.wait_for_attempts()
+    seen: list[bool] = []
+
+    def is_over() -> bool:
+        marks = [folder.glob(f"run*/nodes/n2/{FULL_DISK}") for folder in command.scratch()]
+        seen.append(any(map(any, marks)))
+        return command.process.poll() is not None
+
+    eventually(is_over, "the run does not end", DEADLINE_S)
+    assert any(seen) and not any(seen[-5:])
     finish_like(command, out, undisturbed)
 
 

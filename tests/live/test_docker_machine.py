@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
+import socket
 import subprocess
 import sys
 import time
 import uuid
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -152,6 +155,47 @@ def test_a_container_may_do_next_to_nothing_and_has_its_limits(told: Callable[[S
         assert "ray" not in inside(rig, "ls", "/usr/lib/python3/dist-packages").split()
 
     told(story)
+
+
+REACH = """
+import socket, sys
+for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+    one = socket.socket(socket.AF_INET, kind)
+    one.settimeout(3.0)
+    try:
+        one.connect((sys.argv[1], int(sys.argv[2])))
+        one.send(b"x")
+        print(one.recv(1))
+    except OSError as error:
+        print(type(error).__name__)
+"""
+
+
+def test_a_container_reaches_no_service_of_its_host(told: Callable[[Story], None]) -> None:
+    async def story(rig: Rig) -> None:
+        machine = rig.machine()
+        await machine.start()
+        (network,) = inspect(rig)["NetworkSettings"]["Networks"].values()
+        with contextlib.closing(connect()) as client:
+            found = client.api.inspect_network(f"schedbed-{rig.run_id}")
+        gateway = found["IPAM"]["Config"][0]["Gateway"].partition("/")[0]
+        assert network["IPAddress"] != gateway
+        with socket.create_server((gateway, 0)) as stream, socket.socket(type=socket.SOCK_DGRAM) as datagram:
+            stream.settimeout(0.0)
+            datagram.settimeout(0.0)
+            datagram.bind((gateway, stream.getsockname()[1]))
+            said = inside(rig, "python3", "-c", REACH, gateway, str(stream.getsockname()[1]))
+            assert said.split() == ["TimeoutError", "TimeoutError"]
+            for listening in (stream.accept, lambda: datagram.recv(1)):
+                with pytest.raises(BlockingIOError):
+                    listening()
+        async with rig.loads(machine):
+            pass  # The host still reaches the node.
+
+    told(story)
+    with warnings.catch_warnings():  # The Docker library leaves the sockets of `inside` open.
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def test_the_disk_outlives_a_power_cut_and_the_address_is_told_anew(told: Callable[[Story], None]) -> None:

@@ -79,6 +79,8 @@ def test_users_submit_at_once_and_a_jobtracker_that_dies_loses_nothing(place: Pa
         *("--user", "bo", "--save", str(place / "sorted")),
     )
     eventually(lambda: burn.status()["maps_running"], "no map runs")
+    code, text = said(place, "report", str(place / "out"))
+    assert code == 0 and "the run goes on; so far, 0 of 1 runs" in text, text
     service.find("ray::JobTrackerActor").kill()
     later, never = connect().submit_all([{"app": "pi", "reduces": 1}, {**BURN, "user": "dora"}])
     assert said(place, "kill", "lab", never.job)[0] == 0

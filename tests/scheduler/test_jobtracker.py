@@ -232,7 +232,7 @@ def test_a_new_jobtracker_goes_on_from_a_snapshot_without_the_events_before(
         for sequence in range(2, 50):
             await first.heartbeat(heartbeat(sequence, running=both))
         rows = (await first.poll({}))["rows"]
-        assert len(list(first._journal.events())) < 40
+        assert all(len(list(events)) < 40 for _, events in first._journal.beginnings())
         cursors = {table: len(known) for table, known in rows.items()}
         await first.poll(cursors)
         for sequence in range(50, 60):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 
 from schedbed.scheduler import journal
 from schedbed.scheduler.event_log import EventList, EventLog
-from schedbed.scheduler.journal import Journal
+from schedbed.scheduler.journal import Journal, JournalDamaged
 
 
 def fill(log: EventLog, first: int, last: int) -> None:
@@ -96,3 +98,60 @@ def test_the_file_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             log.keep(b"s" * 10_000)
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 1_000_000 + (5 << 20)
     assert (tmp_path / "j").stat().st_size < 500_000
+
+
+def damaged(path: Path, harm: str) -> str:
+    """Return the line with which a journal of 400 events, and then harmed, is refused."""
+    log = Journal(path)
+    for number in range(200):
+        log.append(float(number), "tick", "x" * 100)
+    log.keep(b"two hundred")
+    for number in range(200):
+        log.append(float(number), "tick", "x" * 100)
+    # A process that is killed closes nothing, and leaves the write-ahead log.
+    database, wal = path.read_bytes(), path.with_name(f"{path.name}-wal").read_bytes()
+    end = path.with_name(f"{path.name}-end").read_bytes()
+    log.close()
+    path.write_bytes(database[: len(database) // 2] if harm == "file and log cut" else database)
+    log_bytes = {"log cut": len(wal) // 2, "file and log cut": len(wal) // 2, "log lost": 0}
+    path.with_name(f"{path.name}-wal").write_bytes(wal[: log_bytes.get(harm, len(wal))])
+    path.with_name(f"{path.name}-end").write_bytes(b"" if harm == "end lost" else end)
+    if harm == "rot":
+        with sqlite3.connect(path) as other:
+            other.execute("UPDATE events SET t = 7.5 WHERE number = 300")
+    elif harm == "gap":
+        with sqlite3.connect(path) as other:
+            other.execute("DELETE FROM events WHERE number = 300")
+    other_process = Journal(path)
+    with pytest.raises(JournalDamaged) as refused:
+        for _, events in other_process.beginnings():
+            list(events)
+    other_process.close()
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("harm", "why"),
+    [
+        ("log cut", "the last [0-9]+ of [0-9]+ events are missing|malformed|not a database"),
+        ("log lost", "the last [0-9]+ of [0-9]+ events are missing|malformed|not a database"),
+        ("file and log cut", "missing|malformed|not a database|no such"),
+        ("end lost", "the number of its last event is missing"),
+        ("rot", "event 300 of 400 is missing or was changed"),
+        ("gap", "event 300 of 400 is missing or was changed"),
+    ],
+)
+def test_a_damaged_journal_is_refused_in_a_line_that_names_the_journal(
+    tmp_path: Path, harm: str, why: str
+) -> None:
+    line = damaged(tmp_path / "jobtracker.sqlite", harm)
+    assert line.startswith("the JobTracker's journal jobtracker.sqlite is damaged (")
+    assert re.search(why, line) and "\n" not in line
+
+
+def test_an_event_that_was_written_as_the_process_was_killed_is_kept(tmp_path: Path) -> None:
+    log = Journal(tmp_path / "j")
+    fill(log, 1, 3)
+    os.pwrite(log._end, (2).to_bytes(8), 0)
+    log.close()
+    assert held(Journal(tmp_path / "j")) == [(None, [1.0, 2.0, 3.0])]

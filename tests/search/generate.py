@@ -25,10 +25,13 @@ LATER = 2000
 lost between TaskTrackers and agents, and DataNodes that report their real content."""
 
 ALONE = 3000
-"""Every fourth story from this seed on tests one component alone, which takes milliseconds."""
+"""Every fourth story from this seed on, up to PAIRS, tests one component alone, which takes milliseconds."""
 
 SHARED = 10_000
 """Whole stories from this seed on also have jobs that share inputs, and replicas that follow the reads."""
+
+PAIRS = 20_000
+"""Stories from this seed on have two overlapping faults of a node, a seed for each pair of kinds in turn."""
 
 RARE = (4140,)
 """Seeds of component stories that reach rare code: the learned share says not to split a map."""
@@ -42,6 +45,10 @@ FURTHER = (
     "kill_tracker",
     "corrupt_replica",
     "delete_replica",
+)
+PAIRED = (
+    *("kill", "freeze", "slow", "partition", "crash_jobtracker", "restart_namenode"),
+    *("lose_requests", "lose_replies", *FURTHER),
 )
 CALM_S = 90.0
 """Seconds after which no fault begins or ends."""
@@ -60,13 +67,14 @@ def seeds_of_all_kinds(count: int) -> list[int]:
         *(seed for seed in range(SHARED, SHARED + few) if not runs_alone(seed)),
         *range(ALONE, ALONE + 12 * few, 4),
         *RARE,
+        *range(PAIRS, PAIRS + few),
         *range(LATER, LATER + count - 2 * few),
     ]
 
 
 def runs_alone(seed: int) -> bool:
     """Return whether the seed's test scenario tests one component alone."""
-    return seed >= ALONE and seed % 4 == 0
+    return ALONE <= seed < PAIRS and seed % 4 == 0
 
 
 def make_story(seed: int, policies: Sequence[str] | None = None) -> Story:
@@ -95,6 +103,8 @@ def make_story(seed: int, policies: Sequence[str] | None = None) -> Story:
     )
     if seed >= LATER:
         story = _later(story, chance(seed, "later"), policies)
+    if seed >= PAIRS:
+        return _with_pair(story)
     return _shared(story, chance(seed, "shared")) if seed >= SHARED else story
 
 
@@ -107,6 +117,27 @@ def with_small_gangs(story: Story) -> Story:
     }
     slots = sum(node.map_slots for place, node in enumerate(story.nodes) if f"n{place}" not in lost)
     return replace(story, jobs=tuple(replace(job, maps=min(job.maps, slots)) for job in story.jobs))
+
+
+def _with_pair(story: Story) -> Story:
+    """Return the test scenario with faults of two kinds at one node, of which the second begins during the first.
+
+    The first may end before, while or after the node is back from the second.
+    """
+    first, second = divmod((story.seed - PAIRS) % len(PAIRED) ** 2, len(PAIRED))
+    luck = chance(story.seed, "pair")
+    if len(story.nodes) < 2:
+        return story
+    names = ["n0", f"n{luck.randrange(1, len(story.nodes))}"]
+    faults = [_fault(luck, names, (), PAIRED[place]) for place in (first, second)]
+    made = [fault for fault in faults if fault is not None]
+    at_s = round(luck.uniform(1.0, 6.0), 2)
+    for place, fault in enumerate(made):
+        begin_s = round(at_s + place * luck.choice((0.05, 0.3, 1.0)), 2)
+        lasts_s = luck.choice((0.4, 1.5, 3.0, 8.0))
+        until_s = None if fault.until_s is None else round(begin_s + lasts_s, 2)
+        made[place] = replace(fault, at_s=begin_s, until_s=until_s)
+    return replace(story, faults=tuple(sorted((*story.faults, *made), key=lambda fault: fault.at_s)))
 
 
 def _later(story: Story, luck: Random, policies: Sequence[str] | None) -> Story:
@@ -201,9 +232,11 @@ def _faults(luck: Random, names: Sequence[str], further: Sequence[str]) -> tuple
     return tuple(sorted((fault for fault in faults if fault is not None), key=lambda fault: fault.at_s))
 
 
-def _fault(luck: Random, names: Sequence[str], further: Sequence[str]) -> StoryFault | None:
-    """Return a random fault; None if the cluster has too few nodes for it."""
-    kind = luck.choice(
+def _fault(
+    luck: Random, names: Sequence[str], further: Sequence[str], kind: str | None = None
+) -> StoryFault | None:
+    """Return a random fault, of one kind if given; None if the cluster has too few nodes for it."""
+    kind = kind or luck.choice(
         (
             *("kill",) * 4,
             *("freeze",) * 2,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.search.generate import LATER, NEWER, SHARED
+from tests.search.generate import LATER, NEWER, PAIRED, PAIRS, SHARED
 
 SEEDS, AT_ONCE = 200, 10
 FIRST = [
@@ -10,6 +10,7 @@ FIRST = [
     *range(NEWER, NEWER + 60, AT_ONCE),
     *range(LATER, LATER + 40, AT_ONCE),
     *range(SHARED, SHARED + 30, AT_ONCE),
+    *range(PAIRS, PAIRS + len(PAIRED) ** 2, AT_ONCE),
 ]
 """The first seed of each test, which examines `AT_ONCE` stories."""
 LONGEST = 48  # Takes as long as half of the other stories: it has 80,000 heartbeats.

@@ -28,19 +28,25 @@ FREE = "10gbit"
 ACKNOWLEDGEMENT = (
     "match ip protocol 6 0xff match u8 0x05 0x0f at 0 match u16 0x0000 0xffc0 at 2"  # TCP below 64 bytes
 )
+ANSWER = "match ip protocol 6 0xff match u8 0x05 0x0f at 0 match u8 0x10 0x10 at 33"
+"""TCP with the flag ACK, which only the first packet of a connection lacks."""
 RECEIVE = "ifb0"
 
 
 def shape(rate_bps: float, gateway: str) -> str:
     """Return a script that limits both directions to `rate_bps`, except traffic with `gateway`.
 
-    Run it once, in the node's network namespace with the capability NET_ADMIN.
+    The bridge's address `gateway` is the host's: the node answers connections from there and opens none, so
+    that its code reaches no service of the host. Run the script once, in the node's network namespace with
+    the capability NET_ADMIN.
     """
     return "\n".join(
         [
             "set -e",
             *_root("eth0", rate_bps),
-            *_free("eth0", f"match ip dst {gateway}/32", ACKNOWLEDGEMENT),
+            *_free("eth0", f"match ip dst {gateway}/32 {ANSWER}"),
+            *_closed("eth0", f"match ip dst {gateway}/32"),
+            *_free("eth0", ACKNOWLEDGEMENT, prio=3),
             f"ip link add {RECEIVE} type ifb && ip link set {RECEIVE} up",
             *_root(RECEIVE, rate_bps),
             *_free(RECEIVE, f"match ip src {gateway}/32", ACKNOWLEDGEMENT),
@@ -67,10 +73,19 @@ def _root(device: str, rate_bps: float) -> list[str]:
     ]
 
 
-def _free(device: str, *matches: str) -> list[str]:
+def _free(device: str, *matches: str, prio: int = 1) -> list[str]:
     return [
-        f"tc filter add dev {device} parent 1: protocol ip prio 1 u32 {match} flowid 1:20"
+        f"tc filter add dev {device} parent 1: protocol ip prio {prio} u32 {match} flowid 1:20"
         for match in matches
+    ]
+
+
+def _closed(device: str, match: str) -> list[str]:
+    """Return commands that drop packets: a queue of one byte takes none. Some kernels have no action for it."""
+    return [
+        f"tc class add dev {device} parent 1: classid 1:30 htb rate {FREE} quantum 60000",
+        f"tc qdisc add dev {device} parent 1:30 handle 30: bfifo limit 1b",
+        f"tc filter add dev {device} parent 1: protocol ip prio 2 u32 {match} flowid 1:30",
     ]
 
 

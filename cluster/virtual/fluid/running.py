@@ -220,11 +220,10 @@ class RunningAttempt:
             world.agenda.now_s, self.host.name, plan.output, plan.replication, length
         )
         chain = world.pipeline(names, self.host) if names else []
-        if chain and chain[0].full:
+        if self.host.full:
             self.fail(DISK_FULL)
         elif chain:
-            full = next((place for place, host in enumerate(chain) if host.full), len(chain))
-            self._write(length, chain[:full])
+            self._write(length, chain)
         else:
             self.fail(not_stored(plan.output) if names else no_room(plan.output))
 

@@ -269,13 +269,11 @@ class SharedCluster:
         return None
 
     def pipeline(self, names: Sequence[NodeId], writer: SharedNode) -> list[SharedNode]:
-        """Return the nodes of a write pipeline, each reachable from the last, none if the first is not."""
-        first = self.reached_from(writer, names[0])
-        if first is None:
-            return []
-        chain = [first]
-        for name in names[1:]:
-            if there := self.reached_from(chain[-1], name):
+        """Return the nodes of a write pipeline that are not full, each reachable from the last."""
+        chain: list[SharedNode] = []
+        for name in names:
+            there = self.reached_from(chain[-1] if chain else writer, name)
+            if there is not None and not there.full:
                 chain.append(there)
         return chain
 

@@ -16,6 +16,7 @@ from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.agent.folder import AgentDir, BadRequest, RootInUse, checked_id
 from schedbed.cluster.agent.http_server import OutputBoard
 from schedbed.cluster.machines.host_abilities import probe_host, usable_cores
+from schedbed.tasks.context import FULL_DISK
 from schedbed.tasks.pacing import Budget
 from tests.harness.agents import node_spec
 
@@ -69,7 +70,9 @@ def test_an_earlier_life_leaves_only_whole_blocks(tmp_path: Path) -> None:
         (where.blocks / name).write_bytes(b"1234")
     (where.attempts / "a").mkdir()
     (where.mapout / "a").mkdir()
+    where.fill_disk(True)
     where.prepare()
+    assert not (where.root / FULL_DISK).exists()
     assert where.stored_blocks() == {"blk_1": 4}
     assert not list(where.attempts.iterdir()) and not list(where.mapout.iterdir())
 

@@ -98,6 +98,38 @@ def test_a_block_that_did_not_reach_all_nodes_is_sent_again(tmp_path: Path) -> N
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("dead", [("n1",), ("n2",), ("n1", "n2")])
+def test_full_nodes_are_left_out_and_the_namenode_repairs_their_replicas(
+    tmp_path: Path, dead: tuple[str, ...]
+) -> None:
+    async def story() -> None:
+        file, data = real_file(tmp_path, 4500)
+        async with fake_cluster(6) as cluster:
+            cluster.agents.refuse = dict.fromkeys(dead, 10**6)
+            await load(cluster, file)
+            assert await fetch(cluster, "/in/books") == data
+            settings = BlockSettings(size_bytes=1000, replication=2)
+            async with DataPlane(cluster.agents.urls, TOKEN) as plane:
+                await store_file("/a", _pieces(data), cluster.door, plane, settings)
+            assert await fetch(cluster, "/a") == data
+            assert not any(cluster.agents.disks[node] for node in dead)
+            blocks = [*await cluster.door.locate("/a"), *await cluster.door.locate("/in/books")]
+            missing = [block for block in blocks if len(block["nodes"]) < 2]
+            assert cluster.names.fsck()["under_replicated"] == sorted(block["block"] for block in missing)
+            orders = [
+                order for node in cluster.agents.disks for order in cluster.names.heartbeat(101.0, node)
+            ]
+            copied = {order["block"] for order in orders if order["type"] == "replicate"}
+            assert bool(copied) == bool(missing)
+
+    asyncio.run(story())
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(data), 300):
+        yield data[at : at + 300]
+
+
 def test_an_upload_that_fails_for_good_says_which_block_and_why(tmp_path: Path) -> None:
     async def story() -> None:
         file, _ = real_file(tmp_path, 1500)

@@ -40,8 +40,9 @@ def test_both_directions_are_shaped_to_the_rate_and_the_bridge_is_left_out() -> 
     script = network.shape(12.5e6, "172.20.0.1")
     rate = f"rate {int(12.5e6 * network.HEADERS * 8)}bit"
     assert [line.split()[4] for line in script.splitlines() if rate in line] == ["eth0", "ifb0"]
-    assert script.count("172.20.0.1/32 flowid 1:20") == 2
-    assert script.count("dst 172.20.0.1") == 1 and script.count("src 172.20.0.1") == 1
+    assert script.count("src 172.20.0.1/32 flowid 1:20") == 1
+    assert script.count(f"dst 172.20.0.1/32 {network.ANSWER} flowid 1:20") == 1
+    assert script.count("prio 2 u32 match ip dst 172.20.0.1/32 flowid 1:30") == 1
     assert "class change dev ifb0" in network.change(1e6) and "8400000bit" in network.change(1e6)
 
 

@@ -159,6 +159,31 @@ def test_convert_says_when_it_cannot_write(tmp_path):
     assert (result.exit_code, "cannot write: No such file" in result.stderr) == (2, True)
 
 
+def test_convert_never_replaces_a_file(tmp_path):
+    trace = tmp_path / "t.tsv"
+    trace.write_text(SWIM)
+    result = call("trace", "convert", trace, trace)
+    assert (result.exit_code, trace.read_text()) == (2, SWIM)
+    assert result.stderr == f"schedbed: {trace}: is there already, expected the path of a new file\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["run", "quickstart", "--machines", "sim", "--out", ""], "--out"),
+        (["run", "quickstart", "--machines", "sim", "--out="], "--out"),
+        (["up", "quickstart", "--name", ""], "--name"),
+        (["report", ""], "report"),
+        (["policy", "check", ""], "check"),
+    ],
+)
+def test_an_empty_value_is_bad_input(tmp_path, monkeypatch, arguments, what):
+    monkeypatch.chdir(tmp_path)
+    result = call(*arguments)
+    assert (result.exit_code, result.stderr) == (2, f"schedbed: {what}: has no value, expected one\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_run_hands_over_what_the_options_say(tmp_path, monkeypatch):
     taken = []
     monkeypatch.setattr(

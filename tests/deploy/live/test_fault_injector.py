@@ -179,6 +179,10 @@ def test_a_node_that_does_not_answer_is_told_once_it_does() -> None:
     assert fault_calls.done == [(0.0, "n2", "disk", {"full": True})]
 
 
+ALL = ["restart", "thaw", "rates", "partition", "network", "disk", "messages"]
+"""The orders that tell a node the state of all faults, in force or not."""
+
+
 def test_a_tasktracker_that_was_killed_learns_its_state_again() -> None:
     fault_calls = FakeFaultCalls()
     slow = PlannedFault(at_s=1.0, kind="slow", nodes=("n2",), cpu=0.5)
@@ -190,7 +194,21 @@ def test_a_tasktracker_that_was_killed_learns_its_state_again() -> None:
     assert [kind for _, _, kind, _ in fault_calls.done] == ["rates", "kill_tracker"]
     fault_calls.down.clear()
     plan.advance(3.0)
-    assert [kind for _, _, kind, _ in fault_calls.done] == ["rates", "kill_tracker", "rates"]
+    assert [kind for _, _, kind, _ in fault_calls.done] == ["rates", "kill_tracker", *ALL]
+
+
+def test_a_fault_that_ends_before_a_killed_tasktracker_is_back_ends_there_as_well() -> None:
+    fault_calls = FakeFaultCalls()
+    full = PlannedFault(at_s=1.0, kind="fill_disk", nodes=("n2",), until_s=4.0)
+    plan = FaultInjector(
+        [full, PlannedFault(at_s=3.0, kind="kill_tracker", nodes=("n2",))], NODES, fault_calls
+    )
+    for now_s in (1.0, 3.0, 4.0):
+        plan.advance(now_s)
+    fault_calls.down.clear()
+    plan.advance(5.0)
+    told = [arguments["full"] for _, _, kind, arguments in fault_calls.done if kind == "disk"]
+    assert told == [True, False]
 
 
 def test_a_host_that_is_killed_takes_all_its_tasktrackers_which_learn_their_state_again() -> None:
@@ -204,7 +222,7 @@ def test_a_host_that_is_killed_takes_all_its_tasktrackers_which_learn_their_stat
         ("n2", "rates"),
         ("n1", "kill_host"),  # n2's, too
         ("n3", "kill_host"),
-        ("n2", "rates"),
+        *((name, kind) for name in NODES for kind in ALL),
     ]
 
 

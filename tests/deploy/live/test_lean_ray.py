@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 from ray._private import utils as ray_utils
 
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.live import idle_agent
+from schedbed.deploy.live import idle_agent, lean_ray
 from schedbed.deploy.live.lean_ray import AGENTS, lean, results_while_ray_runs, sigterm_stays
 from tests.harness.command import eventually
 
@@ -130,3 +131,25 @@ def test_a_ray_that_reads_ports_from_files_and_needs_no_environment_gets_idle_ag
     services.start_ray_process(command, "raylet")
     idle = f"{AGENTS[0]}{sys.executable} -I -S {idle_agent.__file__} /ray/dashboard/agent.py --session-dir=/s --minimal"
     assert started == [[*command[:2], idle] if is_idle else command, command]
+
+
+@pytest.mark.parametrize(
+    ("largest", "ports", "told"),
+    [
+        (resource.RLIM_INFINITY, "32768\t60999\n", None),
+        (1 << 30, "32768\t60999\n", None),
+        (20 << 20, "32768\t60999\n", "ulimit -f: files have at most 20480 KiB, but Ray's shared memory"),
+        (resource.RLIM_INFINITY, "40000 40008", "9 local ports, but 4 nodes and Ray need about 28"),
+    ],
+)
+def test_limits_with_which_ray_hangs_are_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int, ports: str, told: str | None
+) -> None:
+    monkeypatch.setattr(lean_ray.resource, "getrlimit", lambda _: (largest, largest))
+    monkeypatch.setattr(lean_ray, "PORT_RANGE", tmp_path / "range")
+    (tmp_path / "range").write_text(ports)
+    if told is None:
+        lean_ray.check_limits(4, 80 << 20)
+        return
+    with pytest.raises(RunFailed, match=told):
+        lean_ray.check_limits(4, 80 << 20)

@@ -103,6 +103,8 @@ def test_a_run_without_a_single_row_still_makes_everything(
     for parquet in tmp_path.glob("*.parquet"):
         parquet.unlink()
     (tmp_path / "parts").mkdir()
+    run.tables = {}
+    run.save(tmp_path)
     html_report.rebuild(tmp_path)
     assert summary.load(tmp_path)["policies"]["fifo"]["makespan_s"]["mean"] is None
     run = RunFile.load(tmp_path)
@@ -303,7 +305,9 @@ def test_doubts_follow_the_table(tmp_path: Path) -> None:
 
 
 def test_damaged_parts_are_named(tmp_path: Path) -> None:
-    FakeRun(maps=10).write(tmp_path)
+    run = FakeRun(maps=10).write(tmp_path)
+    run.tables = {}
+    run.save(tmp_path)
     torn = tmp_path / "parts" / "jobs" / "x-0-0.parquet"
     tables_before = read_tables(tmp_path)
     torn.parent.mkdir(parents=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -166,6 +167,18 @@ def test_shares_are_of_all_running_tasks() -> None:
     assert bo["share"] == 0.25
     assert users([row("a", "failed", 2)])[0]["share"] == 0.0
     assert picture({}, {"nodes": [], "recent": []}, [], JobStates())["users"] == []
+
+
+def test_a_status_lists_a_bounded_number_of_ended_jobs_and_counts_all() -> None:
+    states, names = JobStates(), [f"job_{number:04}" for number in range(3001)]
+    done = {"user": "ana", "maps_running": 0, "reduces_running": 0}
+    states.take({"jobs": [{"job": name, "state": "succeeded", **done} for name in names[1:]]})
+    states.take({"jobs": [{"job": names[0], "state": "running", **done}]})
+    planned: Any = [SimpleNamespace(job=name) for name in names]
+    told = picture({}, {"nodes": [], "recent": []}, planned, states)
+    assert [job["job"] for job in told["jobs"]] == [names[0], *names[2001:]]
+    assert told["ended_before"] == 2000
+    assert told["users"][0]["jobs"] == {"running": 1, "succeeded": 3000}
 
 
 def test_a_fault_by_hand_begins_now_and_lasts_by_the_clock() -> None:

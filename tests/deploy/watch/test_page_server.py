@@ -40,7 +40,7 @@ class Buttons:
 
     def fault(self, fault: Any) -> dict[str, Any]:
         self.done.append(fault)
-        return {"kind": "kill", "target": "n1", "t": 1.0, "until": None}
+        return {"kind": "kill", "target": "n1", "t": 1.0, "until": 31.0 if fault.get("for") else None}
 
     def submit(self, request: dict[str, Any]) -> list[str]:
         self.done.append(request["jobs"])

@@ -221,6 +221,26 @@ def test_a_policy_may_say_that_it_waits_on_purpose(tmp_path: Path) -> None:
     assert simulated.now_s > 300
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("patience_s = float('inf')", "patience_s is inf, expected a finite number of seconds from 0 on"),
+        ("patience_s = -1", "patience_s is -1, expected a finite number of seconds from 0 on"),
+    ],
+)
+def test_no_policy_waits_for_ever(tmp_path: Path, more: str, told: str) -> None:
+    with pytest.raises(BadInput, match=told):
+        simulation(spec(tmp_path, more=more))
+
+
+def test_a_report_has_a_bounded_size(tmp_path: Path) -> None:
+    report = "def report(self):\n    return {'x': 'y' * (1 << 20)}"
+    simulated, _ = simulation(spec(tmp_path, more=report))
+    simulated.run()
+    with pytest.raises(PolicyFailed, match="report gives 1048585 bytes of JSON, expected at most 1048576"):
+        simulated.master.report()
+
+
 def test_a_policy_that_kills_all_is_ended(tmp_path: Path) -> None:
     live = "[a for n in view.nodes.values() for a in n.attempts.values() if a.state != 'killing']"
     line, _ = failure(

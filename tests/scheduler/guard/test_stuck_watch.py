@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from schedbed.scheduler.guard import stuck_watch
 from schedbed.scheduler.guard.blame import PolicySource
 from schedbed.scheduler.guard.call_record import (
     CALL_RECORD,
@@ -26,6 +27,14 @@ from schedbed.scheduler.guard.stuck_watch import StuckWatch
 from schedbed.scheduler.policy import PolicyFailed
 
 TEXT = "decide (mine.py, line 7)"
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
+    """Return how long each thread of the watched process waited for a CPU, which a test may set."""
+    waits: dict[int, float] = {}
+    monkeypatch.setattr(stuck_watch, "_run_queues_s", lambda _: dict(waits))
+    return waits
 
 
 def begun(path: Path) -> CallRecord:
@@ -57,6 +66,16 @@ def test_a_call_that_goes_on_is_stuck_and_named_until_it_ends(tmp_path: Path) ->
     assert looks.look().endswith(f"in {TEXT}")
     mark.leave()
     assert looks.look() == ""
+
+
+def test_a_call_without_a_cpu_is_not_stuck(tmp_path: Path, waits: dict[int, float]) -> None:
+    path = tmp_path / "policy-call"
+    looks, mark = watch(path), begun(path)
+    mark.enter(mark.number(TEXT))
+    for number in range(9):
+        waits[7] = 5.0 + number * 1e-9
+        assert looks.look() == ""
+    assert [bool(looks.look()) for _ in range(4)] == [False, False, True, True]
 
 
 def test_many_calls_are_not_one(tmp_path: Path) -> None:
