@@ -103,7 +103,9 @@ class CapacityQueues(QueueOrder):
         self._most_off_switch = maximum_offswitch_assignments
         self.preempts = preemption is not None
         self._ideal = IdealShares(self.calculator, preemption or CapacityPreemption(), intra_queue_preemption)
-        self._limits: dict[tuple[str, str], Amount] = {}  # By queue and user, in one call of `jobs`.
+        self._over: dict[
+            tuple[str, str], bool
+        ] = {}  # Whether a user of a queue is over the limit, in a call of `jobs`.
 
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`: also forget which containers were chosen."""
@@ -117,7 +119,7 @@ class CapacityQueues(QueueOrder):
 
     def continues(self, view: View, node: NodeView) -> bool:
         """Return whether this heartbeat may start another container (CapacityScheduler.canAllocateMore)."""
-        self._limits = {}
+        self._over = {}
         _, off_switch = started_now(view, node)
         return off_switch < self._most_off_switch
 
@@ -131,10 +133,11 @@ class CapacityQueues(QueueOrder):
         full = queue.full_for(need)
         if full is not None:
             return f"queue {full.name} would hold more than its maximum capacity", True
-        limit = self._limits.get((queue.name, user))
-        if limit is None:
-            limit = self._limits[queue.name, user] = queue.user_limit(user, queue.asking_users())
-        if self.calculator.of(queue.held_by(user)) > self.calculator.of(limit):
+        is_over = self._over.get((queue.name, user))
+        if is_over is None:
+            limit = self.calculator.of(queue.user_limit(user, queue.asking_users()))
+            is_over = self._over[queue.name, user] = self.calculator.of(queue.held_by(user)) > limit
+        if is_over:
             return f"user {user} holds more than its limit in queue {queue.name}", False
         return None
 

@@ -257,6 +257,7 @@ class QueueOrder:
         app = self._apps[job.job]
         app.ask(False)
         self.reservations.forget(job.job)
+        self.count_held(app)
         if app.held == NOTHING:
             del self._apps[job.job]
         if not app.runs:
@@ -357,7 +358,7 @@ class QueueOrder:
     def _first_ask(self, view: View, node: NodeView, app: QueuedApp, kind: TaskKind) -> StageView | None:
         """Return what the job asks for: the most urgent, or without ApplicationMasters its tasks of the kind.
 
-        A map is not offered to if the job before it asks for a reduce that could start: then the turn is over.
+        Sets `_turn_is_over` if a job in front asks for a reduce that could start, so that no map may come before it.
         """
         job, self._turn_is_over = app.job, False
         if job.master is not None:
