@@ -42,6 +42,7 @@ class RunConfig:
     cluster: ClusterSpec
     speculation: Any = "none"
     sizes: Any = "true"
+    framework: Any = None  # the fields of `scheduler.framework.Framework`, None for none
     profiles: str = "store"  # the profile store of a policy that names none
     machines: str = "process"  # the kind of machine that holds a node: one of cluster.machines.make.KINDS
     owner: str = field(default_factory=owner_mark)  # the process after whose death leftovers are removed

@@ -115,11 +115,12 @@ def run_scenario(
 
 
 def check_no_framework(scenario: ResolvedScenario) -> None:
-    """Raise BadInput for `framework` in a live run: only simulations have the costs of Hadoop or YARN."""
-    if not scenario.framework.is_none:
+    """Raise BadInput for a live run with a framework that only simulations have: all but those with AMs."""
+    if not (scenario.framework.is_none or scenario.framework.am_heartbeat_s):
         name = scenario.framework.name
         raise BadInput(
-            f"framework: {name}: only simulated, expected --machines sim, or framework: none for live runs"
+            f"framework: {name}: only simulated, expected --machines sim, or framework: none, yarn-bare or yarn for "
+            "live runs"
         )
 
 

@@ -28,21 +28,24 @@ from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.rows import Commit, Discard, Effect, JobEnded, NodeLost
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver, Plan
+from schedbed.scheduler.framework import NONE, Framework
 from schedbed.scheduler.guard.call_record import CALL_RECORD, LAST_CALL, LAST_WORDS, kept_mark, no_short_life
 from schedbed.scheduler.guard.kept_open import KeptOpen
 from schedbed.scheduler.guard.read_only import check_untouched
 from schedbed.scheduler.guard.time_bound import TIME_BOUND, no_tick
 from schedbed.scheduler.journal import Journal
+from schedbed.scheduler.live_masters import LiveMasters
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.policy import HostedPolicy, Policy, PolicyFailed
 from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
-from schedbed.tasks.specs import AttemptSpec
+from schedbed.tasks.specs import AttemptSpec, NodeId
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 RETRY_S = 0.2
 FOLLOW_BLOCKS_S = 1.0
+MASTERS_S = 0.02  # Between two looks for heartbeats of ApplicationMasters.
 LIVES_TICKS = 12
 """The number of ticks (three seconds) after which the process has not ended soon after its start."""
 
@@ -103,6 +106,7 @@ class JobTracker:
         seed: int,
         journal: Path,
         sizes: Sizes = TRUE_SIZES,
+        framework: Framework = NONE,
     ) -> None:
         self._cluster = cluster
         self._clock = RunClock(epoch_s, cluster.stretch)
@@ -114,13 +118,21 @@ class JobTracker:
         self._keeps_time = False
         self._journal = Journal(journal)
         self._driver = Driver(
-            CoreConfig(heartbeat_s=cluster.heartbeat_s, sizes=sizes),
+            CoreConfig(
+                heartbeat_s=cluster.heartbeat_s,
+                sizes=sizes,
+                slowstart=framework.slowstart,
+                master=framework.master,
+                maps_per_heartbeat=framework.maps_per_heartbeat,
+                reduces_per_heartbeat=framework.reduces_per_heartbeat,
+            ),
             make_policy,
             self._recorder,
             seed=seed,
             journal=self._journal,
             serve=self._serve,
         )
+        self._masters = LiveMasters(self._driver, framework) if framework.am_heartbeat_s else None
         self._last_words = journal.with_name(LAST_WORDS)
         TIME_BOUND.exit_with = self._leave
         self._unfinished: list[Effect] = []
@@ -133,6 +145,8 @@ class JobTracker:
             self._failure = f"the policy {blame}"
         elif self._last_words.is_file():
             self._failure = self._last_words.read_text()
+        elif why := framework.refuses(self._driver.policy):
+            self._failure = why
         else:
             self._recover()
         self._keeping = keeping_of(self._driver.policy, cluster.blocks)
@@ -141,6 +155,8 @@ class JobTracker:
         """Restore the state from the journal, or mark the run as failed."""
         try:
             self._unfinished = self._driver.recover(self._clock.now_s())
+            if self._masters is not None:
+                self._masters.continue_jobs(self._clock.now_s())
         except (PolicyFailed, ValueError) as error:
             self._failure = str(error)
 
@@ -187,7 +203,14 @@ class JobTracker:
 
     def _submit_due(self) -> None:
         """Submit due jobs, so that the next heartbeat can start their tasks."""
-        self._guarded(self._driver.submit_due)
+        self._guarded(self._submit_at)
+
+    def _submit_at(self, now_s: float) -> None:
+        due = [job for job in self._driver.waiting if job.submit_s <= now_s]
+        self._driver.submit_due(now_s)
+        if self._masters is not None:
+            for job in due:
+                self._masters.submitted(now_s, job)
 
     # --------------------------------------------------------------- methods
 
@@ -200,6 +223,8 @@ class JobTracker:
         if not self._keeps_time:
             self._keeps_time = True
             self._spawn(self._keep_time())
+            if self._masters is not None:
+                self._spawn(self._keep_masters(self._masters))
             self._spawn(self._follow_blocks())
 
     async def submit(self, plan: Plan) -> dict[str, float]:
@@ -231,7 +256,7 @@ class JobTracker:
             raise MasterGone("the run has failed")
         actions = tuple(action for action in reply.actions if not self._is_late(action))
         specs = {
-            action.attempt: self._attempt_spec(action).to_json()
+            action.attempt: self._attempt_spec(action, heartbeat.node).to_json()
             for action in actions
             if isinstance(action, Launch)
         }
@@ -295,16 +320,22 @@ class JobTracker:
         )
         return reply
 
-    def _attempt_spec(self, launch: Launch) -> AttemptSpec:
+    def _attempt_spec(self, launch: Launch, node: NodeId) -> AttemptSpec:
         told = self._driver.assignment(launch)
+        wait_s = 0.0
+        if self._masters is not None:
+            wait_s = self._masters.wait_s(self._clock.now_s(), launch.job, node)
         keeping, budget, split = self._keeping, 0.0, told.split
         if split is not None and keeping is not None and keeping.asks(self._seed, launch.attempt):
             budget = keeping.budget
         file = self._driver.blocks_of(split)
-        return attempt_spec(told, file, self._cluster.blocks, seed=self._seed, keep_budget=budget)
+        spec = attempt_spec(told, file, self._cluster.blocks, seed=self._seed, keep_budget=budget)
+        return replace(spec, wait_s=wait_s)
 
     def _set_off(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
+            if self._masters is not None:
+                self._masters.follow(self._clock.now_s(), effect)
             match effect:
                 case Commit():
                     self._spawn(self._commit(effect))
@@ -349,6 +380,12 @@ class JobTracker:
             await self._clock.sleep(self._cluster.heartbeat_s)
             self._submit_due()
             self._do("tick")
+
+    async def _keep_masters(self, masters: LiveMasters) -> None:
+        """Process the heartbeats of ApplicationMasters, until canceled."""
+        while True:
+            await self._clock.sleep(MASTERS_S)
+            self._guarded(masters.allocate)
 
     async def _follow_blocks(self) -> None:
         """Ask the NameNode each second for blocks that moved. Send it the demand for each input file."""

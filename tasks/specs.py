@@ -204,6 +204,7 @@ class AttemptSpec:
     replication: int = 1
     block_bytes: int = 0
     cost: Cost | None = None  # For synthetic tasks.
+    wait_s: float = 0.0  # Emulated seconds that the node waits before it starts the attempt.
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

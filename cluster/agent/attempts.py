@@ -109,8 +109,17 @@ class Attempts:
         except OSError as error:
             self._finish(spec.attempt, None, {}, f"could not be set up: {error}")
             return
-        self._waiting.append(spec.attempt)
-        self._dispatch()
+        running = self._running[spec.attempt]
+        if spec.wait_s > 0:
+            asyncio.get_running_loop().call_later(spec.wait_s * self._clock.stretch, self._queue, running)
+        else:
+            self._queue(running)
+
+    def _queue(self, running: Running) -> None:
+        """Start the attempt in the next spare process, unless it was killed while it waited."""
+        if self._running.get(running.spec.attempt) is running:
+            self._waiting.append(running.spec.attempt)
+            self._dispatch()
 
     def kill(self, attempt: str, reason: str) -> None:
         """Kill the attempt if it is running. Its report is published when the process has ended."""
@@ -247,8 +256,9 @@ class Attempts:
         """Kill the attempt's processes. Without a process yet, it is reported immediately."""
         if running.spare is not None:
             self._spares.kill(running.spare)
-        elif running.spec.attempt in self._waiting:
-            self._waiting.remove(running.spec.attempt)
+        else:
+            with contextlib.suppress(ValueError):  # It may wait for its time.
+                self._waiting.remove(running.spec.attempt)
             self._finish(running.spec.attempt, None, {}, "killed before it began")
 
     def _on_reaped(self, spare: Spare, message: Message) -> None:
@@ -272,7 +282,7 @@ class Attempts:
     def _on_zygote_end(self) -> None:
         """Report all started attempts as failed because the zygote died, and start another zygote."""
         self._link = None
-        for attempt in [name for name in self._running if name not in self._waiting]:
+        for attempt in [name for name, running in self._running.items() if running.spare is not None]:
             self._finish(attempt, None, {}, "the node's warm process died")
         self._spares.lost()
         self._reviving = asyncio.get_running_loop().create_task(self._revive())

@@ -80,7 +80,7 @@ def validate_traces(
     `framework` has the delays to simulate, such as `hadoop1`. Raises BadInput without `recorded`.
     """
     from schedbed.deploy.studies.recorded_run import validate_recorded
-    from schedbed.scheduler.simulate.framework import PROFILES
+    from schedbed.scheduler.framework import PROFILES
 
     if not recorded:
         given = "--fit" if framework is None else f"--framework {framework}"

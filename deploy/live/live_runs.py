@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
@@ -125,6 +125,7 @@ class LiveRuns:
             cluster=self._scenario.cluster,
             speculation=self._scenario.speculation,
             sizes=self._scenario.sizes,
+            framework=asdict(self._scenario.framework),
             profiles=frozen_store(
                 self._scenario.profiles.store, work.with_name(f"{work.name}-profiles.sqlite")
             ),

@@ -32,9 +32,9 @@ from schedbed.deploy.scenario.suites import suites
 from schedbed.deploy.scenario.trace_jobs import Planned, SyntheticPlanner, assumptions
 from schedbed.deploy.scenario.yaml_file import Document, apply_set, from_values, load_file
 from schedbed.deploy.shipped import scenario_file
+from schedbed.scheduler.framework import Framework
 from schedbed.scheduler.models.aria_bounds import allocate, curve
 from schedbed.scheduler.models.job_profile import JobProfile, Times
-from schedbed.scheduler.simulate.framework import Framework
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.trace import Trace, TraceJob
 from schedbed.tasks.units import format_bytes

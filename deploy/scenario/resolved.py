@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+from schedbed.scheduler.framework import NONE, Framework
 from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.registry.policy_spec import is_policy_file
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.registry.speculation import with_speculation
-from schedbed.scheduler.simulate.framework import NONE, Framework
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost, Demand, Priority
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob

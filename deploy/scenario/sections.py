@@ -21,7 +21,7 @@ from schedbed.deploy.scenario.scalars import (
     as_list,
     says,
 )
-from schedbed.scheduler.simulate.framework import PROFILES, Framework
+from schedbed.scheduler.framework import PROFILES, Framework
 
 FOREGROUND_MAX = 0.95
 ForegroundShare = Annotated[

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from statistics import mean
 
-from schedbed.scheduler.simulate.framework import Framework
+from schedbed.scheduler.framework import Framework
 
 DELAYS = ("init_s", "localize_s", "cleanup_s")
 """The delays that are fitted: before a job's first task, before a node's first task of a job, after the last task."""

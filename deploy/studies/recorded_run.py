@@ -21,7 +21,7 @@ from schedbed.deploy.simulated.simulated_runs import setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.studies.fitted_framework import delays_of, fitted, halves
 from schedbed.deploy.workspace import result_folder
-from schedbed.scheduler.simulate.framework import PROFILES, Framework
+from schedbed.scheduler.framework import PROFILES, Framework
 from schedbed.scheduler.simulate.setup import Stuck
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.errors import BadInput

@@ -345,7 +345,8 @@ def _free(node: NodeView, admission: Admission) -> int:
     """Return the free map slots; where slots do not count, 1 if memory and vcores are free."""
     if admission.limits.slots:
         return node.free_slots(MAP)
-    return 1 if node.free_memory_bytes > 0 and node.free_vcores > 0 else 0
+    has_vcores = node.free_vcores > 0 or not admission.limits.vcores
+    return 1 if node.free_memory_bytes > 0 and has_vcores else 0
 
 
 PARAMETERS = (

@@ -24,12 +24,14 @@ from schedbed.cluster.messages import (
     Usage,
 )
 from schedbed.cluster.virtual.node_model import Emulation
+from schedbed.scheduler.app_masters import AppMasters
 from schedbed.scheduler.core.entities import MAP
 from schedbed.scheduler.core.rows import AttemptRow, JobRow
 from schedbed.scheduler.core.unchanged import UnchangedHeartbeats
-from schedbed.scheduler.simulate.app_masters import AppMasters
+from schedbed.scheduler.framework import Framework
 from schedbed.scheduler.simulate.elision import Awaits
 from schedbed.scheduler.simulate.event_queue import (
+    ALLOCATE,
     EVENT,
     NUMBERS,
     REPLY,
@@ -38,7 +40,6 @@ from schedbed.scheduler.simulate.event_queue import (
     SHIFT,
     EventQueue,
 )
-from schedbed.scheduler.simulate.framework import Framework
 from schedbed.scheduler.simulate.launch_plans import Plans
 from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics
 from schedbed.scheduler.simulate.storage import Copies
@@ -429,7 +430,7 @@ class FrameworkSteps:
         self._queue = simulation.queue
         self._master = simulation.master
         self._framework = framework
-        self.masters = AppMasters(simulation.queue, simulation.master, framework, simulation.wake)
+        self.masters = AppMasters(self._call_later, simulation.master, framework, simulation.wake)
         self._polled = 0  # Number of the last poll.
         self._held: dict[str, None] = {}  # Jobs that were taken and not submitted yet.
         self._waiting: deque[JobSpec] = deque()  # Jobs that wait for a poll.
@@ -439,6 +440,9 @@ class FrameworkSteps:
         self._set_up: dict[int, list[tuple[float, JobSpec]]] = {}
         self._unstarted: dict[str, str] = {}  # Users by job, for jobs without a started task.
         self._files_ready_s: dict[str, dict[int, float]] = {}  # by job and node
+
+    def _call_later(self, at_s: float, number: int) -> None:
+        self._queue.push(at_s, ALLOCATE, number)
 
     @property
     def holds_jobs(self) -> bool:

@@ -13,8 +13,8 @@ from schedbed.cluster.virtual.fluid.max_min import Solved
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.cluster.virtual.node_model import Emulation, Store, TaskCost
 from schedbed.scheduler.core.rows import Sink
+from schedbed.scheduler.framework import NONE, Framework
 from schedbed.scheduler.policy import Policy
-from schedbed.scheduler.simulate.framework import NONE, Framework
 from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
 from schedbed.tasks.specs import JobSpec, TaskKind, are_one
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob

@@ -82,11 +82,8 @@ class Simulation:
         self.emulation = (setup.emulation or make_emulation)(setup, self.storage)
         self.faults = Faults(self, setup.faults)
         policy = setup.policy()
-        if framework.master is not None and not getattr(policy, "takes_containers", False):
-            raise BadInput(
-                f"framework {framework.name}: {type(policy).__name__} decides by slots, expected a policy of an order, "
-                "a locality and an admission"
-            )
+        if why := framework.refuses(policy):
+            raise BadInput(why)
         all_heartbeats = setup.process_all_heartbeats or self.faults.touch_heartbeats or not framework.is_none
         elides = is_quiet(policy) and not all_heartbeats
         self._all_tell = all_heartbeats or reads_progress(policy)

@@ -116,6 +116,7 @@ def _yarn(row: YarnRow) -> Row:
         profile=_bare(row.setting),
         most_with=row.most,
         scenario=row.scenario,
+        live=(row.workload, row.setting) in yarn_rows.LIVE,
     )
 
 
@@ -272,7 +273,7 @@ def run_of(jobs: pd.DataFrame, submit: str, finish: str, name: str) -> Run:
 
 def measured(row: Row, framework: str, machines: Literal["sim", "process"] = "sim") -> dict[str, Any]:
     """Run a row's scenario, and return its errors: see `tests.pages.agreement`."""
-    profile = [f"framework={framework}"] if machines == "sim" else []
+    profile = [f"framework={framework}"] if machines == "sim" or row.system == YARN else []
     with tempfile.TemporaryDirectory() as folder:
         scenario = _histories(row.workload, folder) if row.system == MAPREDUCE else row.path
         sets = [*row.sets, *profile]
@@ -381,7 +382,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for row in ROWS:
         if (given.live and not row.live) or not row.name.startswith(tuple(given.rows) or ""):
             continue
-        kept["rows"][row.name] = measured(row, "none", "process") if given.live else simulated(row)
+        framework = row.profile if row.system == YARN else "none"
+        kept["rows"][row.name] = measured(row, framework, "process") if given.live else simulated(row)
         print(row.name, kept["rows"][row.name], flush=True)
     if given.live:
         kept |= {"host": host_line(), "date": today()}

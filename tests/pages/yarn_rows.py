@@ -212,3 +212,14 @@ PAIRS = (
     ("y6", "cap", "cap-pre"),
 )
 """Pairs of settings of one workload, of which one is better: workload, first and second setting."""
+LIVE = frozenset(
+    {
+        ("y1", "fifo-oob"),
+        ("y1", "fair-oob"),
+        ("y1", "capacity-oob"),
+        ("y2", "fair-oob"),
+        ("y4", "c70-u10-oob"),
+        ("w3", "cap-nld40-oob"),
+    }
+)
+"""Rows that are also run live, with the protocol: workload and setting."""

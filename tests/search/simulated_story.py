@@ -15,9 +15,9 @@ from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
 from schedbed.scheduler.core.rows import Commit, NodeLost
 from schedbed.scheduler.core.states import JobState
 from schedbed.scheduler.event_log import EventList
+from schedbed.scheduler.framework import Framework
 from schedbed.scheduler.policy import HeartbeatRead
 from schedbed.scheduler.registry.speculation import with_speculation
-from schedbed.scheduler.simulate.framework import Framework
 from schedbed.scheduler.simulate.setup import Setup, Stuck, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.chance import chance

@@ -10,6 +10,7 @@ from schedbed.cluster.run_config import RunConfig
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.deploy.live.actors.actor_base import MasterActor, MasterService
 from schedbed.deploy.live.driver_door import DriverDoor
+from schedbed.scheduler.framework import Framework
 from schedbed.scheduler.guard.call_record import bound_output, refuse_harm
 from schedbed.scheduler.jobtracker import JobTracker
 from schedbed.scheduler.registry.registry import build_policy
@@ -43,6 +44,7 @@ class JobTrackerActor(MasterActor):
             seed=config.seed,
             journal=config.work / "jobtracker.sqlite",
             sizes=make_sizes(config.sizes),
+            framework=Framework(**(config.framework or {})),
         )
         door: DriverDoor = tracker
         return MasterService(make_table(DriverDoor, door), tracker.stop)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from schedbed.deploy.cli.main import app
 from schedbed.deploy.studies.fitted_framework import DELAYS, delays_of, fitted, halves
 from schedbed.deploy.studies.recorded_run import validate_recorded
-from schedbed.scheduler.simulate.framework import HADOOP1, Framework
+from schedbed.scheduler.framework import HADOOP1, Framework
 from schedbed.tasks.errors import BadInput
 
 SHARED = Path(__file__).parents[4] / "shared" / "traces" / "slurm"

@@ -15,7 +15,7 @@ from schedbed.deploy.options import RunOptions
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.studies.recorded_run import framework_for, validate_recorded
 from schedbed.deploy.whole_run import run_scenario
-from schedbed.scheduler.simulate.framework import HADOOP1
+from schedbed.scheduler.framework import HADOOP1
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.recording import read_recording

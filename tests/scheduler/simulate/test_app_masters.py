@@ -11,12 +11,12 @@ import pytest
 from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch
 from schedbed.deploy.scenario.resolve import resolve
+from schedbed.scheduler.app_masters import MapReduceMaster, Room
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.rows import NoSink
 from schedbed.scheduler.core.settings import CoreConfig
+from schedbed.scheduler.framework import YARN, Framework
 from schedbed.scheduler.registry.registry import build_policy
-from schedbed.scheduler.simulate.app_masters import MapReduceMaster, Room
-from schedbed.scheduler.simulate.framework import YARN, Framework
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Demand, JobSpec, TaskKind

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from schedbed.deploy.scenario.resolve import resolve
+from schedbed.scheduler.framework import HADOOP1, NONE, PROFILES, YARN_BARE, Framework
 from schedbed.scheduler.simulate.compiled import covers
-from schedbed.scheduler.simulate.framework import HADOOP1, NONE, PROFILES, YARN_BARE, Framework
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost

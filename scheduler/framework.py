@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedbed.cluster.virtual.node_model import TaskCost
+from schedbed.scheduler.policy import Policy
 from schedbed.tasks.specs import Demand, TaskKind
 
 
@@ -68,6 +69,15 @@ class Framework:
     @property
     def is_none(self) -> bool:
         return self == NONE
+
+    def refuses(self, policy: Policy) -> str | None:
+        """Return why the policy cannot run under the framework, or None."""
+        if self.master is None or getattr(policy, "takes_containers", False):
+            return None
+        return (
+            f"framework {self.name}: {type(policy).__name__} decides by slots, expected a policy of an order, a "
+            "locality and an admission"
+        )
 
     @property
     def news_after_s(self) -> float:

@@ -1,4 +1,4 @@
-"""ApplicationMasters (AMs) of MapReduce on YARN in virtual time: when they ask for containers, and for how many.
+"""ApplicationMasters (AMs) of MapReduce on YARN: when they ask for containers, and for how many.
 
 Source: RMCommunicator, RMContainerRequestor and RMContainerAllocator, Hadoop 3.4.1. The scheduler core knows what is
 asked for. Each AM has a heartbeat of its own, at which it asks and learns of containers.
@@ -7,15 +7,14 @@ asked for. Each AM has a heartbeat of its own, at which it asks and learns of co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from schedbed.scheduler.core.entities import Job, Stage
+from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.rows import MasterStarts
 from schedbed.scheduler.core.states import KILLING
-from schedbed.scheduler.simulate.event_queue import ALLOCATE, EventQueue
-from schedbed.scheduler.simulate.framework import Framework
-from schedbed.scheduler.simulate.tracked_nodes import Master
+from schedbed.scheduler.framework import Framework
 from schedbed.tasks.specs import Demand, JobSpec, NodeId, TaskKind
 
 MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
@@ -27,13 +26,30 @@ PREEMPTION_LIMIT = 0.5
 """Default of yarn.app.mapreduce.am.job.reduce.preemption.limit: the share of the room that is taken from reduces."""
 
 
+class JobMaster(Protocol):
+    """The JobTracker as AMs see it: its state and jobs by id, and the events that it journals and applies."""
+
+    @property
+    def ledger(self) -> Ledger: ...
+    @property
+    def jobs(self) -> Mapping[str, JobSpec]: ...
+    def do(self, now_s: float, kind: str, *arguments: Any) -> Any: ...
+
+
 class AppMasters:
-    """The AMs of all jobs, with the events of their heartbeats. `wake` lets a node send a heartbeat soon."""
+    """The AMs of all jobs. `later(at_s, number)` has `on_allocate` called with that number at that time.
+
+    `wake` lets a node send a heartbeat soon.
+    """
 
     def __init__(
-        self, queue: EventQueue, master: Master, framework: Framework, wake: Callable[[float, NodeId], None]
+        self,
+        later: Callable[[float, int], None],
+        master: JobMaster,
+        framework: Framework,
+        wake: Callable[[float, NodeId], None],
     ) -> None:
-        self._queue, self._master, self._framework, self._wake = queue, master, framework, wake
+        self._later, self._master, self._framework, self._wake = later, master, framework, wake
         self._registered_s: dict[str, float] = {}  # by job: the start of its AM's heartbeats
         self._asking: list[LateAsks | MapReduceMaster] = []
         self._numbers: dict[str, int] = {}  # by job: the place of its AM in `_asking`, if it has a container
@@ -68,20 +84,20 @@ class AppMasters:
         if number is not None:
             leave_s = now_s + self._framework.cleanup_s + self._framework.am_linger_s
             self._asking[number].leave_s = leave_s
-            self._queue.push(leave_s, ALLOCATE, number)
+            self._later(leave_s, number)
 
     def _begin(self, from_s: float, am: LateAsks | MapReduceMaster) -> None:
         self._begin_at(self.heartbeat_s(from_s, am.job), am)
 
     def _begin_at(self, at_s: float, am: LateAsks | MapReduceMaster) -> None:
         self._asking.append(am)
-        self._queue.push(at_s, ALLOCATE, len(self._asking) - 1)
+        self._later(at_s, len(self._asking) - 1)
 
     def on_allocate(self, now_s: float, number: int) -> None:
         """Process the heartbeat of the AM with this number, and schedule its next one unless its job has ended."""
         am = self._asking[number]
         if am.heartbeat(now_s):
-            self._queue.push(self.heartbeat_s(now_s, am.job), ALLOCATE, number)
+            self._later(self.heartbeat_s(now_s, am.job), number)
 
     def heartbeat_s(self, now_s: float, job: str) -> float:
         """Return the time of the first heartbeat of a job's AM after `now_s`."""
@@ -101,7 +117,7 @@ class LateAsks:
     next heartbeat, and releases them at the one after that.
     """
 
-    def __init__(self, job: JobSpec, master: Master) -> None:
+    def __init__(self, job: JobSpec, master: JobMaster) -> None:
         self.job = job.job
         self.leave_s = math.inf
         self._master = master
@@ -170,7 +186,7 @@ class MapReduceMaster:
         self,
         job: JobSpec,
         attempt: str,
-        master: Master,
+        master: JobMaster,
         framework: Framework,
         wake: Callable[[float, NodeId], None],
     ) -> None:
