@@ -103,9 +103,8 @@ class CapacityQueues(QueueOrder):
         self._most_off_switch = maximum_offswitch_assignments
         self.preempts = preemption is not None
         self._ideal = IdealShares(self.calculator, preemption or CapacityPreemption(), intra_queue_preemption)
-        self._over: dict[
-            tuple[str, str], bool
-        ] = {}  # Whether a user of a queue is over the limit, in a call of `jobs`.
+        # Whether a user is over the limit of a queue, by queue and user, during a call of `jobs`.
+        self._over: dict[tuple[str, str], bool] = {}
 
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`: also forget which containers were chosen."""
@@ -152,7 +151,7 @@ class CapacityQueues(QueueOrder):
     def holds_master_back(self, app: QueuedApp, need: Amount) -> tuple[str, bool] | None:
         """Return why the queue's ApplicationMasters hold what they may (LeafQueue.activateApplications).
 
-        One of them may always run, and one of each user.
+        One of them may always run. Deviation: there is no limit for each user.
         """
         queue, calculator, held = app.queue, self.calculator, self.masters_of(app.queue)
         others = self.root.held.plus(queue.held, -1)

@@ -56,7 +56,7 @@ class FairQueues(QueueOrder):
     `queues`: the declared queues below the root, or the root alone with those in it. `users`: settings by user.
     `assign_multiple`: one heartbeat of a node starts containers until they take more than half of the room that was
     free, or with `dynamic_max_assign` false, as many as fit; otherwise it starts one. `increment_allocation_bytes`: a
-    container of at least twice this size is reserved on a node of whose free room it does not fit. `reservable_nodes`:
+    container of at least twice this size may reserve a node that has no room for it now. `reservable_nodes`:
     the share of the nodes on which a job may have reservations. `preemption` and the rest: see `Starvation`. The
     other arguments are the defaults of all queues, the root among them.
     """
@@ -104,11 +104,6 @@ class FairQueues(QueueOrder):
         self._starvation = Starvation(
             wait_time_before_kill_s, preemption_cluster_utilization_threshold, self._apps
         )
-
-    @property
-    def acts_on_ticks(self) -> bool:
-        """Return whether shares of the cluster matter. A queue has drf only if the root has (FairQueue.check)."""
-        return self.root.policy == DRF
 
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`: also forget how long the job starved."""
