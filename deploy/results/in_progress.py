@@ -22,6 +22,9 @@ def readable(folder: Path | str) -> Iterator[Path]:
     A note on stderr then says how much of the run this is. Raises BadInput if nothing was measured yet.
     """
     out = Path(folder)
+    if not is_locked(out):
+        yield out
+        return
     with TemporaryDirectory(prefix=owned("view-"), dir=base_folder()) as base:
         tries = 0
         while is_locked(out):
