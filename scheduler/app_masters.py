@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from schedbed.scheduler.core.entities import Job, Stage
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.rows import MasterStarts
 from schedbed.scheduler.core.states import KILLING
 from schedbed.scheduler.framework import Framework
-from schedbed.tasks.specs import Demand, JobSpec, NodeId, TaskKind
+from schedbed.scheduler.models.amounts import NOTHING, Amount
+from schedbed.tasks.specs import JobSpec, NodeId, TaskKind
 
 MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
 RAMP_UP_LIMIT = 0.5
@@ -52,12 +53,13 @@ class AppMasters:
         self._later, self._master, self._framework, self._wake = later, master, framework, wake
         self._registered_s: dict[str, float] = {}  # by job: the start of its AM's heartbeats
         self._asking: list[LateAsks | MapReduceMaster] = []
-        self._numbers: dict[str, int] = {}  # by job: the place of its AM in `_asking`, if it has a container
+        # By job: its AM, if that has a container, and its place in `_asking`.
+        self._inside: dict[str, tuple[int, MapReduceMaster]] = {}
 
     @property
     def count(self) -> int:
         """Return the number of jobs that have not ended and whose AM has a container."""
-        return len(self._numbers)
+        return len(self._inside)
 
     def submitted(self, now_s: float, job: JobSpec, registered_s: float) -> None:
         """Let the AM of a submitted job begin that has no container and has registered at `registered_s`."""
@@ -71,8 +73,8 @@ class AppMasters:
         job = self._master.jobs.get(granted.job)
         if job is not None:
             self._registered_s[job.job] = now_s + self._framework.setup_s
-            self._numbers[job.job] = len(self._asking)
             am = MapReduceMaster(job, granted.attempt, self._master, self._framework, self._wake)
+            self._inside[job.job] = len(self._asking), am
             if job.uber:
                 self._begin_at(self._registered_s[job.job] + self._framework.localize_s, am)
             else:
@@ -80,11 +82,10 @@ class AppMasters:
 
     def ended(self, now_s: float, job: str) -> None:
         """Schedule the release of the container of an ended job's AM."""
-        number = self._numbers.pop(job, None)
-        if number is not None:
-            leave_s = now_s + self._framework.cleanup_s + self._framework.am_linger_s
-            self._asking[number].leave_s = leave_s
-            self._later(leave_s, number)
+        number, am = self._inside.pop(job, (0, None))
+        if am is not None:
+            am.leave_s = now_s + self._framework.cleanup_s + self._framework.am_linger_s
+            self._later(am.leave_s, number)
 
     def _begin(self, from_s: float, am: LateAsks | MapReduceMaster) -> None:
         self._begin_at(self.heartbeat_s(from_s, am.job), am)
@@ -98,6 +99,16 @@ class AppMasters:
         am = self._asking[number]
         if am.heartbeat(now_s):
             self._later(self.heartbeat_s(now_s, am.job), number)
+
+    def starts_s(self, now_s: float, job: str) -> tuple[float, bool]:
+        """Return when the AM starts an attempt that is granted now, and whether the node needs the job's files first.
+
+        The AM has not heard of the container before its next heartbeat, unless the tasks run inside it.
+        """
+        known = self._master.jobs.get(job)
+        if known is not None and known.uber and self._framework.master is not None:
+            return now_s, False
+        return self.heartbeat_s(now_s, job), True
 
     def heartbeat_s(self, now_s: float, job: str) -> float:
         """Return the time of the first heartbeat of a job's AM after `now_s`."""
@@ -119,7 +130,6 @@ class LateAsks:
 
     def __init__(self, job: JobSpec, master: JobMaster) -> None:
         self.job = job.job
-        self.leave_s = math.inf
         self._master = master
         self._left = {TaskKind.MAP: job.maps, TaskKind.REDUCE: job.reduces}  # as known at the last heartbeat
         self._unsent: dict[TaskKind, int] = {}
@@ -141,34 +151,6 @@ class LateAsks:
             if (left := stage.unstarted - stage.excess) != known:
                 self._left[kind] = self._unsent[kind] = left
         return True
-
-
-class Room(NamedTuple):
-    """An amount of memory and vcores."""
-
-    memory_bytes: float
-    vcores: float
-
-    def plus(self, demand: Demand, times: float) -> Room:
-        return Room(self.memory_bytes + times * demand.memory_bytes, self.vcores + times * demand.vcores)
-
-    def times(self, factor: float) -> Room:
-        return Room(self.memory_bytes * factor, self.vcores * factor)
-
-    def minus(self, other: Room) -> Room:
-        return Room(self.memory_bytes - other.memory_bytes, self.vcores - other.vcores)
-
-    def holds(self, demand: Demand) -> int:
-        """Return how many containers fit, negative if room lacks (computeAvailableContainers)."""
-        return int(min(self._counts(demand), default=0))
-
-    def takes(self, demand: Demand) -> int:
-        """Return how many containers have at least this room (divideAndCeilContainers)."""
-        return math.ceil(max(self._counts(demand), default=0))
-
-    def _counts(self, demand: Demand) -> list[float]:
-        pairs = ((self.memory_bytes, demand.memory_bytes), (self.vcores, demand.vcores))
-        return [have / need for have, need in pairs if need]
 
 
 class MapReduceMaster:
@@ -260,7 +242,7 @@ class MapReduceMaster:
         """Return the number of reduces (scheduleReduces, preemptReducesIfNeeded), and stop reduces for waiting maps."""
         maps, reduces = job.maps, job.reduces
         pending = _own(reduces) - scheduled
-        room: Room | None = None
+        room: Amount | None = None
         if not maps_left or _at_work(maps):
             self._waits_since_s = now_s
         else:
@@ -279,17 +261,17 @@ class MapReduceMaster:
             return scheduled + pending
         whole = self._whole_room(job, room or self._free_room())
         for_reduces = whole.times(min(maps.done / maps.total, RAMP_UP_LIMIT))
-        for_maps = whole.minus(for_reduces)
+        for_maps = whole.plus(for_reduces, -1)
         wanted = maps_left + _at_work(maps)
         if for_maps.holds(maps.demand) >= wanted:
             for_reduces = whole.plus(maps.demand, -wanted)
         more = for_reduces.plus(reduces.demand, -scheduled - _at_work(reduces)).holds(reduces.demand)
         return scheduled + max(-scheduled, min(more, pending))
 
-    def _stop_reduces(self, now_s: float, job: Job, maps_left: int, free: Room) -> None:
+    def _stop_reduces(self, now_s: float, job: Job, maps_left: int, free: Amount) -> None:
         """Stop the reduces with the least progress, so that at least one map fits (preemptReducer)."""
         demand = job.reduces.demand
-        one, every = (Room(0, 0).plus(job.maps.demand, count).takes(demand) for count in (1, maps_left))
+        one, every = (NOTHING.plus(job.maps.demand, count).takes(demand) for count in (1, maps_left))
         most = self._whole_room(job, free).times(PREEMPTION_LIMIT).takes(demand)
         count = min(max(one, most), every) - job.reduces.killing
         running = [
@@ -300,12 +282,12 @@ class MapReduceMaster:
         for attempt in sorted(running, key=lambda each: (each.progress, -each.serial))[: max(0, count)]:
             self._master.do(now_s, "stop", self.job, attempt.attempt, "the job's maps find no room")
 
-    def _free_room(self) -> Room:
+    def _free_room(self) -> Amount:
         alive = [node for node in self._master.ledger.nodes.values() if node.alive]
-        return Room(sum(node.free_memory_bytes for node in alive), sum(node.free_vcores for node in alive))
+        return Amount(sum(node.free_memory_bytes for node in alive), sum(node.free_vcores for node in alive))
 
     @staticmethod
-    def _whole_room(job: Job, free: Room) -> Room:
+    def _whole_room(job: Job, free: Amount) -> Amount:
         """Return the room that is free or holds maps and reduces of the job (getResourceLimit)."""
         return free.plus(job.maps.demand, _at_work(job.maps)).plus(job.reduces.demand, _at_work(job.reduces))
 

@@ -74,10 +74,12 @@ def attempt_spec(
     *,
     seed: int,
     keep_budget: float = 0.0,
+    wait_s: float = 0.0,
 ) -> AttemptSpec:
     """Return the message with which a live agent starts the attempt. `file` has the input file's blocks.
 
     `keep_budget` limits the blocks that nodes keep after fetching them, as a share of all inputs; 0: none.
+    The node starts the attempt `wait_s` emulated seconds later.
     """
     job, part, split = told.job, told.part, told.split
     costs = job.map_costs if split is not None else job.reduce_costs
@@ -99,6 +101,7 @@ def attempt_spec(
         block_bytes=blocks.size_bytes,
         cost=part.cost(cost) if part is not None and cost is not None else cost,
         keep_budget=keep_budget,
+        wait_s=wait_s,
         **({} if split is None else _input_of(split, file)),
     )
 

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedbed.cluster.virtual.node_model import TaskCost
+from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.sizes import Sizes
 from schedbed.tasks.specs import Demand, TaskKind
 
 
@@ -64,6 +66,18 @@ class Framework:
         """Return what the container of an AM needs, or None if AMs have none."""
         return (
             Demand(memory_bytes=self.am_memory_bytes, vcores=self.am_vcores) if self.am_memory_bytes else None
+        )
+
+    def core_config(self, heartbeat_s: float, sizes: Sizes, *, records_skips: bool = True) -> CoreConfig:
+        """Return the settings of a JobTracker under the framework."""
+        return CoreConfig(
+            heartbeat_s=heartbeat_s,
+            records_skips=records_skips,
+            sizes=sizes,
+            slowstart=self.slowstart,
+            master=self.master,
+            maps_per_heartbeat=self.maps_per_heartbeat,
+            reduces_per_heartbeat=self.reduces_per_heartbeat,
         )
 
     @property

@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -26,7 +27,6 @@ from schedbed.scheduler.block_reads import reads_of
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.rows import Commit, Discard, Effect, JobEnded, NodeLost
-from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver, Plan
 from schedbed.scheduler.framework import NONE, Framework
 from schedbed.scheduler.guard.call_record import CALL_RECORD, LAST_CALL, LAST_WORDS, kept_mark, no_short_life
@@ -118,14 +118,7 @@ class JobTracker:
         self._keeps_time = False
         self._journal = Journal(journal)
         self._driver = Driver(
-            CoreConfig(
-                heartbeat_s=cluster.heartbeat_s,
-                sizes=sizes,
-                slowstart=framework.slowstart,
-                master=framework.master,
-                maps_per_heartbeat=framework.maps_per_heartbeat,
-                reduces_per_heartbeat=framework.reduces_per_heartbeat,
-            ),
+            framework.core_config(cluster.heartbeat_s, sizes),
             make_policy,
             self._recorder,
             seed=seed,
@@ -206,11 +199,13 @@ class JobTracker:
         self._guarded(self._submit_at)
 
     def _submit_at(self, now_s: float) -> None:
-        due = [job for job in self._driver.waiting if job.submit_s <= now_s]
+        if self._masters is None:
+            self._driver.submit_due(now_s)
+            return
+        due = list(takewhile(lambda job: job.submit_s <= now_s, self._driver.waiting))
         self._driver.submit_due(now_s)
-        if self._masters is not None:
-            for job in due:
-                self._masters.submitted(now_s, job)
+        for job in due:
+            self._masters.submitted(now_s, job)
 
     # --------------------------------------------------------------- methods
 
@@ -329,8 +324,8 @@ class JobTracker:
         if split is not None and keeping is not None and keeping.asks(self._seed, launch.attempt):
             budget = keeping.budget
         file = self._driver.blocks_of(split)
-        spec = attempt_spec(told, file, self._cluster.blocks, seed=self._seed, keep_budget=budget)
-        return replace(spec, wait_s=wait_s)
+        blocks = self._cluster.blocks
+        return attempt_spec(told, file, blocks, seed=self._seed, keep_budget=budget, wait_s=wait_s)
 
     def _set_off(self, effects: Sequence[Effect]) -> None:
         for effect in effects:

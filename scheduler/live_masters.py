@@ -21,7 +21,7 @@ class LiveMasters:
         self._driver, self._framework = driver, framework
         self._masters = AppMasters(self._later, driver, framework, _no_wake)
         self._due: list[tuple[float, int]] = []
-        self._files_ready_s: dict[tuple[str, NodeId], float] = {}
+        self._files_ready_s: dict[str, dict[NodeId, float]] = {}  # By job and node.
 
     def _later(self, at_s: float, number: int) -> None:
         heappush(self._due, (at_s, number))
@@ -46,6 +46,7 @@ class LiveMasters:
                 self._driver.carried_out(effect)
             case JobEnded():
                 self._masters.ended(now_s, effect.job)
+                self._files_ready_s.pop(effect.job, None)
             case _:
                 pass
 
@@ -57,10 +58,12 @@ class LiveMasters:
 
     def wait_s(self, now_s: float, job: str, node: NodeId) -> float:
         """Return how long an attempt waits on the node: for the AM's heartbeat, the job's files, and its JVM."""
-        is_inside = self._framework.master is not None and self._driver.jobs[job].uber
-        from_s = now_s if is_inside else self._masters.heartbeat_s(now_s, job)
-        ready_s = self._files_ready_s.setdefault((job, node), from_s + self._framework.localize_s)
-        return max(from_s, ready_s) - now_s + (0.0 if is_inside else self._framework.jvm_s)
+        from_s, needs_files = self._masters.starts_s(now_s, job)
+        if not needs_files:
+            return 0.0
+        ready = self._files_ready_s.setdefault(job, {})
+        ready_s = ready.setdefault(node, from_s + self._framework.localize_s)
+        return max(from_s, ready_s) - now_s + self._framework.jvm_s
 
 
 def _no_wake(now_s: float, node: NodeId) -> None:

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from schedbed.scheduler.view import AttemptView, JobView, NodeView, TaskView, View
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, StageView, TaskView, View
 from schedbed.tasks.specs import TaskKind, value
 
 _MAP = TaskKind.MAP
@@ -462,8 +462,8 @@ class Composed:
         """
         if not self._has_room(view, node, kind):
             return None
+        offer = self._offer_container if view.pooled else self._offer
         for job in self._jobs(view, node, kind):
-            offer = self._offer_container if view.pooled else self._offer
             answer = offer(view, node, job, kind)
             if isinstance(answer, Proposal):
                 return answer
@@ -474,19 +474,27 @@ class Composed:
     def _offer_container(
         self, view: View, node: NodeView, job: JobView, kind: TaskKind
     ) -> Proposal | str | None:
-        """Offer the node to what the job asks for, the most urgent first (`JobView.asks`)."""
+        """Offer the node to what the job asks for, the most urgent first (`JobView.asks`), until its turn is over."""
         why: str | None = None
         for stage in job.asks():
-            if not view.fits(node, stage):
-                why = why or NO_ROOM
-            elif stage is job.master:
-                return Proposal(stage.tasks[0], "ApplicationMaster")
-            else:
-                answer = self._offer(view, node, job, stage.kind)
-                if isinstance(answer, Proposal):
-                    return answer
-                why = why or answer
+            answer = self._offer_stage(view, node, job, stage)
+            if isinstance(answer, Proposal) or self._turn_is_over(node):
+                return answer
+            why = why or answer
         return why
+
+    def _offer_stage(
+        self, view: View, node: NodeView, job: JobView, stage: StageView
+    ) -> Proposal | str | None:
+        if not view.fits(node, stage):
+            return NO_ROOM
+        if stage is job.master:
+            return Proposal(stage.tasks[0], "ApplicationMaster")
+        return self._offer(view, node, job, stage.kind)
+
+    def _turn_is_over(self, node: NodeView) -> bool:
+        """Return whether nothing more is offered to the node, although the job that was asked starts nothing."""
+        return False
 
     def _has_room(self, view: View, node: NodeView, kind: TaskKind) -> bool:
         """Return whether the admission has room for some task on the node, and would start one now."""

@@ -11,7 +11,7 @@ from schedbed.scheduler.locality.offers import compose
 from schedbed.scheduler.models.locality_timer import NODE, RACK
 from schedbed.scheduler.policies.node_offers import NEAR, OfferWait
 from schedbed.scheduler.registry.declarations import Axis
-from schedbed.scheduler.registry.parameters import count, number, switch
+from schedbed.scheduler.registry.parameters import count, number, or_minus_one, switch
 from schedbed.scheduler.view import JobView, NodeView, View
 
 
@@ -80,12 +80,6 @@ class MissedOffers(OfferWait):
             self._missed[job.job] = self._node_delay + 1
 
 
-def _maybe_offers(raw: object) -> int | None:
-    """Parse a number of offers, or -1 (None) for a number that follows from what the job asks for."""
-    return None if str(raw) == "-1" else _OFFERS.read(raw)
-
-
-_OFFERS = count("offers", "0", "")
 AXIS = Axis(
     axis="locality",
     name="yarn-capacity-wait",
@@ -107,7 +101,7 @@ AXIS = Axis(
             "further offers before it starts a map anywhere "
             "(yarn.scheduler.capacity.rack-locality-additional-delay); -1: with the others as many as it has "
             "unstarted maps, less if their data is on few nodes",
-            _maybe_offers,
+            or_minus_one(count("offers", "0", "").read, None),
         ),
         number(
             "rack_locality_full_reset",

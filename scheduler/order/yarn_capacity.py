@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedbed.scheduler.admission.memory import MemoryContainers
+from schedbed.scheduler.models.amounts import NOTHING, Amount
 from schedbed.scheduler.order.queues.guaranteed_queue import (
     FAIR,
     FIFO,
@@ -25,12 +26,11 @@ from schedbed.scheduler.order.queues.guaranteed_queue import (
 )
 from schedbed.scheduler.order.queues.ideal_shares import CapacityPreemption, IdealShares, IntraQueuePreemption
 from schedbed.scheduler.order.queues.queue_tree import (
-    NOTHING,
-    Amount,
     QueuedApp,
     QueueOrder,
     YarnUserSettings,
     check_names,
+    root_of,
     started_now,
     user_settings,
 )
@@ -48,6 +48,7 @@ from schedbed.scheduler.registry.parameters import (
     multiple,
     number,
     one_of,
+    or_minus_one,
     percent,
     positive,
     share,
@@ -94,11 +95,10 @@ class CapacityQueues(QueueOrder):
             max_parallel_apps=max_parallel_apps,
             maximum_am_resource_percent=maximum_am_resource_percent,
         )
-        declared = dict(queues or {})
         self.calculator = Calculator(
             Amount(minimum_allocation_bytes, 1), dominant=resource_calculator == "dominant"
         )
-        root = declared.get("root", YarnQueueSettings(queues=declared))
+        root = root_of(queues or {}, YarnQueueSettings)
         super().__init__(CapacityQueue("root", root, defaults, self.calculator), users)
         self._most_off_switch = maximum_offswitch_assignments
         self.preempts = preemption is not None
@@ -181,7 +181,7 @@ def yarn_queues(doc: str) -> PolicyParameter:
     readers = {
         "capacity": percent_or_0,
         "maximum_capacity": percent,
-        "user_limit_factor": _factor,
+        "user_limit_factor": or_minus_one(positive),
         "minimum_user_limit_percent": percent,
         "user_settings": _weights,
         "ordering_policy": one_of(FIFO, FAIR, UTILIZATION, PRIORITY_UTILIZATION),
@@ -189,7 +189,7 @@ def yarn_queues(doc: str) -> PolicyParameter:
         "maximum_am_resource_percent": share,
         "disable_preemption": switch,
         "intra_queue_preemption": switch,
-        "priority": _priority,
+        "priority": count("priority", "0", "").read,
     }
     example = "{prod: {capacity: 70, maximum_capacity: 90}, dev: {capacity: 30}}"
     return by_name("queues", "queue", doc, example, readers, YarnQueueSettings, check_names, nests=True)
@@ -198,15 +198,6 @@ def yarn_queues(doc: str) -> PolicyParameter:
 def percent_or_0(raw: object) -> float:
     """Parse a percentage from 0 to 100. Raises ValueError for other values."""
     return 0.0 if str(raw) in ("0", "0.0") else percent(raw)
-
-
-def _factor(raw: object) -> float:
-    """Parse a factor above 0, or -1 for no limit. Raises ValueError for other values."""
-    return -1.0 if str(raw) in ("-1", "-1.0") else positive(raw)
-
-
-def _priority(raw: object) -> int:
-    return _PRIORITY.read(raw)
 
 
 def _weights(raw: object) -> dict[str, float]:
@@ -224,7 +215,6 @@ def _weight(user: object, raw: object) -> float:
     return positive(its["weight"])
 
 
-_PRIORITY = count("priority", "0", "")
 _PREEMPTION = {
     "monitoring_interval": parse_duration,
     "max_wait_before_kill": parse_duration,
@@ -276,7 +266,7 @@ AXIS = Axis(
             "1",
             "",
             "largest multiple of a queue's guarantee that one user may hold, in queues that set none; -1 for no limit",
-            _factor,
+            or_minus_one(positive),
         ),
         number(
             "minimum_user_limit_percent",
@@ -339,7 +329,7 @@ AXIS = Axis(
         ),
     ),
     check=_check,
-    compose=lambda order, locality, admission: NodeOffers(order, locality, admission),
+    compose=NodeOffers,
     rank=26,
 )
 POLICY = Named(

@@ -13,15 +13,14 @@ from functools import partial
 from math import ceil
 from typing import Any
 
+from schedbed.scheduler.models.amounts import NOTHING, Amount, amount_of
 from schedbed.scheduler.order.queues.queue_tree import (
-    NOTHING,
-    Amount,
     QueuedApp,
     QueueOrder,
     YarnUserSettings,
-    amount_of,
     capacity_of,
     check_names,
+    root_of,
     started_now,
     user_settings,
 )
@@ -40,6 +39,7 @@ from schedbed.scheduler.registry.parameters import (
     multiple,
     number,
     one_of,
+    or_minus_one,
     share,
     size,
     switch,
@@ -94,8 +94,7 @@ class FairQueues(QueueOrder):
             fair_share_preemption_timeout=fair_share_preemption_timeout_s,
             min_share_preemption_timeout=min_share_preemption_timeout_s,
         )
-        declared = dict(queues or {})
-        root = FairQueue("root", declared.get("root", FairQueueSettings(queues=declared)), defaults)
+        root = FairQueue("root", root_of(queues or {}, FairQueueSettings), defaults)
         super().__init__(root, users)
         self._assign_multiple, self._half = assign_multiple, dynamic_max_assign
         self._reserved_from = Amount(RESERVED_MULTIPLE * increment_allocation_bytes, RESERVED_MULTIPLE)
@@ -168,11 +167,6 @@ class FairQueues(QueueOrder):
 # Parameters
 
 
-def _am_share(raw: object) -> float:
-    """Parse a share from 0 to 1, or -1 for no limit. Raises ValueError."""
-    return -1.0 if str(raw) in ("-1", "-1.0") else share(raw)
-
-
 _TIMEOUTS = ("fair_share_preemption_timeout", "min_share_preemption_timeout")
 
 
@@ -184,7 +178,7 @@ def fair_queues(doc: str) -> PolicyParameter:
         "max_resources": _amount,
         "max_child_resources": _amount,
         "max_running_apps": at_least_one,
-        "max_am_share": _am_share,
+        "max_am_share": or_minus_one(share),
         "scheduling_policy": one_of(FAIR, DRF, FIFO),
         "allow_preemption_from": switch,
         "fair_share_preemption_threshold": share,
@@ -282,7 +276,7 @@ AXIS = Axis(
             "",
             "part of a queue's fair share that ApplicationMasters may hold, in queues that set none "
             "(queueMaxAMShareDefault); -1 for no limit",
-            _am_share,
+            or_minus_one(share),
         ),
         size(
             "increment_allocation",
@@ -336,7 +330,7 @@ AXIS = Axis(
         ),
     ),
     check=_check,
-    compose=lambda order, locality, admission: NodeOffers(order, locality, admission),
+    compose=NodeOffers,
     rank=25,
 )
 POLICY = Named(

@@ -11,8 +11,9 @@ from typing import Any
 
 from schedbed.scheduler.admission.containers import Containers
 from schedbed.scheduler.admission.memory import MemoryContainers
+from schedbed.scheduler.models.amounts import amount_of
 from schedbed.scheduler.models.locality_timer import ANY, NODE, RACK
-from schedbed.scheduler.order.queues.queue_tree import QueueOrder, amount_of, is_asked
+from schedbed.scheduler.order.queues.queue_tree import QueueOrder, is_asked
 from schedbed.scheduler.policies.explained import Explained
 from schedbed.scheduler.policy import (
     AVOIDED,
@@ -121,42 +122,31 @@ class NodeOffers(Explained):
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Implement `Policy.decide`: the task of the first job that accepts the node, unless the node is kept."""
-        queues = self._queues
-        if queues is not None and queues.reservations.at(node.node) is not None:
-            proposal = self._fulfill(view, node, kind, queues)
+        if self._queues is not None and self._turn_is_over(node):
+            proposal = self._fulfill(view, node, kind, self._queues)
             if proposal is not None:
                 return self.noted(view, node, proposal)
-            if queues.reservations.at(node.node) is not None:
+            if self._turn_is_over(node):
                 return None
         if not self._has_room(view, node, kind):
             return None
+        offer = self._offer_container if view.pooled else self._offer
         for job in self._jobs(view, node, kind):
-            answer = (
-                self._offer_container(view, node, job, kind)
-                if job.master is not None
-                else self._offer_stage(view, node, job, job.stage(kind))
-            )
+            answer = offer(view, node, job, kind)
             if isinstance(answer, Proposal):
                 return self.noted(view, node, answer)
             if answer:
                 view.skip(node, job, kind, answer)
-            if queues is not None and queues.reservations.at(node.node) is not None:
+            if self._turn_is_over(node):
                 return None
         return None
 
-    def _offer_container(
-        self, view: View, node: NodeView, job: JobView, kind: TaskKind
-    ) -> Proposal | str | None:
-        """Offer the node to what the job asks for, the most urgent first, until the node is kept for it."""
-        why: str | None = None
-        for stage in job.asks():
-            answer = self._offer_stage(view, node, job, stage)
-            if isinstance(answer, Proposal):
-                return answer
-            why = why or answer
-            if self._queues is not None and self._queues.reservations.at(node.node) is not None:
-                return answer
-        return why
+    def _turn_is_over(self, node: NodeView) -> bool:
+        """Return whether the node is kept for a container."""
+        return self._queues is not None and self._queues.reservations.at(node.node) is not None
+
+    def _offer(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | str | None:
+        return self._offer_stage(view, node, job, job.stage(kind))
 
     def _has_room(self, view: View, node: NodeView, kind: TaskKind) -> bool:
         """Return true also for a full node that may be reserved, or where jobs count this as an offer of a map."""

@@ -237,23 +237,12 @@ def by_name(
             raise ValueError(f"{raw!r} is not a mapping such as {example} (YAML only)")
         made: dict[str, Any] = {}
         for key, given in raw.items():
-            where = f"{what} {key}"
-            values = _settings(where, given, readers_here)
-            values |= {each: values[each] * scale for each in durations if each in values}
-            made[str(key)] = _made(where, values, make)
+            made[str(key)] = _object(f"{what} {key}", given, readers_here, make, durations, scale)
         if check is not None:
             check(made)
         return made
 
-    return NamedSettings(
-        name=name,
-        default="{}",
-        unit="",
-        doc=doc,
-        read=lambda raw: parse(raw, 1.0),
-        argument=name,
-        parse=parse,
-    )
+    return _yaml_only(name, "{}", doc, parse)
 
 
 def group(
@@ -268,20 +257,34 @@ def group(
     def parse(raw: object, scale: float) -> Any:
         if raw is None or raw is False or raw == "off":
             return None
-        values = _settings(name, {} if raw is True or raw == "on" else raw, readers)
-        return _made(
-            name, values | {each: values[each] * scale for each in durations if each in values}, make
-        )
+        given = {} if raw is True or raw == "on" else raw
+        return _object(name, given, readers, make, durations, scale)
 
+    return _yaml_only(name, "off", doc, parse)
+
+
+def _yaml_only(name: str, default: str, doc: str, parse: ScaledReader) -> NamedSettings:
     return NamedSettings(
         name=name,
-        default="off",
+        default=default,
         unit="",
         doc=doc,
         read=lambda raw: parse(raw, 1.0),
         argument=name,
         parse=parse,
     )
+
+
+def _object(
+    where: str,
+    raw: object,
+    readers: Mapping[str, Reader],
+    make: Callable[..., Any],
+    durations: Sequence[str],
+    scale: float,
+) -> Any:
+    values = _settings(where, raw, readers)
+    return _made(where, values | {each: values[each] * scale for each in durations if each in values}, make)
 
 
 def _settings(where: str, raw: object, readers: Mapping[str, Reader]) -> dict[str, Any]:
@@ -335,6 +338,11 @@ def positive(raw: object) -> float:
     if value is None or not 0 < value < 1e9:
         raise ValueError(f"{raw!r} is not a number above 0")
     return value
+
+
+def or_minus_one(read: Reader, without: Any = -1.0) -> Reader:
+    """Return a function that reads -1, which stands for no limit, as `without`, and other values with `read`."""
+    return lambda raw: without if str(raw) in ("-1", "-1.0") else read(raw)
 
 
 def multiple(raw: object) -> float:

@@ -505,10 +505,9 @@ class FrameworkSteps:
         """
         if not self._framework.am_heartbeat_s:
             return node.start_s + self.localize_s(now_s, job, node)
-        known = self._master.jobs.get(job)
-        if known is not None and known.uber and self._framework.master is not None:
+        from_s, needs_files = self.masters.starts_s(now_s, job)
+        if not needs_files:
             return node.start_s
-        from_s = self.masters.heartbeat_s(now_s, job)
         return from_s - now_s + self.localize_s(from_s, job, node)
 
     def localize_s(self, now_s: float, job: str, node: SimNode) -> float:

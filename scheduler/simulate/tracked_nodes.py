@@ -10,7 +10,6 @@ from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.tracker import Tracker
 from schedbed.scheduler.core.entities import Node
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, Effect, JobRow, NoSink, Sink
-from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver
 from schedbed.scheduler.event_log import EventList
 from schedbed.scheduler.policy import Policy
@@ -213,14 +212,8 @@ class Master(Driver):
         self.journals = any(fault.kind == "crash_jobtracker" for fault in setup.faults)
         self.is_up = True
         super().__init__(
-            CoreConfig(
-                heartbeat_s=setup.cluster.heartbeat_s,
-                records_skips=setup.skip_rows,
-                sizes=setup.sizes,
-                slowstart=setup.framework.slowstart,
-                master=setup.framework.master,
-                maps_per_heartbeat=setup.framework.maps_per_heartbeat,
-                reduces_per_heartbeat=setup.framework.reduces_per_heartbeat,
+            setup.framework.core_config(
+                setup.cluster.heartbeat_s, setup.sizes, records_skips=setup.skip_rows
             ),
             setup.policy,
             self._gate if self.journals else rows,

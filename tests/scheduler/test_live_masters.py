@@ -74,6 +74,13 @@ def test_a_master_is_granted_first_and_asks_when_it_has_registered() -> None:
     assert live.masters.wait_s(6.0, "a", "n1") < waits_s  # The job's files are on their way.
 
 
+def test_tasks_inside_their_master_wait_for_nothing() -> None:
+    """The AM has fetched the files before it runs the tasks, in its own JVM."""
+    live = Live(replace(YARN, am_memory_bytes=GIB))
+    live.driver.jobs["a"] = replace(live.driver.jobs["a"], uber=True)
+    assert live.masters.wait_s(5.6, "a", "n1") == 0.0
+
+
 def test_a_master_leaves_after_its_job() -> None:
     live = Live(replace(YARN, am_memory_bytes=GIB))
     live.heartbeat(0.5)

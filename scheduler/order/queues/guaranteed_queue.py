@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-from schedbed.scheduler.order.queues.queue_tree import NOTHING, Amount, QueuedApp, TreeQueue
+from schedbed.scheduler.models.amounts import NOTHING, Amount
+from schedbed.scheduler.order.queues.queue_tree import QueuedApp, TreeQueue
 
 FIFO, FAIR = "fifo", "fair"
 UTILIZATION, PRIORITY_UTILIZATION = "utilization", "priority-utilization"
@@ -83,8 +84,8 @@ def _whole(part: float, least: float, *, up: bool) -> float:
 class CapacityQueue(TreeQueue):
     """A queue of the CapacityScheduler. `defaults` are the settings of all queues.
 
-    `users`: what the jobs of each user hold, in a queue with jobs. `share`: what it is promised, as a share of the
-    cluster, or negative if undeclared; `promised` gives the share.
+    `promised`: the share of the cluster that the queue is promised (absolute capacity). `most_share`: that which it
+    may hold.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class CapacityQueue(TreeQueue):
     ) -> None:
         super().__init__(name, parent)
         self._defaults, self.calculator = defaults, calculator
+        self.promised = 1.0  # Of all but the root, its parent says it.
         own, others = settings, defaults
         self._capacity = own.capacity if parent is not None else 100.0
         most = own.maximum_capacity or (others.maximum_capacity if parent is not None else None) or 100.0
@@ -121,22 +123,20 @@ class CapacityQueue(TreeQueue):
         its = settings or YarnQueueSettings()
         made = CapacityQueue(self.path_of(name), its, self._defaults, self.calculator, self)
         self.children[name] = made
+        self._promise()
         return made
 
     # What it is promised
 
-    @property
-    def promised(self) -> float:
-        """Return the share of the cluster that the queue is promised (absolute capacity)."""
-        if self.parent is None:
-            return 1.0
-        siblings: list[CapacityQueue] = list(self.parent.children.values())
-        if self._capacity is None:
-            left = 100.0 - sum(queue._capacity or 0.0 for queue in siblings)
-            own = max(0.0, left) / sum(queue._capacity is None for queue in siblings)
-        else:
-            own = self._capacity
-        return own / 100 * self.parent.promised
+    def _promise(self) -> None:
+        """Divide what the queue is promised among its child queues, and so on down the tree."""
+        queues: list[CapacityQueue] = list(self.children.values())
+        left = max(0.0, 100.0 - sum(queue._capacity or 0.0 for queue in queues))
+        without = sum(queue._capacity is None for queue in queues)
+        for queue in queues:
+            own = left / without if queue._capacity is None else queue._capacity
+            queue.promised = own / 100 * self.promised
+            queue._promise()
 
     def guaranteed(self) -> Amount:
         return self.calculator.cluster.times(self.promised)

@@ -11,42 +11,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
+from schedbed.scheduler.models.amounts import NOTHING, UNLIMITED, Amount, amount_of
 from schedbed.scheduler.models.reservations import Reservations
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.policy import Admission
 from schedbed.scheduler.registry.parameters import at_least_one, by_name
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, StageView, View
-from schedbed.tasks.specs import Demand, TaskKind
+from schedbed.tasks.specs import TaskKind
 
 Refuses = Callable[[NodeView, JobView, TaskKind], str | None]
-
-
-class Amount(NamedTuple):
-    """An amount of memory and of vcores."""
-
-    memory_bytes: float = 0.0
-    vcores: float = 0.0
-
-    def plus(self, other: Amount, times: float = 1) -> Amount:
-        return Amount(self.memory_bytes + times * other.memory_bytes, self.vcores + times * other.vcores)
-
-    def times(self, factor: float) -> Amount:
-        return Amount(self.memory_bytes * factor, self.vcores * factor)
-
-    def fits(self, room: Amount) -> bool:
-        """Return whether neither part exceeds that of `room` (Resources.fitsIn)."""
-        return self.memory_bytes <= room.memory_bytes and self.vcores <= room.vcores
-
-
-NOTHING, UNLIMITED = Amount(), Amount(inf, inf)
-
-
-def amount_of(demand: Demand) -> Amount:
-    """Return the amount that one container of this demand takes."""
-    return Amount(demand.memory_bytes, demand.vcores)
 
 
 def capacity_of(view: View) -> Amount:
@@ -421,6 +396,11 @@ def _asks(job: JobView) -> bool:
 def user_settings(name: str, doc: str) -> Any:
     """Declare the parameter `users`, for YAML only: the limit `name` by user."""
     return by_name("users", "user", doc, f"{{ana: {{{name}: 2}}}}", {name: at_least_one}, YarnUserSettings)
+
+
+def root_of(declared: Mapping[str, Any], make: Callable[..., Any]) -> Any:
+    """Return the settings of the root, which `make` builds around the declared queues unless they are its own."""
+    return declared["root"] if "root" in declared else make(queues=declared)
 
 
 def check_names(queues: Mapping[str, Any]) -> None:

@@ -10,15 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from schedbed.scheduler.models.amounts import NOTHING, Amount, amount_of
 from schedbed.scheduler.models.reservations import Reservations
-from schedbed.scheduler.order.queues.queue_tree import (
-    NOTHING,
-    Amount,
-    QueuedApp,
-    amount_of,
-    is_asked,
-    need_of,
-)
+from schedbed.scheduler.order.queues.queue_tree import QueuedApp, is_asked, need_of
 from schedbed.scheduler.order.queues.weighted_queue import FairQueue
 from schedbed.scheduler.policy import Kill
 from schedbed.scheduler.view import AttemptView, NodeView, View

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
+from schedbed.scheduler.models.amounts import NOTHING, UNLIMITED, Amount
 from schedbed.scheduler.order.preemption import Claim, fair_shares
-from schedbed.scheduler.order.queues.queue_tree import NOTHING, UNLIMITED, Amount, Schedulable, TreeQueue
+from schedbed.scheduler.order.queues.queue_tree import Schedulable, TreeQueue
 
 FAIR, DRF, FIFO = "fair", "drf", "fifo"
 

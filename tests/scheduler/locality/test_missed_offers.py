@@ -13,7 +13,7 @@ def preset(**settings: Any) -> dict[str, Any]:
 
 
 def test_a_map_in_the_rack_waits_for_one_more_than_the_delay_and_at_most_one_offer_for_each_node() -> None:
-    """Of 40 offers, four count, for four nodes: the fifth offer starts a map. With a delay of 1, the second."""
+    """The delay of 40 is limited to 4, the number of nodes, so the fifth offer starts a map; with 1, the second."""
     assert Offered(preset(), job("a", ["n4"] * 20)).heartbeats(*["n1"] * 5) == [""] * 4 + ["a rack-local"]
     offered = Offered(preset(node_locality_delay=1), job("a", ["n4"] * 20))
     assert offered.heartbeats("n1", "n1") == ["", "a rack-local"]

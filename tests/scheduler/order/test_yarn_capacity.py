@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from schedbed.scheduler.models.amounts import Amount
 from schedbed.scheduler.order.queues.guaranteed_queue import Calculator, CapacityQueue, YarnQueueSettings
 from schedbed.scheduler.order.queues.ideal_shares import CapacityPreemption, IdealShares, IntraQueuePreemption
-from schedbed.scheduler.order.queues.queue_tree import Amount, QueuedApp
+from schedbed.scheduler.order.queues.queue_tree import QueuedApp
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Demand, TaskKind
@@ -41,7 +42,7 @@ def tree(
 def app(
     root: CapacityQueue, path: str, held: int, pending: int, user: str = "u", serial: int = 0
 ) -> QueuedApp:
-    """Add a job that holds and asks for so many maps of 1 GiB and 1 vcore. Its attempts are named by serial."""
+    """Add a job with `held` running and `pending` unstarted maps of 1 GiB and 1 vcore. `serial` orders the jobs."""
     name = f"{path}{serial}"
     stages = {
         kind: SimpleNamespace(
@@ -172,7 +173,7 @@ def test_a_queue_below_its_guarantee_divides_the_guarantee() -> None:
 
 
 def test_the_dominant_calculator_compares_the_larger_share() -> None:
-    """Of 100 GiB and 50 vcores, 10 GiB and 10 vcores are a share of 0.2."""
+    """In a cluster of 100 GiB and 50 vcores, 10 GiB and 10 vcores have shares of 0.1 and 0.2; 0.2 is dominant."""
     root = tree(vcores=50, dominant=True, a=Queue(capacity=50))
     assert root.calculator.of(gib(10, 10)) == 0.2
     assert not root.calculator.fits(gib(1, 2), gib(2, 1))
@@ -216,14 +217,14 @@ def test_a_queue_below_its_guarantee_takes_from_the_one_most_above() -> None:
 
 
 def test_a_round_takes_its_share_and_leaves_what_ends_anyway() -> None:
-    """At most 5% of the cluster a round; of that, half is expected to end by itself."""
+    """Limits of a round: 5% of the cluster, half of the surplus, and no kill below 4 times the guarantee."""
     assert chosen(of_case(), total_preemption_per_round=0.05) == {"a0": 5}
     assert chosen(of_case(), natural_termination_factor=0.5) == {"a0": 5}
     assert chosen(of_case(), max_ignored_over_capacity=3.0) == {}
 
 
 def test_nothing_is_taken_from_queues_with_preemption_disabled() -> None:
-    """What a holds beyond its guarantee is untouchable; c's 10 come from b."""
+    """Queue a may not lose containers, so the 10 containers for c are taken from b."""
     root = of_case()
     root.find("a").keeps = True
     assert chosen(root) == {"b0": 10}

@@ -9,7 +9,8 @@ import pytest
 
 from schedbed.cluster.messages import AttemptStatus, Heartbeat, Launch
 from schedbed.scheduler.core.core import Core, CoreConfig
-from schedbed.scheduler.order.queues.queue_tree import Amount, QueuedApp
+from schedbed.scheduler.models.amounts import Amount
+from schedbed.scheduler.order.queues.queue_tree import QueuedApp
 from schedbed.scheduler.order.queues.weighted_queue import DRF, FAIR, FIFO, FairQueue, FairQueueSettings
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.errors import BadInput

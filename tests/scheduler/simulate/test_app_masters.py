@@ -11,11 +11,12 @@ import pytest
 from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch
 from schedbed.deploy.scenario.resolve import resolve
-from schedbed.scheduler.app_masters import MapReduceMaster, Room
+from schedbed.scheduler.app_masters import MapReduceMaster
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.rows import NoSink
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.framework import YARN, Framework
+from schedbed.scheduler.models.amounts import Amount
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.errors import BadInput
@@ -96,7 +97,7 @@ def test_typed_slots_do_not_count() -> None:
 
 @pytest.mark.parametrize(("slowstart", "done"), [(0.05, 5), (0.5, 5), (0.8, 8), (1.0, 10)])
 def test_reduces_wait_for_a_share_of_the_maps(slowstart: float, done: int) -> None:
-    """One map after the other in a pool of three. With 0.05, half of the other two is a whole one after five maps."""
+    """A pool of three containers. With a slow start of 0.05, a reduce is asked for after five of the maps."""
     works = job("job_0001", [10.0] * 10, reduces=[1.0], running_map_limit=1)
     tape = simulated(works, slots=3, framework=replace(AM, slowstart=slowstart))
     maps, [reduce] = attempts(tape, "map"), attempts(tape, "reduce")
@@ -105,7 +106,7 @@ def test_reduces_wait_for_a_share_of_the_maps(slowstart: float, done: int) -> No
 
 
 def test_reduces_have_half_of_the_room_while_maps_wait() -> None:
-    """Of ten containers besides the AM, reduces hold at most the share of the maps done, and five."""
+    """In ten containers besides the AM, reduces hold at most the share of finished maps, and never more than five."""
     most: list[tuple[int, float]] = []
 
     def check(simulation: Simulation) -> None:
@@ -130,7 +131,7 @@ def test_no_more_maps_run_than_the_job_allows() -> None:
 
 
 def test_an_uber_job_runs_inside_its_master() -> None:
-    """Its tasks follow each other on the AM's node, and take no room: a pool of one container suffices."""
+    """The tasks run one by one on the AM's node and need no containers: a pool of one container is enough."""
     tape = simulated(job("job_0001", [4.0, 4.0, 4.0], reduces=[3.0], uber=True), slots=1)
     [(_, granted_s)] = masters(tape)
     maps, [reduce] = attempts(tape, "map"), attempts(tape, "reduce")
@@ -228,7 +229,7 @@ def test_numbers_are_sent_one_heartbeat_late() -> None:
     assert held.allocate() == (1, 0)  # It learns of two, and sends nothing new.
     assert held.beat("job_0001_m_000000_0") == ["m_000002_0"]
     assert held.allocate() == (1, 0)  # The number after the two grants, for which no map is left.
-    assert held.beat("job_0001_m_000001_0") == []  # An empty container, of which the node does not hear.
+    assert held.beat("job_0001_m_000001_0") == []  # An empty container: the node is not told.
     assert [each.task.is_empty for each in held.job.attempts.values()] == [True, False, True]
     assert held.allocate() == (0, 0)  # It learns of the empty one,
     held.allocate()  # and releases it.
@@ -281,11 +282,11 @@ def test_a_reduce_waits_for_its_ask_in_a_container_that_came_too_late() -> None:
 
 
 def test_room_is_counted_in_containers() -> None:
-    room = Room(2048.0 * MIB, 3.0)
+    room = Amount(2048.0 * MIB, 3.0)
     assert room.holds(SHARE) == 3  # By vcores.
-    assert Room(1023.0 * MIB, 3.0).holds(SHARE) == 1
-    assert Room(-513.0 * MIB, 3.0).holds(SHARE) == -1  # As Java divides.
-    assert Room(513.0 * MIB, 1.0).takes(SHARE) == 2
+    assert Amount(1023.0 * MIB, 3.0).holds(SHARE) == 1
+    assert Amount(-513.0 * MIB, 3.0).holds(SHARE) == -1  # As Java divides.
+    assert Amount(513.0 * MIB, 1.0).takes(SHARE) == 2
 
 
 # Scenarios that are refused, and defaults.
