@@ -80,7 +80,7 @@ def run_scenario(
         if choice.make is not None or not is_policy_file(choice.spec):
             choice.build(scale=scenario.scale, store=scenario.profiles.store)
     if options.machines != "sim":
-        check_no_framework(scenario)
+        check_framework(scenario)
     _tell_what_is_known(scenario)
     tell_who_reads_sizes(scenario)
     runs = (make_runs or runs_on(options.machines))(scenario, options)
@@ -114,7 +114,7 @@ def run_scenario(
     return folder
 
 
-def check_no_framework(scenario: ResolvedScenario) -> None:
+def check_framework(scenario: ResolvedScenario) -> None:
     """Raise BadInput for a live run with a framework that only simulations have: all but those with AMs."""
     if not (scenario.framework.is_none or scenario.framework.am_heartbeat_s):
         name = scenario.framework.name

@@ -161,10 +161,10 @@ def up(
 def _resolved(scenario: Path, **changes: Any) -> ResolvedScenario:
     """Resolve a scenario with changes. Raises BadInput for framework costs, which only simulations have."""
     from schedbed.deploy.scenario.resolve import resolve
-    from schedbed.deploy.whole_run import check_no_framework
+    from schedbed.deploy.whole_run import check_framework
 
     resolved = resolve(scenario, **changes)
-    check_no_framework(resolved)
+    check_framework(resolved)
     show_warnings(resolved.warnings)
     return resolved
 

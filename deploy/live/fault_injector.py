@@ -17,7 +17,7 @@ from schedbed.cluster.masters import MasterGone
 from schedbed.tasks.specs import NodeId
 
 Held = dict[NodeId, list[tuple[str, float | None]]]
-"""What faults in force do to each node, such as `frozen`, with their ends; None is the run's end."""
+"""By node: what the active faults do to it, such as `frozen`, and when each ends (s), or None for the run's end."""
 STEP_S = 0.2
 """Seconds until a node that did not answer is tried again."""
 
