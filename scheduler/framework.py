@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.scheduler.core.settings import CoreConfig
+from schedbed.scheduler.hooks import hook
 from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.sizes import Sizes
 from schedbed.tasks.specs import Demand, TaskKind
@@ -86,7 +87,7 @@ class Framework:
 
     def refuses(self, policy: Policy) -> str | None:
         """Return why the policy cannot run under the framework, or None."""
-        if self.master is None or getattr(policy, "takes_containers", False):
+        if self.master is None or hook(policy, "takes_containers"):
             return None
         return (
             f"framework {self.name}: {type(policy).__name__} decides by slots, expected a policy of an order, a "

@@ -1,9 +1,9 @@
 """The policy interface: protocols for scheduling policies, their answers, and composition from three axes.
 
-A policy is any object with the method `decide` of `Policy`. It may also have methods and attributes of
-`Hooks`. For each free slot of a node that sends a heartbeat, the core calls `decide` and starts the task of
-the returned `Proposal`. A policy reads the state of the cluster from its `schedbed.scheduler.view.View`. All
-times are seconds since the run's start; all sizes are bytes.
+A policy is any object with the method `decide` of `Policy`. It may also have members of
+`schedbed.scheduler.hooks.Hooks`. For each free slot of a node that sends a heartbeat, the core calls `decide` and
+starts the task of the returned `Proposal`. A policy reads the state of the cluster from its
+`schedbed.scheduler.view.View`. All times are seconds since the run's start; all sizes are bytes.
 
 Example of a policy in a simulated run:
 
@@ -29,10 +29,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from schedbed.scheduler.view import AttemptView, JobView, NodeView, StageView, TaskView, View
-from schedbed.tasks.specs import TaskKind, value
+from schedbed.scheduler.hooks import (
+    Limits,
+    Proposal,
+    Quiet,
+    hook,
+    own,
+    quiet_together,
+)
+from schedbed.scheduler.view import JobView, NodeView, StageView, TaskView, View
+from schedbed.tasks.specs import TaskKind
 
 _MAP = TaskKind.MAP
 AVOIDED = "failures on this node"
@@ -83,63 +91,6 @@ class HeartbeatWatch:
             raise TypeError("the run has ended: a policy keeps numbers, not the view's objects")
         self.read = True
         raise HeartbeatRead
-
-
-@value
-class Proposal:
-    """An answer of `Policy.decide`: start a task on the offered node.
-
-    task: an unstarted task of the requested kind; with `speculative` a running task.
-    reason: a short text for the decisions table and for `schedbed explain`.
-    split: None starts the whole task. A number between 0 and 1 starts only this share of the map's bytes; the
-        remaining bytes become a new task. Only maps returned by `JobView.whole_map` can be split.
-    speculative: True starts a copy of a task that runs on another node. The attempt that succeeds first
-        counts; the other attempts are killed.
-
-    A proposal that the core cannot carry out, for example because the task has started or the node has no
-    room, is recorded as `reject` for a user's policy and raises PolicyError for a shipped policy.
-    """
-
-    task: TaskView
-    reason: str
-    split: float | None = None
-    speculative: bool = False
-
-
-class Kill(NamedTuple):
-    """An answer of `Hooks.preempt`: stop an attempt to free its slot. The attempt's task runs again later.
-
-    attempt: an attempt in the state assigned or running. Its work is lost.
-    reason: a short text for the decisions table.
-    """
-
-    attempt: AttemptView
-    reason: str
-
-
-class TimeOut(NamedTuple):
-    """An answer of a shipped policy's `Hooks.preempt`: end a job in the state timeout. Its attempts are stopped.
-
-    Such a policy has a true attribute `ends_jobs`. A user's policy can stop attempts only.
-
-    reason: a short text, recorded with the job and, for each of its live attempts, in the decisions table.
-    """
-
-    job: JobView
-    reason: str
-
-
-class Limits(NamedTuple):
-    """The limits that the core enforces on a node when a policy starts tasks.
-
-    slots: each task occupies a map slot or a reduce slot of the node.
-    memory: the declared memory of all attempts on the node must not exceed the node's memory.
-    vcores: the declared vcores of all attempts on the node must not exceed the node's cores.
-    """
-
-    slots: bool = True
-    memory: bool = False
-    vcores: bool = False
 
 
 class Policy(Protocol):
@@ -204,110 +155,8 @@ class HostedPolicy(ABC):
         """Return the file and line of a method of the user's class."""
 
 
-class Hooks(Protocol):
-    """Optional attributes and methods of a policy or axis. The core calls only the hooks that exist.
-
-    The core calls a hook after the event that the hook's name describes, with the state after the event in
-    `view`. A hook may change the policy's own attributes only. docs/your-policy.md describes further members:
-    `report`, `state`, `restore`, `patience_s`.
-
-    limits: the limits that the core enforces on a node; the default is typed slots.
-    speculation: an object that proposes copies of running tasks, see `Speculation`.
-    elidable: True promises that heartbeats that report no change have no effect on the policy's answers,
-        except while `awaits_beat` returns true. The simulator then skips such heartbeats to save time. If a
-        policy has neither this attribute nor the hook `beat`, the simulator watches which values the policy
-        reads, and skips heartbeats unless the policy reads a value that each heartbeat can change.
-    """
-
-    limits: Limits
-    speculation: Speculation
-    elidable: bool
-
-    def awaits_beat(self) -> bool:
-        """Return whether an `elidable` policy needs the next heartbeat even if nothing has changed.
-
-        A policy that waits until a certain time returns true while it waits. The next heartbeat may come from
-        any node.
-        """
-        ...
-
-    def submitted(self, view: View, job: JobView) -> None:
-        """Handle the submission of a job.
-
-        The job's tasks exist already. The core calls the hook `changed` for this job later.
-        """
-        ...
-
-    def finished(self, view: View, job: JobView) -> None:
-        """Handle the end of a job, whose state is succeeded, failed or killed.
-
-        Attempts that are still being killed end later. After this call the job has no tasks, and the job's
-        counters have no meaning.
-        """
-        ...
-
-    def ended(self, view: View, attempt: AttemptView) -> None:
-        """Handle the end of an attempt, which has its final state, `end_s`, counters and reason.
-
-        The core calls this hook once per attempt, before the task can run again and before the job can end.
-        An attempt that writes a file (a reduce, or a map of a job without reduces) succeeds when the file is
-        in place, which is later than the node's report.
-        """
-        ...
-
-    def beat(self, view: View, node: NodeView) -> None:
-        """Handle a heartbeat of a node, with or without free slots.
-
-        The core calls this hook before it calls `decide` for the node.
-        """
-        ...
-
-    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Handle a change of the counters or the state of the job's maps or reduces (`kind`).
-
-        The core calls this hook before the next call of `decide`. One call reports all changes since the last
-        call.
-        """
-        ...
-
-    def tick(self, view: View) -> None:
-        """Do periodic work, about once per heartbeat interval, even if no heartbeat arrives.
-
-        The core calls this hook after all pending `changed` calls and before `preempt`.
-        """
-        ...
-
-    def preempt(self, view: View) -> Sequence[Kill]:
-        """Return the attempts to stop now, each as a `Kill`.
-
-        The core calls this hook on every tick. A `Kill` of an attempt that is not live raises PolicyError.
-        """
-        ...
-
-
-class Speculation(Protocol):
-    """An object that proposes copies of slow tasks for the slots that the policy leaves free.
-
-    The core calls the methods `ended`, `finished` and `tick` as it calls those of `Hooks`.
-    """
-
-    def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a proposal to start a copy of a running task on `node`, with `speculative=True`, or None."""
-        ...
-
-    def ended(self, view: View, attempt: AttemptView) -> None: ...
-    def finished(self, view: View, job: JobView) -> None: ...
-    def tick(self, view: View) -> None: ...
-
-
 class Order(Protocol):
     """Axis 1 of a composed policy: the order in which jobs are offered a slot. An axis may also have `Hooks`.
-
-    An order that offers different jobs to different nodes also has the method `group_of(view, node)`, which
-    returns a string. Nodes with equal strings are offered the same jobs. Locality axes that plan for
-    several nodes at once, such as `lsap`, call this method. An order that takes slots back by kills also has the
-    method `starves(view, job)`: of a job for which this is true, the nearest map starts at once, whatever the
-    locality axis says, since it would let the slots idle that were taken for the job.
 
     Example of a policy that serves the latest job first:
 
@@ -333,11 +182,7 @@ class Order(Protocol):
 
 
 class Locality(Protocol):
-    """Axis 2 of a composed policy: the choice of a map for the offered node, or the decision to wait.
-
-    If a locality has the method `avoided(view, job)`, this is called instead of `pick` for a job that avoids the
-    offered node because of failures there.
-    """
+    """Axis 2 of a composed policy: the choice of a map for the offered node, or the decision to wait."""
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
         """Return a proposal to start a map of the job on the node, a reason to start none, or None.
@@ -351,9 +196,7 @@ class Locality(Protocol):
 class Admission(Protocol):
     """Axis 3 of a composed policy: the check that a node has room for another task of a job.
 
-    `limits` are the limits that the core enforces. An admission with a true attribute `keeps_slots` offers the
-    slot of a killed attempt to no other job. If an admission has the method `is_still(view)`, the method is
-    called once per offer, before the order is asked for jobs; if it returns true, no job is asked.
+    `limits` are the limits that the core enforces.
     """
 
     limits: Limits
@@ -371,15 +214,6 @@ class Admission(Protocol):
         The reason becomes a row of the decisions table unless it is an empty text.
         """
         ...
-
-
-def says(part: object, name: str) -> Any:
-    """Return the attribute `name`, such as `elidable`, that `part` or its class defines, or None if absent.
-
-    `part` is a policy or an axis. Attributes of parent classes are ignored, because a promise of the parent
-    may not hold for a subclass.
-    """
-    return getattr(part, name) if name in vars(type(part)) or name in getattr(part, "__dict__", ()) else None
 
 
 class Composed:
@@ -408,13 +242,13 @@ class Composed:
         self.admission = admission
         self.limits = admission.limits
         self._room, self._refuses = admission.room, admission.refuses
-        self._is_still: Callable[[View], bool] | None = getattr(admission, "is_still", None)
+        self._is_still: Callable[[View], bool] | None = hook(admission, "is_still")
         self._jobs, self._pick = order.jobs, locality.pick
-        self._avoided: Callable[[View, JobView], None] | None = getattr(locality, "avoided", None)
-        starves: Callable[[View, JobView], bool] | None = getattr(order, "starves", None)
-        self._starves = starves if getattr(order, "preempts", True) else None
+        self._avoided: Callable[[View, JobView], None] | None = hook(locality, "avoided")
+        self._starves: Callable[[View, JobView], bool] | None = hook(order, "starves")
         for name in ("submitted", "finished", "ended", "beat", "changed", "tick", "preempt", "stage_ready"):
-            hooks = [getattr(axis, name) for axis in (order, locality, admission) if hasattr(axis, name)]
+            asked = (hook(axis, name) for axis in (order, locality, admission))
+            hooks = [each for each in asked if each is not None]
             if hooks and not hasattr(type(self), name):
                 setattr(self, name, together(hooks, answers=name == "preempt"))
 
@@ -424,36 +258,17 @@ class Composed:
         return (self.order, self.locality, self.admission)
 
     @property
-    def elidable(self) -> bool:
-        """Return whether the simulator may skip heartbeats that report no change.
-
-        All three axes must allow it.
-        """
-        return all(says(axis, "elidable") is True for axis in self.axes)
-
-    @property
-    def acts_on_ticks(self) -> bool:
-        """Return whether the policy or one of its axes has the hook `tick` or `preempt`.
-
-        An axis whose attribute `acts_on_ticks` is false does nothing in its hook `tick`, and one whose attribute
-        `preempts` is false never returns kills, so these hooks are ignored.
-        """
-        if hasattr(type(self), "tick") or hasattr(type(self), "preempt"):
-            return True
-        return any(
-            (hasattr(axis, "tick") and getattr(axis, "acts_on_ticks", True))
-            or (hasattr(axis, "preempt") and getattr(axis, "preempts", True))
-            for axis in self.axes
-        )
+    def quiet(self) -> Quiet | None:
+        """Implement `Hooks.quiet`: all three axes must promise it."""
+        return quiet_together(self.axes)
 
     @property
     def takes_containers(self) -> bool:
         """Return whether the policy answers what jobs ask for, be it maps, reduces or ApplicationMasters.
 
         A subclass with a method `decide` of its own answers with maps and reduces for slots, unless it says otherwise.
-        An admission has to say so as well, with an attribute of this name.
         """
-        return type(self).decide is Composed.decide and bool(says(self.admission, "takes_containers"))
+        return type(self).decide is Composed.decide and bool(own(self.admission, "takes_containers"))
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Return the proposal of the first job, in order, that accepts the node, or None if no job does.
@@ -567,8 +382,8 @@ def together(hooks: Sequence[Callable[..., Any]], *, answers: bool) -> Callable[
 
 
 def _call(hooks: Sequence[Callable[..., Any]], *arguments: Any) -> None:
-    for hook in hooks:
-        hook(*arguments)
+    for each in hooks:
+        each(*arguments)
 
 
 def _collect(hooks: Sequence[Callable[..., Any]], *arguments: Any) -> list[Any]:

@@ -214,9 +214,7 @@ class PolicyCheck:
         if self.compare(story, first, run_story(story, self.choice, end_s).lines(), by_process=False):
             pairs = zip((*first, "the end"), (*all_heartbeats, "the end"), strict=False)
             one, other = next(pair for pair in pairs if pair[0] != pair[1])
-            self._add(
-                story, f"elidable or awaits_beat promises too much: {one}, with every heartbeat {other}"
-            )
+            self._add(story, f"quiet promises too much: {one}, with every heartbeat {other}")
         return False
 
     def run_stories(self, say: Say) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from schedbed.scheduler.policy import Kill, Limits
+from schedbed.scheduler.hooks import Kill, Limits, Quiet
 from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import count, duration
 from schedbed.scheduler.view import JobView, NodeView, View
@@ -24,7 +24,6 @@ class Containers:
     """
 
     limits = Limits(slots=False, memory=True, vcores=True)
-    elidable = True  # Heartbeats that report no change do not affect its answers.
     takes_containers = True
 
     def __init__(self, *, reserved_cores: int = 0, stall_timeout_s: float = 10.0) -> None:
@@ -45,6 +44,11 @@ class Containers:
         """Implement `Admission.room`: memory is free, and CPU is or no task runs."""
         self._free_cpu = self.free_cpu(node)
         return node.free_memory_bytes > 0 and (self._free_cpu > 0 or not node.attempts)
+
+    @property
+    def quiet(self) -> Quiet:
+        """Implement `Hooks.quiet`: nodes may rest."""
+        return Quiet(rests=self.rests, turn=lambda: self.rest_turn)
 
     def rests(self, view: View, node: NodeView) -> bool:
         """Return whether the node is full.

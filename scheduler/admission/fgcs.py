@@ -14,6 +14,7 @@ from typing import Any
 from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler.admission.containers import CORE, Containers
 from schedbed.scheduler.admission.node_memo import NodeMemo
+from schedbed.scheduler.hooks import Limits, Quiet
 from schedbed.scheduler.models.fgcs_demand import (
     WHOLE_CORE,
     DemandMean,
@@ -25,7 +26,6 @@ from schedbed.scheduler.models.fgcs_demand import (
 )
 from schedbed.scheduler.models.same_workload import workload_of
 from schedbed.scheduler.order.sorted_keys import SortedKeys
-from schedbed.scheduler.policy import Limits
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import count, duration, maybe_rate, profiles
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
@@ -59,8 +59,12 @@ class Fgcs(Containers):
     """
 
     limits = Limits(slots=False, memory=True, vcores=False)
-    elidable = True  # Heartbeats that report no change do not affect its answers.
     rests = Containers.rests
+
+    @property
+    def quiet(self) -> Quiet:
+        """Implement `Hooks.quiet`: nodes may rest."""
+        return super().quiet
 
     def __init__(
         self,

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from schedbed.scheduler.hooks import Limits, Quiet
 from schedbed.scheduler.models.rigid.gangs import StartsGangs
-from schedbed.scheduler.policy import UNSAID, Limits
+from schedbed.scheduler.policy import UNSAID
 from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
@@ -26,7 +27,6 @@ class Gang(StartsGangs):
 
     limits = Limits(slots=True)
     keeps_slots = True  # They stay with the gang when an attempt is killed.
-    elidable = True  # Heartbeats that report no change do not affect its answers.
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,8 +63,13 @@ class Gang(StartsGangs):
 
     # Resting nodes
 
+    @property
+    def quiet(self) -> Quiet:
+        """Implement `Hooks.quiet`: nodes may rest."""
+        return Quiet(rests=self.rests, turn=lambda: self._gangs.turn)
+
     def rests(self, view: View, node: NodeView) -> bool:
-        """Implement `Resting.rests`: no task may start, and each waiting job has said why."""
+        """Return whether an offer has no effect: no task may start, and each waiting job has said why."""
         slots = view.slots(MAP)
         return slots == self._slots and self._gangs.free(slots) == self._free and not self._may_start()
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from schedbed.scheduler.admission.containers import Containers
 from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.hooks import Kill, Quiet
 from schedbed.scheduler.models.csla_tags import UNKNOWN, Errors, TaskSample, predict, tag, words
-from schedbed.scheduler.policy import Kill
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import NodeId, TaskKind
 
@@ -32,7 +32,7 @@ class LoadTags:
     false, it is the load that the node itself causes.
     """
 
-    reads_progress = False  # It reads the use of resources in heartbeats, but no progress.
+    quiet = Quiet(counts=True)  # It reads the use of resources in heartbeats, but no progress.
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from schedbed.scheduler.admission.containers import Containers
-from schedbed.scheduler.policy import Limits
+from schedbed.scheduler.hooks import QUIET, Limits, Quiet
 from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import duration
 from schedbed.scheduler.view import NodeView
@@ -17,13 +17,17 @@ class MemoryContainers(Containers):
     `counts_vcores`: true after `count_vcores`, for an order that compares dominant resources.
     """
 
-    elidable = True
     takes_containers = True
     limits = Limits(slots=False, memory=True, vcores=False)
 
     def __init__(self, *, stall_timeout_s: float = 10.0) -> None:
         super().__init__(stall_timeout_s=stall_timeout_s)
         self.counts_vcores = False
+
+    @property
+    def quiet(self) -> Quiet:
+        """Implement `Hooks.quiet`."""
+        return QUIET
 
     def count_vcores(self) -> None:
         """Compare vcores, too (DominantResourceCalculator)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedbed.scheduler.policy import Limits
+from schedbed.scheduler.hooks import QUIET, Limits
 from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.view import JobView, NodeView
 from schedbed.tasks.specs import TaskKind
@@ -12,7 +12,7 @@ class Slots:
     """An admission axis that accepts any map or reduce if the node has a free slot of that kind."""
 
     limits = Limits(slots=True)
-    elidable = True  # Heartbeats that report no change do not affect its answers.
+    quiet = QUIET
     takes_containers = True
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:

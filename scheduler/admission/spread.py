@@ -10,6 +10,7 @@ from math import ceil
 from typing import Any
 
 from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.hooks import QUIET
 from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
@@ -18,7 +19,7 @@ from schedbed.tasks.specs import TaskKind
 class Spread(Slots):
     """An admission axis that accepts tasks as long as the node has less than its part of them."""
 
-    elidable = True  # Heartbeats that report no change do not affect its answers.
+    quiet = QUIET
 
     def __init__(self) -> None:
         self._view: View | None = None  # For `room`, which does not receive it.

@@ -37,7 +37,8 @@ from schedbed.scheduler.core.states import (
     JobState,
     TaskState,
 )
-from schedbed.scheduler.policy import Policy, Speculation
+from schedbed.scheduler.hooks import Speculation, hook
+from schedbed.scheduler.policy import Policy
 from schedbed.tasks.specs import JobSpec, NodeId, TaskKind, task_of
 
 __all__ = ["Commit", "Core", "CoreConfig", "Discard", "Effect", "JobEnded", "NodeLost", "Sink"]
@@ -52,11 +53,11 @@ class Core:
         self._silence_s = config.silence_s
         self._most_maps, self._most_reduces = config.maps_per_heartbeat, config.reduces_per_heartbeat
         self._heard_s = 0.0  # No live node's last heartbeat was earlier.
-        self._hears_full_nodes = getattr(policy, "hears_full_nodes", False)
-        self._on_heartbeat = getattr(policy, "beat", None)
-        self._on_tick = getattr(policy, "tick", None)
-        self._preempt = getattr(policy, "preempt", None)
-        self._speculation: Speculation | None = getattr(policy, "speculation", None)
+        self._hears_full_nodes = bool(hook(policy, "hears_full_nodes"))
+        self._on_heartbeat = hook(policy, "beat")
+        self._on_tick = hook(policy, "tick")
+        self._preempt = hook(policy, "preempt")
+        self._speculation: Speculation | None = hook(policy, "speculation")
         self._ledger = Ledger(config, policy, sink, seed)
 
     @property

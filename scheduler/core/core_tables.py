@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from schedbed.cluster.messages import KillAttempt
+from schedbed.scheduler import hooks
 from schedbed.scheduler import policy as policies
 from schedbed.scheduler.core.entities import MAP, NO_SPLIT, REDUCE, Attempt, EmptyTask, Job, Node, Stage, Task
 from schedbed.scheduler.core.rows import (
@@ -33,7 +34,7 @@ from schedbed.scheduler.view import JobView, NodeView, StageView
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import Demand, NodeId, TaskKind, task_id
 
-POOL = policies.Limits(slots=False, memory=True, vcores=True)
+POOL = hooks.Limits(slots=False, memory=True, vcores=True)
 """The limits of nodes under any policy if jobs have ApplicationMasters."""
 AVOIDED_MOST = 0.33
 """The share of the nodes from which on a job with an ApplicationMaster avoids none (yarn.app.mapreduce.am.job.
@@ -75,11 +76,11 @@ class CoreTables:
     def __init__(self, config: CoreConfig, policy: policies.Policy, sink: Sink, seed: int) -> None:
         self._master = config.master
         self.pooled = config.master is not None
-        self.limits: policies.Limits = POOL if self.pooled else getattr(policy, "limits", policies.Limits())
-        self._on_changed: Any = getattr(policy, "changed", None)
-        self._on_submitted: Any = getattr(policy, "submitted", None)
-        self._on_ready: Any = getattr(policy, "stage_ready", None)
-        self.speculation: policies.Speculation | None = getattr(policy, "speculation", None)
+        self.limits: hooks.Limits = POOL if self.pooled else hooks.hook(policy, "limits") or hooks.Limits()
+        self._on_changed: Any = hooks.hook(policy, "changed")
+        self._on_submitted: Any = hooks.hook(policy, "submitted")
+        self._on_ready: Any = hooks.hook(policy, "stage_ready")
+        self.speculation: hooks.Speculation | None = hooks.hook(policy, "speculation")
         self._on_finished: Any = self._hook(policy, "finished")
         self._on_ended: Any = self._hook(policy, "ended")
         self.unsettled: dict[Stage, None] = {}
@@ -99,7 +100,7 @@ class CoreTables:
         self.launches = 0
         self.submissions = 0
         self.live_attempts = 0
-        self._possible: policies.Proposal | None = None  # Checked; no event followed.
+        self._possible: hooks.Proposal | None = None  # Checked; no event followed.
         self.nodes: dict[NodeId, Node] = {}
         self.jobs: dict[str, Job] = {}
         self.avoiding: dict[Job, None] = {}  # Jobs that avoid a node.
@@ -135,9 +136,9 @@ class CoreTables:
 
     def _hook(self, policy: policies.Policy, name: str) -> Any:
         """Return a function that calls a hook of the policy, then of its speculation, or None without any."""
-        parts = (policy, self.speculation)
-        hooks = [getattr(part, name) for part in parts if part is not None and hasattr(part, name)]
-        return together(hooks, answers=False) if hooks else None
+        asked = (hooks.hook(part, name) for part in (policy, self.speculation))
+        there = [each for each in asked if each is not None]
+        return together(there, answers=False) if there else None
 
     def slots(self, kind: TaskKind) -> int:
         """Implement `View.slots`: with a pool for all tasks, the vcores of the live nodes count as map slots."""

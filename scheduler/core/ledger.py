@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from schedbed.cluster.messages import AttemptReport, ForgetJob, Launch, MapOutput
 from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler import hooks
 from schedbed.scheduler import policy as policies
 from schedbed.scheduler.core.core_tables import CoreTables, count
 from schedbed.scheduler.core.entities import (
@@ -273,7 +274,7 @@ class Ledger(JobTables):
             job.avoidance.freed(node)
             self._avoids_now(job)
 
-    def launch(self, node: Node, kind: TaskKind, proposal: policies.Proposal) -> Attempt:
+    def launch(self, node: Node, kind: TaskKind, proposal: hooks.Proposal) -> Attempt:
         """Launch a task. Raises PolicyError if the proposal cannot be carried out."""
         task = proposal.task
         if not isinstance(task, Task) or task.stage.job.state is not JOB_RUNNING:
@@ -331,7 +332,7 @@ class Ledger(JobTables):
             job.avoidance.started(node, task.stage.kind)
         self._avoids_now(job)
 
-    def why_not(self, node: Node, kind: TaskKind, task: Task, proposal: policies.Proposal) -> str | None:
+    def why_not(self, node: Node, kind: TaskKind, task: Task, proposal: hooks.Proposal) -> str | None:
         """Return why a proposal cannot be launched. If None, `launch` does not check it again."""
         fault = self._fault(node, kind, task, proposal.speculative)
         if fault is None and proposal.split is not None:
@@ -347,7 +348,7 @@ class Ledger(JobTables):
         return feed
 
     @staticmethod
-    def _uncut(task: Task, proposal: policies.Proposal) -> str | None:
+    def _uncut(task: Task, proposal: hooks.Proposal) -> str | None:
         """Return the reason why the task cannot be split as proposed, or None if it can be split."""
         share, split = proposal.split, task.split
         assert share is not None
@@ -383,9 +384,9 @@ class Ledger(JobTables):
             return "the job avoids the node after failures there"
         return None
 
-    def preempt(self, proposal: policies.Kill | policies.TimeOut) -> None:
+    def preempt(self, proposal: hooks.Kill | hooks.TimeOut) -> None:
         """Kill an attempt or end a job. Raises PolicyError if it has ended, or the attempt is being killed."""
-        if isinstance(proposal, policies.TimeOut):
+        if isinstance(proposal, hooks.TimeOut):
             self._time_out(proposal)
             return
         attempt = proposal.attempt
@@ -399,7 +400,7 @@ class Ledger(JobTables):
         self._decided(attempt.node.node, attempt.task, "kill", proposal.reason)
         self.kill(attempt, proposal.reason)
 
-    def _time_out(self, proposal: policies.TimeOut) -> None:
+    def _time_out(self, proposal: hooks.TimeOut) -> None:
         job = proposal.job
         if not isinstance(job, Job) or not job.active:
             raise policies.PolicyError(f"{job.job} is {job.state}, it cannot time out")
@@ -553,7 +554,7 @@ class Ledger(JobTables):
         if not running and task is not None and job.master is not None:
             node = job.master.tasks[0].attempts[0].node
             self.ask(stage, stage.unstarted + 1)
-            self._possible = policies.Proposal(task, "inside the ApplicationMaster")
+            self._possible = hooks.Proposal(task, "inside the ApplicationMaster")
             launched = self.launch(node, stage.kind, self._possible)
             node.outbox.append(Launch(launched.attempt, job.job, stage.kind, task.index, task.part))
 

@@ -7,6 +7,7 @@ from typing import Any
 from schedbed.cluster.messages import Usage
 from schedbed.scheduler.core.entities import Node
 from schedbed.scheduler.core.ledger import Ledger
+from schedbed.scheduler.hooks import hook
 from schedbed.scheduler.policy import Policy
 
 
@@ -15,7 +16,7 @@ class UnchangedHeartbeats:
 
     def __init__(self, ledger: Ledger, policy: Policy) -> None:
         self._ledger = ledger
-        self._on_heartbeat: Any = getattr(policy, "beat", None)
+        self._on_heartbeat: Any = hook(policy, "beat")
         self._typed = ledger.limits.slots
         self._offers_copies = ledger.speculation is not None
 

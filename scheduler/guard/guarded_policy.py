@@ -26,20 +26,13 @@ from schedbed.scheduler.guard.own_order import (
     hears_each_heartbeat,
     is_shipped,
     method_of,
+    promise_of,
     takes_core,
 )
 from schedbed.scheduler.guard.proxies import Proxies, TaskProxy, WatchedProxies
 from schedbed.scheduler.guard.read_only import clean, is_plain, raw_of
-from schedbed.scheduler.policies.keeper_choice import Keeping
-from schedbed.scheduler.policy import (
-    HeartbeatWatch,
-    HostedPolicy,
-    Kill,
-    Limits,
-    Policy,
-    PolicyFailed,
-    Proposal,
-)
+from schedbed.scheduler.hooks import QUIET, Keeping, Kill, Limits, Proposal, Quiet, hook
+from schedbed.scheduler.policy import HeartbeatWatch, HostedPolicy, Policy, PolicyFailed
 from schedbed.tasks.specs import TaskKind, value
 
 REJECTS = 100
@@ -75,9 +68,9 @@ class GuardedPolicy(HostedPolicy):
     def _take_over(self) -> None:
         """Give this wrapper the limits, hooks, speculation and other attributes of the user's policy."""
         own = self.own
-        if hasattr(own, "limits"):
+        if hook(own, "limits") is not None:
             self.limits = _limits(own.limits)
-        patience_s = float(getattr(own, "patience_s", 0.0))
+        patience_s = float(hook(own, "patience_s") or 0.0)
         if not 0.0 <= patience_s < inf:
             raise ValueError(f"patience_s is {patience_s:g}, expected a finite number of seconds from 0 on")
         self._idle = IdleWatch(patience_s)
@@ -86,7 +79,7 @@ class GuardedPolicy(HostedPolicy):
         else:
             self._take_proxies(own)
         self._say(own)
-        if getattr(own, "speculation", None) is not None:
+        if hook(own, "speculation") is not None:
             self.speculation = self._speculation_of(own.speculation)
         if getattr(own, "admission", None) is not None:
             self.admission = GuardedAdmission(own.admission, self._hook)
@@ -96,9 +89,9 @@ class GuardedPolicy(HostedPolicy):
         self._ask = self._guard.wrap("decide", method_of(own, "decide"))
         self._propose = self._first_possible
         for name in HOOKS:
-            if hasattr(own, name):
+            if hook(own, name) is not None:
                 self._set_hook(name, self._hook(name, method_of(own, name)))
-        if hasattr(own, "preempt"):
+        if hook(own, "preempt") is not None:
             self._own_preempt = method_of(own, "preempt")
             self._listing = self._guard.wrap("preempt", self._listed)
             self.preempt = self._preempt
@@ -110,9 +103,9 @@ class GuardedPolicy(HostedPolicy):
         self.takes_containers = True
         self._propose = self._propose_core
         for name in HOOKS:
-            if hasattr(core, name):
+            if hook(core, name) is not None:
                 self._set_hook(name, method_of(core, name))
-        if hasattr(core, "preempt"):
+        if hook(core, "preempt") is not None:
             self._core_preempt = core.preempt
             self.preempt = self._preempt_core
 
@@ -121,20 +114,25 @@ class GuardedPolicy(HostedPolicy):
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
-        self.elidable = not hears_each_heartbeat(own)
-        ticks = getattr(own, "acts_on_ticks", None)
-        if ticks is not None:
-            self.acts_on_ticks = bool(ticks)
-        keeping = getattr(own, "keeping", None) or getattr(getattr(own, "locality", None), "keeping", None)
+        self.quiet = None if hears_each_heartbeat(own) else self._quiet_of(own)
+        keeping = hook(own, "keeping") or hook(getattr(own, "locality", None), "keeping")
         if keeping is not None:
             self.keeping = Keeping(*keeping)
-        waiting = [part for part in (own, *getattr(own, "axes", ())) if hasattr(part, "awaits_beat")]
-        if waiting:
-            asked = [method_of(part, "awaits_beat") for part in waiting]
-            ask = asked[0] if len(asked) == 1 else lambda: any(each() for each in asked)
-            self.awaits_beat = ask if all(map(is_shipped, waiting)) else self._guard.wrap("awaits_beat", ask)
-        if hasattr(own, "report"):
+        if hook(own, "report") is not None:
             self.report = self._guard.wrap("report", partial(_json_report, method_of(own, "report")))
+
+    def _quiet_of(self, own: Any) -> Quiet:
+        """Return what the policy or its axes promise, of which only a shipped axis is asked unguarded."""
+        waiting = [
+            (part, said.awaits_beat)
+            for part in (own, *getattr(own, "axes", ()))
+            if (said := promise_of(part)) is not None and said.awaits_beat is not None
+        ]
+        if not waiting:
+            return QUIET
+        if all(is_shipped(part) for part, _ in waiting):
+            return Quiet(awaits_beat=lambda: any(ask() for _, ask in waiting))
+        return Quiet(awaits_beat=self._guard.wrap("quiet", lambda: any(ask() for _, ask in waiting)))
 
     def _speculation_of(self, own: Any) -> Any:
         if type(own).__module__.startswith("schedbed."):
@@ -199,7 +197,7 @@ class GuardedPolicy(HostedPolicy):
     def keep_state(self) -> Any:
         """Return the states of the policy (`state`) and this wrapper. Raises Unkept if it has none, or not plain."""
         own = self.own
-        if not (hasattr(own, "state") and hasattr(own, "restore")):
+        if not (hook(own, "state") and hook(own, "restore")):
             raise Unkept(f"the policy has no state() and restore() ({self._guard.line_of('decide')})")
         speculation = getattr(self, "speculation", None)
         if speculation is not None and not isinstance(speculation, GuardedSpeculation):

@@ -18,7 +18,10 @@ from schedbed.scheduler.core.states import JOB_RUNNING
 from schedbed.scheduler.guard.guarded_calls import Guard
 from schedbed.scheduler.guard.proxies import JOB_PROXIES, Proxies
 from schedbed.scheduler.guard.read_only import raw_of
-from schedbed.scheduler.policy import Composed, says
+from schedbed.scheduler.hooks import Quiet
+from schedbed.scheduler.hooks import hook as member
+from schedbed.scheduler.hooks import own as own_member
+from schedbed.scheduler.policy import Composed
 from schedbed.tasks.specs import TaskKind
 
 AXES = tuple(f"schedbed.scheduler.{axis}." for axis in ("order", "locality", "admission"))
@@ -61,7 +64,7 @@ def takes_core(own: Any) -> bool:
     """
     if not isinstance(own, Composed) or not (is_shipped(own.locality) and is_shipped(own.admission)):
         return False
-    return _adds_nothing(own) and (is_shipped(own.order) or not hasattr(own.order, "preempt"))
+    return _adds_nothing(own) and (is_shipped(own.order) or member(own.order, "preempt") is None)
 
 
 def _adds_nothing(own: Composed) -> bool:
@@ -70,7 +73,7 @@ def _adds_nothing(own: Composed) -> bool:
     A subclass may define `__init__`, and names that neither `Composed` nor the core uses.
     """
     plain, kind = Composed(own.order, own.locality, own.admission), type(own)
-    used = {*dir(plain), *HOOKS, "preempt", "stage_ready", "awaits_beat"}
+    used = {*dir(plain), *HOOKS, "preempt", "stage_ready"}
     defined = {name for each in kind.__mro__[: kind.__mro__.index(Composed)] for name in vars(each)}
     defined.difference_update(IN_ANY_CLASS, ["__init__"])
     if defined & used or any(name.startswith("__") for name in defined):
@@ -87,7 +90,7 @@ def _is_same(one: Any, other: Any) -> bool:
 def hears_each_heartbeat(own: Any) -> bool:
     """Return whether the policy may depend on heartbeats that report no change.
 
-    What is declared `elidable` does not. Without this, a shipped axis may, a user's policy or axis if it has
+    What promises to be `quiet` does not. Without this, a shipped axis may, a user's policy or axis if it has
     the hook `beat`; that of a `Composed` policy only calls those of its axes. `scheduler.guard.proxies`
     detects other reads of values that heartbeats change.
     """
@@ -100,12 +103,22 @@ def _is_its_axes(own: Any) -> bool:
     """Return whether only the policy's axes can make it depend on heartbeats."""
     if type(own) is Composed:
         return True
-    return isinstance(own, Composed) and not hasattr(type(own), "beat") and says(own, "elidable") is None
+    return isinstance(own, Composed) and not hasattr(type(own), "beat") and promise_of(own) is None
 
 
 def _hears(part: Any, *, sees_core: bool) -> bool:
-    said = says(part, "elidable")
-    return hasattr(part, "beat") if said is None and not sees_core else said is not True
+    said = promise_of(part)
+    if said is None:
+        return sees_core or member(part, "beat") is not None
+    return said.counts
+
+
+def promise_of(part: Any) -> Quiet | None:
+    """Return the policy's or axis's own promise. Raises TypeError for anything but a `Quiet`."""
+    said = own_member(part, "quiet")
+    if said is not None and not isinstance(said, Quiet):
+        raise TypeError(f"quiet is a {type(said).__name__}, expected a Quiet")
+    return said
 
 
 class OwnOrder:
@@ -117,7 +130,7 @@ class OwnOrder:
         self._take = guard.wrap("jobs", lambda answer, most: list(islice(answer, most)))
         self._failed = guard.failed
         for name in HOOKS:
-            if hasattr(own, name):
+            if member(own, name) is not None:
                 setattr(self, name, hook(name, method_of(own, name)))
 
     def jobs(self, view: Ledger, node: Node, kind: TaskKind) -> Iterator[Job]:

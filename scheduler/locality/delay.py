@@ -9,8 +9,9 @@ no map slots at all never ends a wait: nobody waits for it, and with many of the
 
 from __future__ import annotations
 
+from schedbed.scheduler.hooks import Proposal, Quiet
 from schedbed.scheduler.locality.spark_wait import SparkWait
-from schedbed.scheduler.policy import Admission, Locality, Order, Proposal
+from schedbed.scheduler.policy import Admission, Locality, Order
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import choice, duration
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
@@ -39,8 +40,6 @@ class Delay:
     before any map may start. `typed`: nodes have slots.
     """
 
-    elidable = True  # Heartbeats that report no change do not affect its answers.
-
     def __init__(self, *, node_wait_s: float = 5.0, rack_wait_s: float = 5.0) -> None:
         self.node_wait_s = node_wait_s
         self.rack_wait_s = rack_wait_s
@@ -51,9 +50,10 @@ class Delay:
         self._patience: dict[str, Patience] = {}
         self._skipped: list[Patience] = []  # Jobs skipped since the last heartbeat that asked for tasks.
 
-    def awaits_beat(self) -> bool:
-        """Implement `Hooks.awaits_beat`: return whether a job was skipped, whose waiting time is to grow."""
-        return bool(self._skipped)
+    @property
+    def quiet(self) -> Quiet:
+        """Implement `Hooks.quiet`: the wait of a skipped job grows with the next heartbeat."""
+        return Quiet(awaits_beat=lambda: bool(self._skipped))
 
     def beat(self, view: View, node: NodeView) -> None:
         """Implement `Hooks.beat`: add the time since the skip to waits (lines 2 and 3 of Algorithm 3)."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from schedbed.scheduler.policy import Proposal, nearest_map
+from schedbed.scheduler.hooks import QUIET, Proposal
+from schedbed.scheduler.policy import nearest_map
 from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.view import JobView, NodeView, View
 
@@ -10,7 +11,7 @@ from schedbed.scheduler.view import JobView, NodeView, View
 class Greedy:
     """A locality axis that immediately starts the unstarted map whose input is nearest."""
 
-    elidable = True  # Heartbeats that report no change do not affect its answers.
+    quiet = QUIET
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
         """Implement `Locality.pick`: propose a node-local map, else a rack-local map, else any map."""

@@ -18,9 +18,10 @@ from itertools import chain, tee
 from typing import Any
 
 from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.hooks import Proposal, Quiet, hook
 from schedbed.scheduler.models.staging_costs import FORBIDDEN, cost_matrix, solve, staging_s
 from schedbed.scheduler.policies.explained import Explained
-from schedbed.scheduler.policy import AVOIDED, Admission, Locality, Order, Proposal, place_of
+from schedbed.scheduler.policy import AVOIDED, Admission, Locality, Order, place_of
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import count, number, positive
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
@@ -100,7 +101,7 @@ class Lsap:
     `off_rack`: factor by which a transfer from another rack takes longer.
     """
 
-    reads_progress = False  # It counts heartbeats, but does not read what they report.
+    quiet = Quiet(counts=True)  # It counts heartbeats, but does not read what they report.
 
     def __init__(self, *, candidates: int = 100, off_rack: float = 2.0) -> None:
         self._candidates = candidates
@@ -303,12 +304,7 @@ class AssignedSlots(Explained):
 
     def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
         super().__init__(order, locality, admission)
-        self._group_of: GroupOf = getattr(order, "group_of", _one_group)
-
-    @property
-    def elidable(self) -> bool:
-        """Return False, because a map may be held for the node that sends the heartbeat."""
-        return False
+        self._group_of: GroupOf = hook(order, "group_of") or _one_group
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Implement `Policy.decide` by the assignment; the base class decides for reduces."""

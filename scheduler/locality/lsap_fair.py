@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
+from schedbed.scheduler.hooks import Quiet
 from schedbed.scheduler.locality.lsap import MAP, PARAMETERS, AssignedSlots, Lsap
 from schedbed.scheduler.models.staging_costs import FORBIDDEN
 from schedbed.scheduler.registry.declarations import Axis, Named
@@ -27,7 +28,7 @@ class LsapFair(Lsap):
     of jobs that has a fair share of the slots.
     """
 
-    reads_progress = False  # It counts heartbeats, but does not read what they report.
+    quiet = Quiet(counts=True)  # It counts heartbeats, but does not read what they report.
 
     def __init__(
         self, *, fairness: float = 0.5, pool_by: str = "user", candidates: int = 100, off_rack: float = 2.0

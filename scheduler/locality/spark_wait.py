@@ -7,8 +7,8 @@ A heartbeat's free slots are one offer. Maps without a preferred node start at a
 
 from __future__ import annotations
 
+from schedbed.scheduler.hooks import QUIET, Proposal
 from schedbed.scheduler.models.locality_timer import ANY, NODE, RACK, LocalityTimer
-from schedbed.scheduler.policy import Proposal
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -38,7 +38,7 @@ class SparkWait:
     Otherwise an offer restarts it that started maps and left no slot unused, if none was left unused before.
     """
 
-    elidable = True  # A node without a free slot is offered nothing.
+    quiet = QUIET
 
     def __init__(self, *, node_wait_s: float, rack_wait_s: float, on_launch: bool) -> None:
         self._waits_s = {NODE: node_wait_s, RACK: rack_wait_s}

@@ -7,10 +7,9 @@ with `keep_copy` the node also fetches the rest of the block, so that later read
 
 from __future__ import annotations
 
+from schedbed.scheduler.hooks import Keeping, Proposal, Quiet
 from schedbed.scheduler.locality.delay import Delay, Patience, count_slots
 from schedbed.scheduler.models.dtss import best_share, gain_s
-from schedbed.scheduler.policies.keeper_choice import Keeping
-from schedbed.scheduler.policy import Proposal
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import duration, maybe_share, number, share, switch
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, TaskView, View
@@ -46,8 +45,6 @@ class SplitLocality(Delay):
     all inputs with their replicas.
     """
 
-    elidable = True  # Heartbeats that report no change do not affect its answers.
-
     def __init__(
         self,
         *,
@@ -63,6 +60,11 @@ class SplitLocality(Delay):
         self._known: dict[str, Known] = {}  # By job name.
         self._launch_s: float | None = None  # From an attempt's assignment to its first line of code.
         self._rests: dict[str, dict[int, float]] = {}  # By job and map index: time of the split.
+
+    @property
+    def quiet(self) -> Quiet:
+        """Implement `Hooks.quiet` as `Delay`."""
+        return super().quiet
 
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`."""

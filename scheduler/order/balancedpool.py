@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain, islice
 
+from schedbed.scheduler.hooks import QUIET
 from schedbed.scheduler.models.johnson import PlannedPool, PlannedStages, balanced_pools
 from schedbed.scheduler.models.task_times import StageTimes
 from schedbed.scheduler.order.sorted_keys import SortedKeys
@@ -32,7 +33,7 @@ class BalancedPool:
     to try for the pool of small jobs.
     """
 
-    elidable = True  # Heartbeats without news do not change its answers.
+    quiet = QUIET
 
     def __init__(self, *, jobs: int = 100, steps: int = 7) -> None:
         self._most, self._steps = jobs, steps

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import Any
 
+from schedbed.scheduler.hooks import QUIET, Quiet, drop
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import Admission, Locality
@@ -171,8 +172,6 @@ class Capacity:
     heartbeat of the node starts, or None for no limit. Reduces and maps without input are such tasks.
     """
 
-    elidable = True  # Heartbeats without news do not change its answers.
-
     def __init__(
         self,
         *,
@@ -185,8 +184,6 @@ class Capacity:
         off_switch_per_heartbeat: int | None = None,
     ) -> None:
         self._off_switch = off_switch_per_heartbeat
-        if off_switch_per_heartbeat is not None:
-            self.elidable = False  # The next heartbeat starts tasks that this one may not start.
         self._settings = dict(queues or {})
         self._unpromised = max(0.0, 100.0 - sum(s.capacity or 0.0 for s in self._settings.values())) / 100
         self._defaults = QueueSettings(
@@ -205,6 +202,7 @@ class Capacity:
         self._kept: dict[tuple[str, TaskKind], dict[str, None]] = {}  # nodes that wait for a large task
         self._by_memory = False
         self._memory_bytes = 0
+        drop(self, "tick")  # Until `count_memory`.
 
     @property
     def closed_queues(self) -> tuple[str, ...]:
@@ -219,8 +217,9 @@ class Capacity:
         return by_slots and are_shares
 
     @property
-    def acts_on_ticks(self) -> bool:
-        return self._by_memory
+    def quiet(self) -> Quiet | None:
+        """Implement `Hooks.quiet`: with `off_switch`, the next heartbeat starts tasks that this one may not start."""
+        return QUIET if self._off_switch is None else None
 
     def count_memory(self) -> None:
         """Measure shares in bytes of memory instead of slots.
@@ -228,6 +227,7 @@ class Capacity:
         A policy whose admission does not limit slots must call this before the first job.
         """
         self._by_memory = True
+        vars(self).pop("tick", None)
 
     # Resources that queues hold
 
@@ -261,7 +261,7 @@ class Capacity:
                 self._running.pop(key, None)
 
     def stage_ready(self, job: JobView, kind: TaskKind) -> None:
-        """Implement `Resting.stage_ready`: end reservations of a job that had no task to start.
+        """Implement `Hooks.stage_ready`: end reservations of a job that had no task to start.
 
         `changed` may not tell of that time, since one call reports several changes.
         """

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from math import log
 from typing import Any, NamedTuple
 
+from schedbed.scheduler.hooks import QUIET
 from schedbed.scheduler.models.same_workload import workload_of
 from schedbed.scheduler.models.task_times import MeanTimes, took_s
 from schedbed.scheduler.order.fifo import fifo_key
@@ -129,7 +130,7 @@ class Coshh:
     and weight.
     """
 
-    elidable = True  # Heartbeats without news do not change its answers.
+    quiet = QUIET
 
     def __init__(self, *, classes: int = 4, users: Mapping[str, Promise] | None = None) -> None:
         self._most = classes

@@ -20,9 +20,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from schedbed.scheduler.hooks import QUIET, Kill, drop
 from schedbed.scheduler.order.pools import Pool, PoolOrder, PoolSettings
 from schedbed.scheduler.order.preemption import Claim, fair_shares, frees_slots, slots_of, take_back
-from schedbed.scheduler.policy import Admission, Kill, Locality
+from schedbed.scheduler.policy import Admission, Locality
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import by_name, duration, number, positive, switch
 from schedbed.scheduler.view import JobView, NodeView, View
@@ -73,7 +74,7 @@ class DynamicPriority(PoolOrder):
     users above their share.
     """
 
-    elidable = True  # Heartbeats without news do not change its answers.
+    quiet = QUIET
 
     def __init__(
         self,
@@ -90,7 +91,8 @@ class DynamicPriority(PoolOrder):
         self._interval_s = interval_s
         self._ends_s: float | None = None  # The end of the current interval; None before the first job.
         self._new_interval = False
-        self.preempts = preempt
+        if not preempt:
+            drop(self, "preempt")
 
     def new_pool(self, name: str) -> Bidder:
         """Implement `PoolOrder.new_pool`: return the pool of the user `name`, with the user's budget and bid."""
@@ -142,7 +144,7 @@ class DynamicPriority(PoolOrder):
 
     def preempt(self, view: View) -> Sequence[Kill]:
         """Implement `Hooks.preempt`: when an allocation interval has ended, return the attempts to kill."""
-        if not (self.preempts and self._new_interval):
+        if not self._new_interval:
             return ()
         self._new_interval = False
         return [kill for kind in TaskKind for kill in self._kills(view, kind)]
@@ -179,7 +181,8 @@ class DynamicPriority(PoolOrder):
 
 def _check(order: DynamicPriority, locality: Locality, admission: Admission) -> None:
     # Without kills, shares grow and shrink as tasks end.
-    order.preempts = order.preempts and frees_slots(admission)
+    if not frees_slots(admission):
+        drop(order, "preempt")
 
 
 AXIS = Axis(

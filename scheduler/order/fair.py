@@ -14,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from schedbed.scheduler.hooks import QUIET, Kill, drop
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.pools import Pool, PoolOrder, PoolSettings, SlotsByKind
 from schedbed.scheduler.order.preemption import Preemption, frees_slots
-from schedbed.scheduler.policy import Admission, Kill, Locality
+from schedbed.scheduler.policy import Admission, Locality
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import (
     PolicyParameter,
@@ -45,7 +46,7 @@ class Fair(PoolOrder):
     their share are then killed. `look_s`: seconds between two looks for such pools.
     """
 
-    elidable = True  # Heartbeats without news do not change its answers.
+    quiet = QUIET
 
     def __init__(
         self,
@@ -76,6 +77,8 @@ class Fair(PoolOrder):
         timeouts_s = [settings.min_share_timeout_s for settings in self._settings.values()]
         if any(each is not None for each in (min_share_timeout_s, fair_share_timeout_s, *timeouts_s)):
             self._preemption = Preemption(min_share_timeout_s, fair_share_timeout_s, look_s)
+        else:
+            drop(self, "preempt", "starves")
 
     @property
     def preempts(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from schedbed.scheduler.hooks import QUIET
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.view import JobView, NodeView, View
@@ -22,7 +23,7 @@ def fifo_key(job: JobView) -> tuple[int, float, int, str]:
 class Fifo:
     """The order axis of a composed policy: jobs by priority, then submit time."""
 
-    elidable = True  # Heartbeats without news do not change its answers.
+    quiet = QUIET
 
     def __init__(self) -> None:
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}

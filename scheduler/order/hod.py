@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from schedbed.scheduler.hooks import QUIET, Limits
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
-from schedbed.scheduler.policy import Admission, Limits, Locality
+from schedbed.scheduler.policy import Admission, Locality
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import at_least_one, by_name, choice, count
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
@@ -53,7 +54,7 @@ class Hod:
     clusters. `cluster_by`: a cluster for each user, or for each queue.
     """
 
-    elidable = True  # Heartbeats without news do not change its answers.
+    quiet = QUIET
 
     def __init__(
         self, *, clusters: Mapping[str, int] | None = None, parts: int = 2, cluster_by: str = "user"

@@ -23,6 +23,7 @@ from dataclasses import replace
 from statistics import fmean, pstdev
 from typing import Any
 
+from schedbed.scheduler.hooks import QUIET
 from schedbed.scheduler.models.task_times import MeanTimes, took_s
 from schedbed.scheduler.order.pools import Pool, PoolOrder, PoolSettings, SlotsByKind
 from schedbed.scheduler.registry.declarations import Axis, Named
@@ -86,7 +87,7 @@ class Lsps(PoolOrder):
     `window`: number of a user's ended jobs whose sizes are kept.
     """
 
-    elidable = True  # Heartbeats without news do not change its answers.
+    quiet = QUIET
 
     def __init__(self, *, alpha: float = 0.5, alike: float = 1.0, window: int = 20) -> None:
         super().__init__()

@@ -28,6 +28,7 @@ from math import inf
 from typing import NamedTuple
 
 from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler.hooks import QUIET
 from schedbed.scheduler.models.task_times import UNKNOWN_S, took_s
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.registry.declarations import Axis, Named
@@ -45,7 +46,7 @@ class Mimp:
     `margin`: factor by which predicted times are multiplied to find the jobs that may be late.
     """
 
-    elidable = True  # A heartbeat without news finds the same jobs, at most in another order.
+    quiet = QUIET
 
     def __init__(self, *, margin: float = 1.2) -> None:
         self._margin = margin

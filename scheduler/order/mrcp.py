@@ -24,6 +24,7 @@ from heapq import nsmallest
 from importlib import import_module
 from typing import Any
 
+from schedbed.scheduler.hooks import QUIET
 from schedbed.scheduler.models.task_times import StageTimes
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
@@ -49,7 +50,7 @@ class Mrcp:
     stage are grouped. `bound`: limit of the solver's work, in CP-SAT's deterministic time.
     """
 
-    elidable = True  # Heartbeats without news do not change its answers.
+    quiet = QUIET
 
     def __init__(self, *, jobs: int = 20, batches: int = 6, bound: float = 0.05) -> None:
         self._most, self._batches, self._bound = jobs, batches, bound

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
+from schedbed.scheduler.hooks import Kill, own
 from schedbed.scheduler.order.pools import Pool
-from schedbed.scheduler.policy import Admission, Kill
+from schedbed.scheduler.policy import Admission
 from schedbed.scheduler.view import AttemptView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -17,7 +18,7 @@ _SLACK = 1e-9  # shares are sums of fractions
 
 def frees_slots(admission: Admission) -> bool:
     """Return whether a kill frees a slot for others, without which preemption is useless."""
-    return admission.limits.slots and not getattr(admission, "keeps_slots", False)
+    return admission.limits.slots and not own(admission, "keeps_slots")
 
 
 class Preemption:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedbed.scheduler.admission.memory import MemoryContainers
+from schedbed.scheduler.hooks import Kill, drop, hook
 from schedbed.scheduler.models.amounts import NOTHING, Amount
 from schedbed.scheduler.order.queues.guaranteed_queue import (
     FAIR,
@@ -35,7 +36,7 @@ from schedbed.scheduler.order.queues.queue_tree import (
     user_settings,
 )
 from schedbed.scheduler.policies.node_offers import NodeOffers
-from schedbed.scheduler.policy import Admission, Kill, Locality
+from schedbed.scheduler.policy import Admission, Locality
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import (
     PolicyParameter,
@@ -101,7 +102,8 @@ class CapacityQueues(QueueOrder):
         root = root_of(queues or {}, YarnQueueSettings)
         super().__init__(CapacityQueue("root", root, defaults, self.calculator), users)
         self._most_off_switch = maximum_offswitch_assignments
-        self.preempts = preemption is not None
+        if preemption is None:
+            drop(self, "preempt")
         self._ideal = IdealShares(self.calculator, preemption or CapacityPreemption(), intra_queue_preemption)
         # Whether a user is over the limit of a queue, by queue and user, during a call of `jobs`.
         self._over: dict[tuple[str, str], bool] = {}
@@ -234,7 +236,7 @@ def _check(order: CapacityQueues, locality: Locality, admission: Admission) -> N
     for name, total in order.root.declared_sum():
         if total > 100 + 1e-9:
             raise ValueError(f"queue {name}: capacities add up to {total:g}, expected at most 100")
-    if order.preempts and admission.limits.slots:
+    if hook(order, "preempt") and admission.limits.slots:
         raise ValueError("preemption needs admission=memory or admission=containers")
     if order.calculator.dominant and isinstance(admission, MemoryContainers):
         admission.count_vcores()

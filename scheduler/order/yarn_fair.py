@@ -13,6 +13,7 @@ from functools import partial
 from math import ceil
 from typing import Any
 
+from schedbed.scheduler.hooks import Kill, drop, hook
 from schedbed.scheduler.models.amounts import NOTHING, Amount, amount_of
 from schedbed.scheduler.order.queues.queue_tree import (
     QueuedApp,
@@ -27,7 +28,7 @@ from schedbed.scheduler.order.queues.queue_tree import (
 from schedbed.scheduler.order.queues.starvation import Starvation
 from schedbed.scheduler.order.queues.weighted_queue import DRF, FAIR, FIFO, FairQueue, FairQueueSettings
 from schedbed.scheduler.policies.node_offers import NodeOffers
-from schedbed.scheduler.policy import Admission, Kill, Locality
+from schedbed.scheduler.policy import Admission, Locality
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import (
     PolicyParameter,
@@ -99,7 +100,8 @@ class FairQueues(QueueOrder):
         self._assign_multiple, self._half = assign_multiple, dynamic_max_assign
         self._reserved_from = Amount(RESERVED_MULTIPLE * increment_allocation_bytes, RESERVED_MULTIPLE)
         self._reservable = reservable_nodes
-        self.preempts = preemption
+        if not preemption:
+            drop(self, "preempt")
         self._starvation = Starvation(
             wait_time_before_kill_s, preemption_cluster_utilization_threshold, self._apps
         )
@@ -211,7 +213,7 @@ def _amount_of_all(name: str, doc: str) -> PolicyParameter:
 
 def _check(order: FairQueues, locality: Locality, admission: Admission) -> None:
     order.root.check()
-    if order.preempts and admission.limits.slots:
+    if hook(order, "preempt") and admission.limits.slots:
         raise ValueError("preemption needs admission=containers")
     order.connect(admission)
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
+from schedbed.scheduler.hooks import QUIET, Limits, Proposal
 from schedbed.scheduler.locality.greedy import Greedy
 from schedbed.scheduler.models.aria_bounds import (
     BOUNDS,
@@ -34,7 +35,7 @@ from schedbed.scheduler.models.job_profile import JobProfile, Profiler
 from schedbed.scheduler.models.same_workload import Run, workload_of
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
-from schedbed.scheduler.policy import AVOIDED, Limits, Proposal
+from schedbed.scheduler.policy import AVOIDED
 from schedbed.scheduler.registry.declarations import Whole
 from schedbed.scheduler.registry.parameters import choice, profiles
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, StageView, View
@@ -101,7 +102,7 @@ class Aria:
     """
 
     limits = Limits(slots=True)
-    elidable = True  # Heartbeats without news do not change its answers.
+    quiet = QUIET
 
     def __init__(
         self,

@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schedbed.scheduler.admission.load import LoadTags
+from schedbed.scheduler.hooks import Proposal
 from schedbed.scheduler.policies.explained import Explained
-from schedbed.scheduler.policy import Locality, Order, Proposal
+from schedbed.scheduler.policy import Locality, Order
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import at_least_one, choice, number, share, switch
 from schedbed.scheduler.view import NodeView, View

@@ -22,13 +22,14 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from schedbed.scheduler.hooks import Limits, Proposal, Quiet, TimeOut, drop
 from schedbed.scheduler.models.rigid.gangs import StartsGangs
 from schedbed.scheduler.models.rigid.named_places import NamedPlaces
 from schedbed.scheduler.models.rigid.promised_nodes import NodePlan
 from schedbed.scheduler.models.rigid.promised_slots import Places, SlotPlan, StartPlan
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
-from schedbed.scheduler.policy import AVOIDED, Limits, Proposal, TimeOut, next_reduce
+from schedbed.scheduler.policy import AVOIDED, next_reduce
 from schedbed.scheduler.registry.declarations import Whole
 from schedbed.scheduler.registry.parameters import choice, count_or_all, duration, number, switch
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
@@ -50,7 +51,6 @@ class Easy(StartsGangs):
     """
 
     limits = Limits(slots=True)
-    elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(
         self,
@@ -111,8 +111,13 @@ class Easy(StartsGangs):
 
     # Resting nodes
 
+    @property
+    def quiet(self) -> Quiet:
+        """Implement `Hooks.quiet`: nodes may rest."""
+        return Quiet(rests=self.rests, turn=lambda: self._gangs.turn)
+
     def rests(self, view: View, node: NodeView) -> bool:
-        """Implement `Resting.rests`: no started job has a task, and the queue is as last examined."""
+        """Return whether an offer has no effect: no started job has a task, and the queue is as last examined."""
         may_say = self._dirty or bool(self._unsaid) or view.slots(MAP) != self._slots
         return not may_say and not self._gangs.may_start
 
@@ -215,8 +220,6 @@ class TimedEasy(Easy):
     since launches take time.
     """
 
-    elidable = True  # Heartbeats without news do not change its answers; ticks are all simulated.
-
     def __init__(
         self, *, interval_s: float = 0.0, limit_check_s: float | None = None, **settings: Any
     ) -> None:
@@ -228,11 +231,8 @@ class TimedEasy(Easy):
         self._unlaunched: dict[str, int] = {}  # Maps of started jobs that were not launched yet.
         # Requested ends of started jobs, by the launch of the last map.
         self._limits_s: dict[str, float] = {}
-
-    @property
-    def ends_jobs(self) -> bool:
-        """Return whether `preempt` may end jobs."""
-        return self._limit_check_s is not None
+        if limit_check_s is None:
+            drop(self, "preempt")
 
     def submitted(self, view: View, job: JobView) -> None:
         """Implement `Hooks.submitted`."""
@@ -247,9 +247,10 @@ class TimedEasy(Easy):
         self._unlaunched.pop(job.job, None)
         self._limits_s.pop(job.job, None)
 
-    def rests(self, view: View, node: NodeView) -> bool:
-        """Implement `Resting.rests`, as `Easy`. When a tick starts a job or gives a reason, `rest_turn` grows."""
-        return super().rests(view, node)
+    @property
+    def quiet(self) -> Quiet:
+        """Implement `Hooks.quiet`: nodes may rest."""
+        return Quiet(rests=self.rests, turn=lambda: self._gangs.turn)
 
     def _launching(self, view: View, job: JobView) -> None:
         if self._unlaunched[job.job] > 0:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from schedbed.scheduler.policy import Admission, Composed, Locality, Order, Policy, Proposal, says
+from schedbed.scheduler.hooks import Proposal, Quiet, hook, own
+from schedbed.scheduler.policy import Admission, Composed, Locality, Order, Policy
 from schedbed.scheduler.view import NodeView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -18,23 +19,24 @@ class Explained(Composed):
     """
 
     @property
-    def elidable(self) -> bool:
-        return super().elidable
+    def quiet(self) -> Quiet | None:
+        """Implement `Hooks.quiet` as `Composed`."""
+        return super().quiet
 
     @property
     def takes_containers(self) -> bool:
-        return type(self).decide is Explained.decide and bool(says(self.admission, "takes_containers"))
+        return type(self).decide is Explained.decide and bool(own(self.admission, "takes_containers"))
 
     def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
         super().__init__(order, locality, admission)
         axes: tuple[Any, ...] = (order, locality, admission)
-        self._notes = [axis.note for axis in axes if hasattr(axis, "note")]
-        self._reports = [axis.report for axis in axes if hasattr(axis, "report")]
+        self._notes = [axis.note for axis in axes if hook(axis, "note")]
+        self._reports = [axis.report for axis in axes if hook(axis, "report")]
 
     @staticmethod
     def suits(*axes: Any) -> bool:
         """Return whether an axis has a note or report, so that the policy must be an `Explained`."""
-        return any(hasattr(axis, "note") or hasattr(axis, "report") for axis in axes)
+        return any(hook(axis, "note") or hook(axis, "report") for axis in axes)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Implement `Policy.decide`: return the proposal of `Composed`, with the axes' notes added to its reason."""
@@ -58,5 +60,5 @@ class Explained(Composed):
 
 def report_of(policy: Policy) -> dict[str, Any]:
     """Return the report of the policy as JSON values, or an empty dictionary if the policy has no `report`."""
-    report = getattr(policy, "report", None)
+    report = hook(policy, "report")
     return {} if report is None else report()

@@ -14,8 +14,8 @@ from bisect import insort
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from schedbed.scheduler.hooks import Proposal
 from schedbed.scheduler.models.time_left import percentile, time_left_s
-from schedbed.scheduler.policy import Proposal
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, TaskView, View
 from schedbed.tasks.specs import NodeId, TaskKind
 

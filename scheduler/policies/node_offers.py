@@ -11,20 +11,12 @@ from typing import Any
 
 from schedbed.scheduler.admission.containers import Containers
 from schedbed.scheduler.admission.memory import MemoryContainers
+from schedbed.scheduler.hooks import Proposal, own
 from schedbed.scheduler.models.amounts import amount_of
 from schedbed.scheduler.models.locality_timer import ANY, NODE, RACK
 from schedbed.scheduler.order.queues.queue_tree import QueueOrder, is_asked
 from schedbed.scheduler.policies.explained import Explained
-from schedbed.scheduler.policy import (
-    AVOIDED,
-    NO_ROOM,
-    Admission,
-    Locality,
-    Order,
-    Proposal,
-    nearest_map,
-    says,
-)
+from schedbed.scheduler.policy import AVOIDED, NO_ROOM, Admission, Locality, Order, nearest_map
 from schedbed.scheduler.view import JobView, NodeView, StageView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -38,21 +30,11 @@ class OfferWait:
     `waits`: false if jobs never wait. `counts_full_nodes`: whether a heartbeat of a full node is an offer, too.
     """
 
-    reads_progress = False
     waits = True
     counts_full_nodes = False
 
     def __init__(self) -> None:
         self._nodes = 0
-
-    @property
-    def elidable(self) -> bool:
-        """Return whether heartbeats that report no change do not affect the answers: jobs do not wait."""
-        return not self.waits
-
-    @property
-    def acts_on_ticks(self) -> bool:
-        return self.waits
 
     def tick(self, view: View) -> None:
         """Implement `Hooks.tick`: count the live nodes."""
@@ -118,7 +100,7 @@ class NodeOffers(Explained):
 
     @property
     def takes_containers(self) -> bool:
-        return bool(says(self.admission, "takes_containers"))
+        return bool(own(self.admission, "takes_containers"))
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Implement `Policy.decide`: the task of the first job that accepts the node, unless the node is kept."""

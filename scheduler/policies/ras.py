@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from schedbed.scheduler.admission.containers import Stalls
+from schedbed.scheduler.hooks import Kill, Limits, Proposal, Quiet
 from schedbed.scheduler.locality.greedy import Greedy
 from schedbed.scheduler.models.ras_placement import PlacedJob, Placement
 from schedbed.scheduler.models.resource_profiles import (
@@ -37,7 +38,7 @@ from schedbed.scheduler.policies.ras_jobs import (
     barred_of,
     kind_of,
 )
-from schedbed.scheduler.policy import AVOIDED, Kill, Limits, Proposal
+from schedbed.scheduler.policy import AVOIDED
 from schedbed.scheduler.registry.declarations import Whole
 from schedbed.scheduler.registry.parameters import count, duration, profiles
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
@@ -60,7 +61,6 @@ class Ras:
     """
 
     limits = Limits(slots=False)
-    elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(
         self,
@@ -124,13 +124,18 @@ class Ras:
     # Resting nodes
 
     def stage_ready(self, job: JobView, kind: TaskKind) -> None:
-        """Implement `Resting.stage_ready`: resume offers to all nodes if the last cycle included the job."""
+        """Implement `Hooks.stage_ready`: resume offers to all nodes if the last cycle included the job."""
         known = self._known.get(job.job)
         if known is not None and known in self._poorest:
             self.rest_turn += 1
 
+    @property
+    def quiet(self) -> Quiet:
+        """Implement `Hooks.quiet`: nodes may rest."""
+        return Quiet(rests=self.rests, turn=lambda: self.rest_turn)
+
     def rests(self, view: View, node: NodeView) -> bool:
-        """Implement `Resting.rests`: no job can start a task here until the next cycle.
+        """Return whether an offer has no effect: no job can start a task here until the next cycle.
 
         Demands of reduces change as maps end, so each counts with its smallest.
         """

@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
+from schedbed.scheduler.hooks import QUIET, Limits, Proposal
 from schedbed.scheduler.models.locality_timer import ANY, NO_PREFERENCE, NODE, RACK, LocalityTimer
 from schedbed.scheduler.models.pool_tree import FAIR, FIFO, SparkPool, SparkPoolSettings
 from schedbed.scheduler.models.task_set import TaskSet
-from schedbed.scheduler.policy import AVOIDED, Limits, Proposal, next_reduce, place_of
+from schedbed.scheduler.policy import AVOIDED, next_reduce, place_of
 from schedbed.scheduler.registry.declarations import Whole
 from schedbed.scheduler.registry.parameters import choice, duration
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
@@ -36,7 +37,7 @@ class Spark:
     """
 
     limits = Limits(slots=True)
-    elidable = True  # A node without a free slot is offered nothing.
+    quiet = QUIET
 
     def __init__(
         self,

@@ -13,8 +13,8 @@ from bisect import insort
 from statistics import median
 from typing import Any
 
+from schedbed.scheduler.hooks import Proposal
 from schedbed.scheduler.policies.late import has_room
-from schedbed.scheduler.policy import Proposal
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 

@@ -29,7 +29,7 @@ from schedbed.scheduler.core.entities import MAP
 from schedbed.scheduler.core.rows import AttemptRow, JobRow
 from schedbed.scheduler.core.unchanged import UnchangedHeartbeats
 from schedbed.scheduler.framework import Framework
-from schedbed.scheduler.simulate.elision import Awaits
+from schedbed.scheduler.hooks import hook, quiet_of
 from schedbed.scheduler.simulate.event_queue import (
     ALLOCATE,
     EVENT,
@@ -42,8 +42,8 @@ from schedbed.scheduler.simulate.event_queue import (
 )
 from schedbed.scheduler.simulate.launch_plans import Plans
 from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics
+from schedbed.scheduler.simulate.skipping import TimerSchedule
 from schedbed.scheduler.simulate.storage import Copies
-from schedbed.scheduler.simulate.timers import TimerSchedule
 from schedbed.scheduler.simulate.tracked_nodes import HeartbeatFaults, Master, SimNode
 from schedbed.tasks.specs import JobSpec, NodeId, job_of
 
@@ -111,8 +111,10 @@ class HeartbeatSchedule:
 
     def follow(self) -> None:
         """Use the JobTracker's current core from now on. Call this method after each JobTracker restart."""
-        self._ledger, awaits = self._master.ledger, Awaits(self._master.policy)
-        self._awaits = awaits if awaits.ever and self._timers.elides else None
+        policy = self._master.policy
+        self._ledger, self._beat = self._master.ledger, hook(policy, "beat")
+        quiet = quiet_of(policy) if self._timers.elides else None
+        self._awaits = None if quiet is None else quiet.awaits_beat
         self._passes = not (self._master.journals or self._simulation.setup.faults)
         self._waits_since: tuple[float, int] | None = (
             None  # A timer after which the policy hears any heartbeat.
@@ -222,7 +224,7 @@ class HeartbeatSchedule:
         if self._ledger.effects:
             simulation.do_effects(now_s)
         self._timers.served(now_s, node)
-        if self._awaits is not None and self._awaits.needs_heartbeat():
+        if self._awaits is not None and self._awaits():
             if self._passes:
                 self._waits_since = now_s, self._queue.passed
             else:
@@ -259,15 +261,19 @@ class HeartbeatSchedule:
         """
         self._waits_since = None
         awaits = self._awaits
-        while awaits is not None and awaits.needs_heartbeat():
+        while awaits is not None and awaits():
             found = self._timers.everyone.after(since_s, index)
             if found is None or found[0] >= now_s:
                 return
             since_s, node = found
             index = node.index
             if node.held is not None:
-                self._ledger.now_s = since_s
-                awaits.pass_heartbeat(self._ledger, node.held)
+                self.tell_passed(since_s, node)
+
+    def tell_passed(self, now_s: float, node: SimNode) -> None:
+        """Tell the policy about a heartbeat that was skipped."""
+        self._ledger.now_s = now_s
+        self._beat(self._ledger, node.held)
 
     def _look(self, now_s: float, node: SimNode) -> None:
         """Update the progress and resource use that the node will report, unless nothing reads them."""

@@ -24,18 +24,18 @@ from schedbed.scheduler.core.rows import (
     NodeLost,
 )
 from schedbed.scheduler.driver import Plan
+from schedbed.scheduler.hooks import acts_on_ticks, quiet_of
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.policy import HeartbeatRead, PolicyError
 from schedbed.scheduler.simulate import event_queue as kinds
-from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet, reads_progress, watch_of
 from schedbed.scheduler.simulate.event_queue import NUMBERS, SHIFT, EventQueue
 from schedbed.scheduler.simulate.heartbeats import CleanedRows, FrameworkSteps, HeartbeatSchedule
 from schedbed.scheduler.simulate.launch_plans import Plans
 from schedbed.scheduler.simulate.replication_upkeep import Upkeep
 from schedbed.scheduler.simulate.row_frames import Column, as_rows, count_of, last_of, put_columns
 from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics, Stuck
+from schedbed.scheduler.simulate.skipping import TimerSchedule, is_quiet, watch_of
 from schedbed.scheduler.simulate.storage import Copies, PlacedInputs, place_inputs
-from schedbed.scheduler.simulate.timers import TimerSchedule
 from schedbed.scheduler.simulate.tracked_nodes import Master, SimNode
 from schedbed.scheduler.simulate.virtual_faults import Faults
 from schedbed.tasks.chance import array_chance
@@ -86,7 +86,7 @@ class Simulation:
             raise BadInput(why)
         all_heartbeats = setup.process_all_heartbeats or self.faults.touch_heartbeats or not framework.is_none
         elides = is_quiet(policy) and not all_heartbeats
-        self._all_tell = all_heartbeats or reads_progress(policy)
+        self._all_tell = all_heartbeats or quiet_of(policy) is None
         self._watch = watch_of(policy) if elides else None
         self.noted = NotedRows(rows)
         rows = rows if self._watch is None else self.noted

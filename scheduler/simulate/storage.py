@@ -21,7 +21,7 @@ from schedbed.cluster.spec import ClusterSpec
 from schedbed.cluster.virtual.node_model import AttemptPlan
 from schedbed.scheduler.assignment import aside
 from schedbed.scheduler.engines import Values, fast_engine, ready_engine
-from schedbed.scheduler.policies.keeper_choice import Keeping
+from schedbed.scheduler.hooks import Keeping
 from schedbed.scheduler.simulate.placed_files import PlacedFile, PlacedSplits
 from schedbed.scheduler.simulate.plain_files import PlainFiles, WrittenFiles, columns_of_lives
 from schedbed.scheduler.simulate.row_frames import put_columns, put_ranges

@@ -16,8 +16,8 @@ from schedbed.cluster.faults import KINDS, PlannedFault
 from schedbed.cluster.virtual.node_model import Emulation
 from schedbed.scheduler.simulate.event_queue import FAULT, EventQueue
 from schedbed.scheduler.simulate.setup import Rows, Setup
+from schedbed.scheduler.simulate.skipping import TimerSchedule
 from schedbed.scheduler.simulate.storage import Storage
-from schedbed.scheduler.simulate.timers import TimerSchedule
 from schedbed.scheduler.simulate.tracked_nodes import SimNode
 from schedbed.tasks.chance import chance
 from schedbed.tasks.errors import BadInput

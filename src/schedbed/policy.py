@@ -8,18 +8,8 @@ A policy's file needs no other import:
 views.
 """
 
-from schedbed.scheduler.policy import (
-    Admission,
-    Composed,
-    Hooks,
-    Kill,
-    Limits,
-    Locality,
-    Order,
-    Policy,
-    PolicyError,
-    Proposal,
-)
+from schedbed.scheduler.hooks import Hooks, Kill, Limits, Proposal, Quiet
+from schedbed.scheduler.policy import Admission, Composed, Locality, Order, Policy, PolicyError
 from schedbed.scheduler.registry.registry import shipped_axis
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, TaskView, View
 from schedbed.tasks.specs import TaskKind
@@ -38,6 +28,7 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Proposal",
+    "Quiet",
     "TaskKind",
     "TaskView",
     "View",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 FILE = """
 import ctypes, gc, inspect, os, random, shutil, signal, subprocess, sys, threading, time
-from schedbed.policy import Kill, Proposal, TaskKind
+from schedbed.policy import Kill, Proposal, Quiet, TaskKind
 {top}
 
 def pick(view, kind):
@@ -161,10 +161,12 @@ HOOKS: Mapping[str, str] = {
     "__init__ ends the process": "def __init__(self):\n    os._exit(0)",
     "__init__ wants more": "def __init__(self, needed):\n    pass",
     "__new__ gives another": "def __new__(cls):\n    return 5",
-    "awaits_beat raises": "elidable = True\ndef awaits_beat(self):\n    raise ValueError('no')",
+    "quiet raises": "quiet = Quiet(awaits_beat=lambda: 1 / 0)",
+    "quiet is a number": "quiet = 5",
 }
 BEFORE_RUN = (
-    "a hook is a number", "limits are texts", "patience is a text", "admission without room", "a property raises",
+    "a hook is a number",
+    "quiet is a number", "limits are texts", "patience is a text", "admission without room", "a property raises",
     "__getattr__ raises", "speculation is a number",
 )  # fmt: skip
 TOPS: Mapping[str, str] = {

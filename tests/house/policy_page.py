@@ -1,6 +1,6 @@
 """Write the tables of docs/your-policy.md from the code: `python -m tests.house.policy_page`.
 
-Fields and hooks come from `scheduler/view.py` and `scheduler/policy.py`, the text of a field from the comment
+Fields and hooks come from `scheduler/view.py` and `scheduler/hooks.py`, the text of a field from the comment
 after it. The table of policies that read task costs, inputs or profiles comes from the source of the
 policies.
 """
@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from inspect import cleandoc
+from itertools import pairwise
 from pathlib import Path
 
 from schedbed.scheduler.registry.registry import COSTS, INPUTS, POLICIES, PROFILES, sizes_read_by
@@ -23,9 +25,9 @@ PLACE = "<!-- {}: begin -->\n{}\n<!-- {}: end -->"
 
 def tables() -> Mapping[str, str]:
     """Return a dictionary from the names of tables on the page to their Markdown."""
-    view, policy = _classes("view"), _classes("policy")
+    view = _classes("view")
     made = {name: "\n".join(_fields(view[name], "view")) for name in VIEWS}
-    made["Hooks"] = "\n".join(_hooks(policy["Hooks"]))
+    made["Hooks"] = "\n".join(_hooks(_classes("hooks")["Hooks"]))
     made["sizes"] = "\n".join(_sizes())
     return made
 
@@ -61,8 +63,16 @@ def _fields(view: ast.ClassDef, module: str) -> Iterator[str]:
 
 
 def _hooks(hooks: ast.ClassDef) -> Iterator[str]:
-    yield "| method | |"
+    yield "| member | |"
     yield "|---|---|"
+    for node, after in pairwise(hooks.body):
+        match node, after:
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as default), ast.Expr(
+                value=ast.Constant(value=str(text))
+            ):
+                yield f"| `{name}` | {cell(cleandoc(text))} Default: `{ast.unparse(default)}`. |"
+            case _:
+                pass
     for node in hooks.body:
         if isinstance(node, ast.FunctionDef):
             yield f"| `{_call(node)}` | {_text(node)} |"

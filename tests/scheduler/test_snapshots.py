@@ -18,7 +18,8 @@ from schedbed.scheduler.core.rows import NoSink
 from schedbed.scheduler.core.snapshots import freeze, thaw
 from schedbed.scheduler.driver import Driver
 from schedbed.scheduler.event_log import EventList
-from schedbed.scheduler.policy import Policy, Proposal
+from schedbed.scheduler.hooks import Proposal
+from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.registry.registry import POLICIES, build_policy
 from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.simulate.setup import Setup, Timing

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
+from schedbed.scheduler.hooks import Kill
 from schedbed.scheduler.order.fair import Fair
-from schedbed.scheduler.policy import Kill
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.scheduler.view import View
 from schedbed.tasks.specs import TaskKind

@@ -30,8 +30,8 @@ from schedbed.scheduler.core.states import AttemptState, TaskState
 from schedbed.scheduler.driver import Driver
 from schedbed.scheduler.order import preemption
 from schedbed.scheduler.order.fair import Fair
+from schedbed.scheduler.simulate.skipping import TimerSchedule
 from schedbed.scheduler.simulate.storage import Storage
-from schedbed.scheduler.simulate.timers import TimerSchedule
 from schedbed.tasks.parts import Part
 from schedbed.tasks.specs import TaskKind
 from tests.search.search import search

@@ -16,9 +16,10 @@ from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler import driver
 from schedbed.scheduler.core.core import Core, Discard, JobEnded
 from schedbed.scheduler.core.unchanged import UnchangedHeartbeats
+from schedbed.scheduler.hooks import hook
 from schedbed.scheduler.policy import Policy
-from schedbed.scheduler.simulate.elision import Awaits
-from schedbed.scheduler.view import NodeView, View
+from schedbed.scheduler.simulate.heartbeats import HeartbeatSchedule
+from schedbed.scheduler.simulate.tracked_nodes import SimNode
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import JobSpec, NodeId
 from tests.search.oracles.avoidance_rule import AvoidanceRule
@@ -260,15 +261,15 @@ def carried_by(postman: Postman) -> Iterator[None]:
     def make(*arguments: Any, **named: Any) -> WatchedCore:
         return WatchedCore(postman, *arguments, **named)
 
-    inner = Awaits.pass_heartbeat
+    inner = HeartbeatSchedule.tell_passed
 
-    def pass_heartbeat(awaits: Awaits, view: View, node: NodeView) -> None:
-        postman.journal.append((view.now_s, PASSED, (node.node,)))
-        inner(awaits, view, node)
+    def tell_passed(schedule: HeartbeatSchedule, now_s: float, node: SimNode) -> None:
+        postman.journal.append((now_s, PASSED, (node.node,)))
+        inner(schedule, now_s, node)
 
     with (
         patch.object(driver, "Core", make),
-        patch.object(Awaits, "pass_heartbeat", pass_heartbeat),
+        patch.object(HeartbeatSchedule, "tell_passed", tell_passed),
         patch.object(UnchangedHeartbeats, "take", lambda *_: False),
     ):
         yield
@@ -276,14 +277,14 @@ def carried_by(postman: Postman) -> Iterator[None]:
 
 def replay(journal: Iterable[Event], core: Core, policy: Policy) -> None:
     """Apply the journal's events to a new core with a new policy."""
-    ledger, nodes, awaits = core.ledger, core.ledger.nodes, Awaits(policy)
+    ledger, nodes, beat = core.ledger, core.ledger.nodes, hook(policy, "beat")
     for now_s, kind, arguments in journal:
         if kind == HEARD:
             for name, heard_s in arguments:
                 nodes[name].heard_s = heard_s
         elif kind == PASSED:
             ledger.now_s = now_s
-            awaits.pass_heartbeat(ledger, nodes[arguments[0]])
+            beat(ledger, nodes[arguments[0]])
         else:
             getattr(core, kind)(now_s, *arguments)
         core.take_effects()

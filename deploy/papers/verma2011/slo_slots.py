@@ -21,10 +21,10 @@ from schedbed.deploy.papers.live_and_simulated import live_experiment, simulatin
 from schedbed.deploy.papers.verdict import Exact
 from schedbed.deploy.results.metrics import RunTables, useful
 from schedbed.deploy.results.plots import OKABE
+from schedbed.scheduler.hooks import Limits, Proposal
 from schedbed.scheduler.locality.greedy import Greedy
 from schedbed.scheduler.models.aria_bounds import BOUNDS, WAVES, allocate, allocate_waves, curve, waves_time_s
 from schedbed.scheduler.models.job_profile import JobProfile, Profiler, Times
-from schedbed.scheduler.policy import Limits, Proposal
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 

@@ -91,15 +91,11 @@ class Gangs:
 
 
 class StartsGangs:
-    """The base of a policy or admission that starts gangs. A subclass adds `rests` of `simulate.elision.Resting`."""
+    """The base of a policy or admission that starts gangs. A subclass tells which nodes rest (`Hooks.quiet`)."""
 
     def __init__(self) -> None:
         self._gangs = Gangs()
 
-    @property
-    def rest_turn(self) -> int:
-        return self._gangs.turn
-
     def stage_ready(self, job: JobView, kind: TaskKind) -> None:
-        """Implement `Resting.stage_ready`: resume offers to all nodes."""
+        """Implement `Hooks.stage_ready`: resume offers to all nodes."""
         self._gangs.stage_ready()

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
+from schedbed.scheduler.hooks import Kill
 from schedbed.scheduler.models.amounts import NOTHING, UNLIMITED, Amount, amount_of
 from schedbed.scheduler.order.queues.guaranteed_queue import UTILIZATION, Calculator, CapacityQueue
 from schedbed.scheduler.order.queues.queue_tree import QueuedApp, need_of
-from schedbed.scheduler.policy import Kill
 from schedbed.scheduler.view import AttemptView, View
 from schedbed.tasks.specs import TaskKind
 

@@ -173,8 +173,6 @@ class QueueOrder:
     held by the queue and the user. `offers_full_nodes`: jobs are tried on full nodes, too, which may be reserved.
     """
 
-    elidable = False  # The next heartbeat starts tasks that this one may not start.
-    reads_progress = False
     counts_reserved = False
     offers_full_nodes = False
 

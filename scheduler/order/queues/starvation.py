@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from schedbed.scheduler.hooks import Kill
 from schedbed.scheduler.models.amounts import NOTHING, Amount, amount_of
 from schedbed.scheduler.models.reservations import Reservations
 from schedbed.scheduler.order.queues.queue_tree import QueuedApp, is_asked, need_of
 from schedbed.scheduler.order.queues.weighted_queue import FairQueue
-from schedbed.scheduler.policy import Kill
 from schedbed.scheduler.view import AttemptView, NodeView, View
 
 NEXT_LOOK_S = 10.0  # yarn.scheduler.fair.waitTimeBeforeNextStarvationCheck

@@ -7,15 +7,16 @@ from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.hooks import Limits, hook, quiet_of
 from schedbed.scheduler.locality.delay import Delay
 from schedbed.scheduler.locality.greedy import Greedy
 from schedbed.scheduler.locality.split import SplitLocality
 from schedbed.scheduler.order.capacity import Capacity
 from schedbed.scheduler.order.fair import Fair
 from schedbed.scheduler.order.fifo import Fifo
+from schedbed.scheduler.policies.easy import TimedEasy
 from schedbed.scheduler.policies.explained import Explained
-from schedbed.scheduler.policy import Composed, Limits, Policy
-from schedbed.scheduler.simulate.elision import reads_progress
+from schedbed.scheduler.policy import Composed, Policy
 from schedbed.scheduler.simulate.setup import Setup
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def why_not_policy(policy: Policy, *, contention: bool) -> str | None:
 def is_compiled(policy: Policy) -> bool:
     """Return whether all axes of the policy have a compiled version, and the policy has no other code."""
     forms = forms_of(policy)
-    if forms is None or getattr(policy, "speculation", None) is not None:
+    if forms is None or hook(policy, "speculation") is not None:
         return False
     return None not in forms
 
@@ -138,9 +139,9 @@ def compiled_axis(policy: Policy, form: str) -> Any:
 
 def _why_not_asked(policy: Policy, *, contention: bool) -> str | None:
     """Return why the loop cannot ask the policy, or None; it gives up at a proposal that is impossible."""
-    if reads_progress(policy):
+    if quiet_of(policy) is None:
         return "the policy may read the progress of attempts"
-    if getattr(policy, "ends_jobs", False):
+    if isinstance(policy, TimedEasy) and hook(policy, "preempt"):
         return "the policy may end jobs"
     if contention and splits(policy):
         return "the policy splits tasks, and attempts contend"
@@ -156,5 +157,5 @@ def splits(policy: Policy) -> bool:
 
 def counts_slots(policy: Policy) -> bool:
     """Return whether each task occupies a slot."""
-    limits: Limits = getattr(policy, "limits", Limits())
+    limits: Limits = hook(policy, "limits") or Limits()
     return limits.slots

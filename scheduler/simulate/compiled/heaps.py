@@ -205,7 +205,7 @@ def ring_behind(state: State, ring: int, now_s: float, done: int) -> tuple[float
 # ---------------------------------------------------------------------- timers
 
 
-@twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.want")
+@twin_of("schedbed.scheduler.simulate.skipping:TimerSchedule.want")
 @compiled
 def want(state: State, node: int, now_s: float) -> None:
     """Schedule a heartbeat at the node's next timer, unless one is."""
@@ -215,7 +215,7 @@ def want(state: State, node: int, now_s: float) -> None:
         push_event(state, entry.grid, TIMER_EVENT, node)
 
 
-@twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.want_any")
+@twin_of("schedbed.scheduler.simulate.skipping:TimerSchedule.want_any")
 @compiled
 def want_any(state: State, now_s: float) -> None:
     """Schedule a heartbeat of the node whose timer fires next among all nodes. Mirrors `TimerSchedule.want_any`."""
@@ -226,7 +226,7 @@ def want_any(state: State, now_s: float) -> None:
 
 @twin_of(
     "schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule.set_off",
-    "schedbed.scheduler.simulate.timers:TimerSchedule.want_until",
+    "schedbed.scheduler.simulate.skipping:TimerSchedule.want_until",
 )
 @compiled
 def set_off(state: State, node: int, now_s: float) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from schedbed.scheduler.core.core import CoreConfig
 from schedbed.scheduler.history import ROW_GROUP_ROWS
+from schedbed.scheduler.hooks import acts_on_ticks, hook, quiet_of
 from schedbed.scheduler.order.capacity import QUEUE_FULL, USER_FULL, Capacity, Queue
 from schedbed.scheduler.order.pools import PoolSettings
 from schedbed.scheduler.policy import Policy
@@ -41,7 +42,6 @@ from schedbed.scheduler.simulate.compiled.state import (
     Seconds,
     State,
 )
-from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet, resting_of
 from schedbed.scheduler.simulate.loading.task_tables import TaskTables, task_tables
 from schedbed.scheduler.simulate.row_frames import Text
 from schedbed.scheduler.simulate.setup import NotCovered
@@ -304,11 +304,12 @@ def _fill_numbers(simulation: Simulation, state: State) -> None:
     if simulation.jobs:
         entries.append((max(float(sec.due), 0.0), DUE_EVENT << SHIFT))
     if not is_compiled(policy):
-        num.always = not is_quiet(policy)
-        num.hears_heartbeats = not num.always and hasattr(policy, "beat")
+        quiet = quiet_of(policy)
+        num.always = quiet is None or quiet.counts
+        num.hears_heartbeats = not num.always and hook(policy, "beat") is not None
         num.acts_on_ticks = num.always or acts_on_ticks(policy)
         num.ignores_slots = not counts_slots(policy)
-        num.may_rest = not num.always and resting_of(policy) is not None
+        num.may_rest = not num.always and quiet is not None and quiet.rests is not None
         if num.acts_on_ticks:
             sec.tick = sec.interval
             entries.append((float(sec.tick), TICK_EVENT << SHIFT))

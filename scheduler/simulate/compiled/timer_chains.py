@@ -1,6 +1,6 @@
 """Chains of wake-ups, which offer new work to nodes in turn at their heartbeat timers (compiled).
 
-Mirrors `scheduler.simulate.timers`, with numbers: chain c wakes the nodes of ring c + 1, sorted by timer.
+Mirrors `scheduler.simulate.skipping`, with numbers: chain c wakes the nodes of ring c + 1, sorted by timer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _forget(state: State, chain: int) -> None:
         state.num.waiting_chains = count - 1
 
 
-@twin_of("schedbed.scheduler.simulate.timers:Chain.advance")
+@twin_of("schedbed.scheduler.simulate.skipping:Chain.advance")
 @compiled
 def advance(state: State, chain: int, now_s: float) -> None:
     """Schedule the next node's heartbeat, and wait for its timer, unless the chain ends or no task is ready."""
@@ -43,7 +43,7 @@ def advance(state: State, chain: int, now_s: float) -> None:
         state.num.waiting_chains += 1
 
 
-@twin_of("schedbed.scheduler.simulate.timers:Chain.start")
+@twin_of("schedbed.scheduler.simulate.skipping:Chain.start")
 @compiled
 def start(state: State, chain: int, now_s: float) -> None:
     """Schedule heartbeats of ring `chain` + 1 in turn, for one interval."""
@@ -51,7 +51,7 @@ def start(state: State, chain: int, now_s: float) -> None:
     advance(state, chain, now_s)
 
 
-@twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.advance_waiting")
+@twin_of("schedbed.scheduler.simulate.skipping:TimerSchedule.advance_waiting")
 @compiled
 def advance_waiting(state: State, node: int, now_s: float) -> None:
     """Advance each chain that waited for the node's timer at `now_s`."""
@@ -64,7 +64,7 @@ def advance_waiting(state: State, node: int, now_s: float) -> None:
             place += 1
 
 
-@twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.changed")
+@twin_of("schedbed.scheduler.simulate.skipping:TimerSchedule.changed")
 @compiled
 def changed(state: State, now_s: float) -> None:
     """Start chains for nodes with free slots if tasks became ready since the last call."""
@@ -83,7 +83,7 @@ def changed(state: State, now_s: float) -> None:
         _end_rests(state, now_s)
 
 
-@twin_of("schedbed.scheduler.simulate.timers:TimerSchedule._end_rests")
+@twin_of("schedbed.scheduler.simulate.skipping:TimerSchedule._end_rests")
 @compiled
 def _end_rests(state: State, now_s: float) -> None:
     """Place resting nodes again if the policy may now have a task for them."""
@@ -98,7 +98,7 @@ def _end_rests(state: State, now_s: float) -> None:
         _place(state, state.resting[place], now_s)  # It may rest again, in this place or an earlier one.
 
 
-@twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.served")
+@twin_of("schedbed.scheduler.simulate.skipping:TimerSchedule.served")
 @compiled
 def served(state: State, node: int, now_s: float) -> None:
     """Update rings 1 and 2 (free slots) after a heartbeat, and schedule the timer if a task is ready."""
@@ -114,7 +114,7 @@ def served(state: State, node: int, now_s: float) -> None:
     _place(state, node, now_s)
 
 
-@twin_of("schedbed.scheduler.simulate.timers:TimerSchedule._place")
+@twin_of("schedbed.scheduler.simulate.skipping:TimerSchedule._place")
 @compiled
 def _place(state: State, node: int, now_s: float) -> None:
     """Put the node into the rings of free slots unless it rests, with its timer if it may get a task."""
@@ -148,7 +148,7 @@ def _place(state: State, node: int, now_s: float) -> None:
 
 @twin_of(
     "schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._reduce_starts",
-    "schedbed.scheduler.simulate.timers:TimerSchedule.reducer",
+    "schedbed.scheduler.simulate.skipping:TimerSchedule.reducer",
 )
 @compiled
 def reduce_starts(state: State, job: int, node: int) -> None:
@@ -175,7 +175,7 @@ def reduce_starts(state: State, job: int, node: int) -> None:
 
 @twin_of(
     "schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._reduce_ended",
-    "schedbed.scheduler.simulate.timers:TimerSchedule.reducer",
+    "schedbed.scheduler.simulate.skipping:TimerSchedule.reducer",
 )
 @compiled
 def reduce_ended(state: State, job: int, node: int) -> None:
@@ -201,7 +201,7 @@ def reduce_ended(state: State, job: int, node: int) -> None:
             return
 
 
-@twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.fed")
+@twin_of("schedbed.scheduler.simulate.skipping:TimerSchedule.fed")
 @compiled
 def fed(state: State, job: int, now_s: float) -> None:
     """Wake the nodes with reduces of the job at their timers; replies announce new outputs."""

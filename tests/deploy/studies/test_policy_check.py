@@ -17,7 +17,7 @@ from schedbed.tasks.errors import BadInput
 
 FILE = """
 import random
-from schedbed.policy import Proposal, TaskKind
+from schedbed.policy import Proposal, Quiet, TaskKind
 
 
 class Sound:
@@ -88,7 +88,7 @@ class Forgetful(Sound):
 
 
 class Promising(Sound):
-    elidable = True
+    quiet = Quiet()
 
     def __init__(self):
         super().__init__()
@@ -100,21 +100,6 @@ class Promising(Sound):
     def decide(self, view, node, kind):
         answer = super().decide(view, node, kind)
         return answer and Proposal(answer.task, f"after {self.heard} heartbeats")
-
-
-class Ticking(Sound):
-    acts_on_ticks = False
-
-    def __init__(self):
-        super().__init__()
-        self.ticks = 0
-
-    def tick(self, view):
-        self.ticks += 1
-
-    def decide(self, view, node, kind):
-        answer = super().decide(view, node, kind)
-        return answer and Proposal(answer.task, f"after {self.ticks} ticks")
 """
 
 
@@ -167,8 +152,7 @@ def test_a_sound_policy_passes_every_story(policies: Path, monkeypatch: pytest.M
         ),
         ("Illegal", "more jobs than slots", "illegal proposals, the first: job_0001_m_000000 on n"),
         ("Starving", "a small cluster", "nothing runs, 6 tasks wait and 6 slots are free"),
-        ("Promising", "a small cluster", "elidable or awaits_beat promises too much"),
-        ("Ticking", "a small cluster", "promises too much"),
+        ("Promising", "a small cluster", "quiet promises too much"),
         ("Forgetful", "JobTracker restarts", "answers otherwise than before the JobTracker's restart"),
         ("Brittle", "a lost node", "ValueError: where is it? (mine.py, line 52), in: a lost node"),
     ],

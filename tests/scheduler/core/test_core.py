@@ -11,7 +11,8 @@ import pytest
 from schedbed.cluster.messages import AttemptReport, FetchFailure, Heartbeat, Launch, MapOutputs
 from schedbed.scheduler.core.core import Core, CoreConfig
 from schedbed.scheduler.core.rows import Discard, JobEnded
-from schedbed.scheduler.policy import Kill, Limits, Policy, PolicyError, Proposal
+from schedbed.scheduler.hooks import Kill, Limits, Proposal
+from schedbed.scheduler.policy import Policy, PolicyError
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.view import NodeView, View
 from schedbed.tasks.specs import TaskKind

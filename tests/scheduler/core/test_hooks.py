@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.hooks import Kill
 from schedbed.scheduler.locality.greedy import Greedy
 from schedbed.scheduler.order.fifo import Fifo
-from schedbed.scheduler.policy import Composed, Kill
+from schedbed.scheduler.policy import Composed
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 from tests.harness.world import World, job, node

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from schedbed.scheduler.hooks import Kill
 from schedbed.scheduler.order.fair import Fair
 from schedbed.scheduler.order.preemption import Preemption
-from schedbed.scheduler.policy import Composed, Kill
+from schedbed.scheduler.policy import Composed
 from schedbed.scheduler.registry.registry import POLICIES, build_policy, is_rigid
 from schedbed.scheduler.view import View
 from schedbed.tasks.chance import chance

@@ -13,6 +13,7 @@ from schedbed.policy import Composed, TaskKind, shipped_axis
 from schedbed.scheduler.core.entities import Job
 from schedbed.scheduler.guard.guarded_policy import guarded
 from schedbed.scheduler.guard.own_order import hears_each_heartbeat, is_shipped, takes_core
+from schedbed.scheduler.hooks import QUIET
 from schedbed.scheduler.policy import PolicyFailed
 from schedbed.scheduler.simulate.setup import Setup
 from schedbed.scheduler.simulate.simulation import Simulation
@@ -130,10 +131,7 @@ class Listener(Subclass):
 class Deaf(Listener):
     """A subclass that declares that heartbeats may be skipped."""
 
-    @property
-    def elidable(self) -> bool:
-        """Return True."""
-        return True
+    quiet = QUIET  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
 
 class Counting(Poorest):
@@ -157,7 +155,7 @@ class Counting(Poorest):
 def test_delay_alone_needs_no_heartbeats_without_news(order: Any, cls: type[Composed], hears: bool) -> None:
     own = composition(order(), cls=cls)
     assert hears_each_heartbeat(own) is hears
-    assert behind(own).elidable is not hears
+    assert (behind(own).quiet is None) is hears
 
 
 @pytest.mark.parametrize(("cls", "begins_again"), [(Composed, False), (Subclass, False), (Deciding, True)])

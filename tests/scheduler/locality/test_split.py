@@ -13,10 +13,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.hooks import Proposal
 from schedbed.scheduler.locality.split import Known, SplitLocality
 from schedbed.scheduler.models.dtss import best_share
 from schedbed.scheduler.order.fair import Fair
-from schedbed.scheduler.policy import Composed, PolicyError, Proposal
+from schedbed.scheduler.policy import Composed, PolicyError
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import TaskKind

@@ -15,8 +15,9 @@ from schedbed.cluster.messages import AttemptReport, AttemptStatus, Launch
 from schedbed.cluster.tracker import Tracker
 from schedbed.scheduler.core.core import Core, CoreConfig
 from schedbed.scheduler.core.rows import Commit
+from schedbed.scheduler.hooks import TimeOut
 from schedbed.scheduler.policies.easy import Easy, TimedEasy
-from schedbed.scheduler.policy import PolicyError, TimeOut
+from schedbed.scheduler.policy import PolicyError
 from schedbed.scheduler.registry.registry import POLICIES, build_policy
 from schedbed.scheduler.simulate.compiled.covers import why_not_policy
 from schedbed.scheduler.view import NodeView, View

@@ -12,9 +12,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from schedbed.cluster.faults import PlannedFault
+from schedbed.scheduler.hooks import Proposal
 from schedbed.scheduler.models.time_left import percentile, time_left_s
 from schedbed.scheduler.policies.late import Late
-from schedbed.scheduler.policy import PolicyError, Proposal
+from schedbed.scheduler.policy import PolicyError
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.registry.speculation import make_speculation, with_speculation
 from schedbed.scheduler.simulate.setup import Stragglers

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schedbed.scheduler.hooks import Kill, Proposal
 from schedbed.scheduler.models.resource_profiles import RESOURCES, Amounts, NodeDemands, read_profile
 from schedbed.scheduler.policies.ras import Ras
-from schedbed.scheduler.policy import Kill, Proposal
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.view import AttemptView, NodeView, View
 from schedbed.tasks.errors import BadInput

@@ -104,7 +104,7 @@ def test_what_is_wrong_is_said_in_one_line(spec: Any, message: str):
 
 
 MINE = '''
-from schedbed.scheduler.policy import Proposal
+from schedbed.scheduler.hooks import Proposal
 from schedbed.tasks.specs import TaskKind
 
 

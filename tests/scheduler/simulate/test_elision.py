@@ -12,15 +12,16 @@ import pytest
 
 from schedbed.scheduler.admission.containers import Containers
 from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.hooks import QUIET, Proposal, acts_on_ticks, quiet_of
 from schedbed.scheduler.locality.delay import Delay
 from schedbed.scheduler.locality.greedy import Greedy
 from schedbed.scheduler.order.fair import Fair
 from schedbed.scheduler.order.fifo import Fifo
 from schedbed.scheduler.policies.explained import Explained
-from schedbed.scheduler.policy import Composed, Policy, Proposal
+from schedbed.scheduler.policy import Composed, Policy
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.simulate.compiled.covers import Forms, forms_of
-from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet, resting_of
+from schedbed.scheduler.simulate.skipping import is_quiet
 from schedbed.scheduler.view import NodeView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -32,7 +33,7 @@ class Newest(Fifo):
 class Eager(Delay):
     """A user's locality that declares that heartbeats may be skipped."""
 
-    elidable = True
+    quiet = QUIET  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
 
 class Mine:
@@ -103,11 +104,12 @@ def test_ticks_are_for_who_does_something_on_them(spec: Any, acts: bool) -> None
     ],
 )
 def test_nodes_rest_by_the_word_of_the_policy_or_of_its_admission(spec: Any, rests: bool) -> None:
-    assert (resting_of(build_policy(spec)) is not None) is rests
+    quiet = quiet_of(build_policy(spec))
+    assert (quiet is not None and quiet.rests is not None) is rests
 
 
 def test_what_a_parent_admission_says_of_rests_is_not_taken_for_an_answer() -> None:
     class Mean(Containers):
         """A user's subclass of the admission by memory and vcores."""
 
-    assert resting_of(Composed(Fifo(), Greedy(), Mean())) is None
+    assert quiet_of(Composed(Fifo(), Greedy(), Mean())) is None

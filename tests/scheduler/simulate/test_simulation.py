@@ -14,9 +14,9 @@ import pytest
 from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.virtual.latencies import NO_LATENCIES
 from schedbed.scheduler.registry.registry import POLICIES, build_policy
-from schedbed.scheduler.simulate.elision import is_quiet
 from schedbed.scheduler.simulate.setup import Setup, Stragglers, Stuck, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.scheduler.simulate.skipping import is_quiet
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import TaskKind
 from tests.harness.simulation import (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from schedbed.scheduler.policy import Kill, Limits, Proposal
+from schedbed.scheduler.hooks import Kill, Limits, Proposal
 from schedbed.tasks.parts import cut
 from schedbed.tasks.specs import TaskKind
 from tests.search.violation import hold

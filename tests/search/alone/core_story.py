@@ -13,7 +13,8 @@ from schedbed.scheduler.core import ledger as ledger_module
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.rows import Commit, Discard
 from schedbed.scheduler.core.settings import CoreConfig
-from schedbed.scheduler.policy import Kill, Limits, PolicyError, Proposal
+from schedbed.scheduler.hooks import Kill, Limits, Proposal
+from schedbed.scheduler.policy import PolicyError
 from schedbed.tasks.chance import chance
 from schedbed.tasks.parts import cut
 from schedbed.tasks.specs import Counters, Demand, JobSpec, Priority, Split, TaskKind

@@ -12,7 +12,8 @@ from schedbed.scheduler.core.rows import JobEnded, NodeLost, NoSink
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver, Plan
 from schedbed.scheduler.event_log import ANSWERED, EventList
-from schedbed.scheduler.policy import HeartbeatWatch, HostedPolicy, Limits
+from schedbed.scheduler.hooks import Limits
+from schedbed.scheduler.policy import HeartbeatWatch, HostedPolicy
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import BlockRange, Demand, JobSpec, Split

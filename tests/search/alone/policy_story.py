@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from schedbed.scheduler.policy import Composed, Proposal, together
+from schedbed.scheduler.hooks import Proposal
+from schedbed.scheduler.policy import Composed, together
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import TaskKind
 from tests.search.alone.any_policy import NOTED_HOOKS, ToldPolicy

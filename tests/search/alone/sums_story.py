@@ -13,6 +13,7 @@ from schedbed.cluster.blocks.live_nodes import CandidateNode, NodeIndex
 from schedbed.cluster.blocks.placement import place_file, place_hdfs, surplus
 from schedbed.scheduler.core.index import TaskIndex
 from schedbed.scheduler.core.states import TaskState
+from schedbed.scheduler.hooks import acts_on_ticks, drop
 from schedbed.scheduler.models.time_left import percentile, time_left_s
 from schedbed.scheduler.order.capacity import Held, over_max, user_limit
 from schedbed.scheduler.order.preemption import Claim, fair_shares
@@ -162,11 +163,11 @@ class SumsStory:
                 setattr(axis, name, lambda view: [])
             off = luck.random() < 0.5
             if off:
-                axis.preempts = False
+                drop(axis, "preempt")
             acts = acts or "tick" in names or ("preempt" in names and not off)
             axes.append(axis)
         kind: Any = type("Own", (Composed,), {hook: lambda policy, view: []} if own else {})
-        found = kind(*axes).acts_on_ticks
+        found = acts_on_ticks(kind(*axes))
         hold(found is acts, "who acts on ticks says so", f"{own}, {axes}: {found}")
 
     def _places(self, step: int) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from schedbed.scheduler.policy import Proposal
+from schedbed.scheduler.hooks import Proposal
 from schedbed.tasks.specs import TaskKind
 from tests.search.violation import hold
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedbed.scheduler.policy import Proposal
+from schedbed.scheduler.hooks import Proposal
 from schedbed.tasks.specs import TaskKind
 from tests.search.oracles.map_choices import ANYWHERE, RACK, DelayRule, Waiting, choices, is_of
 from tests.search.violation import hold

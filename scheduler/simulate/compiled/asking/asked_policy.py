@@ -22,11 +22,11 @@ from schedbed.cluster.virtual.node_model import TaskCost, part_cost
 from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Node, Task
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, NoSink, attempt_row
 from schedbed.scheduler.core.states import SUCCEEDED
+from schedbed.scheduler.hooks import Quiet, hook, quiet_of
 from schedbed.scheduler.simulate.compiled.arrays import Values
 from schedbed.scheduler.simulate.compiled.covers import counts_slots
 from schedbed.scheduler.simulate.compiled.jit import CONFIG, compiled
 from schedbed.scheduler.simulate.compiled.state import State
-from schedbed.scheduler.simulate.elision import Awaits, resting_of
 from schedbed.scheduler.simulate.loading.task_tables import COST_COLUMNS, cost_row
 from schedbed.scheduler.simulate.setup import NotCovered
 from schedbed.scheduler.simulate.simulation import Simulation
@@ -58,10 +58,9 @@ class AskedPolicy:
         self._core, self._specs, self._jobs = simulation.core, simulation.setup.cluster.nodes, simulation.jobs
         self._state, self._costs = state, costs
         policy = simulation.master.policy
-        self._decide, self._beat = policy.decide, getattr(policy, "beat", _ignore)
-        self._awaits = Awaits(policy)
+        self._decide, self._beat = policy.decide, hook(policy, "beat") or _ignore
         self._most = None if counts_slots(policy) else state.feeds.shape[1] - 1
-        self._rester, self._turn = resting_of(policy), (0, 0, 0)
+        self._quiet, self._turn = quiet_of(policy) or Quiet(), (0, 0, 0)
         self._ledger = self._core.ledger
         self._sink = DecisionRows()
         self._ledger.write_decisions_to(self._sink)
@@ -130,15 +129,18 @@ class AskedPolicy:
     def _agrees(self, node: int, question: int) -> bool:
         """Return whether the answer to a question that is not about a task is yes."""
         if question == AWAITS:
-            return self._awaits.needs_heartbeat()
-        rester, ledger = self._rester, self._ledger
-        if rester is None or question == LISTENS:
+            return self._awaits()
+        rests, ledger = self._quiet.rests, self._ledger
+        if rests is None or question == LISTENS:
             return False
         if question == RESTS:
-            return rester.rests(ledger, self._nodes[node])
+            return rests(ledger, self._nodes[node])
         before = self._turn
-        self._turn = (rester.rest_turn, ledger.map_slots, ledger.reduce_slots)
+        self._turn = (self._quiet.turn(), ledger.map_slots, ledger.reduce_slots)
         return self._turn != before
+
+    def _awaits(self) -> bool:
+        return self._quiet.awaits_beat is not None and self._quiet.awaits_beat()
 
     def _ask(self, now_s: float, node: Node, kind: TaskKind) -> int:
         """Ask the policy as `Core` does, and launch the proposed task. Raises NotCovered for a copy."""
@@ -297,9 +299,9 @@ class AskedPolicy:
                     node.usage = Usage(*[column[place] for column in self._used])
                 self._beat(ledger, node)
             elif step == PASSED:
-                if self._awaits.needs_heartbeat():
+                if self._awaits():
                     ledger.now_s = now_s
-                    self._awaits.pass_heartbeat(ledger, self._nodes[number])
+                    self._beat(ledger, self._nodes[number])
             else:
                 assert step == TICKED
                 core.recovered(now_s)  # As if all nodes had sent a heartbeat.
@@ -362,7 +364,7 @@ ANSWER = ctypes.PYFUNCTYPE(
 the number of a node, and the question. It returns `NOTHING`, `GIVES_UP` or a number from 0 on."""
 ANY_MAP, ANY_REDUCE, RESTS, TURNED, AWAITS, LISTENS = range(6)
 """The questions. `ANY_MAP`, `ANY_REDUCE`: which task starts in a free slot of the node. `RESTS`: whether the node
-rests. `TURNED`: whether resting nodes may receive a task again (see `elision.Resting`). `AWAITS`: whether the policy
+rests. `TURNED`: whether resting nodes may receive a task again (see `Quiet.turn`). `AWAITS`: whether the policy
 needs the next heartbeat of any node. `LISTENS` is no question, and only passes the list of events on. The answer yes
 is 0."""
 NOTHING, GIVES_UP = -1, -2

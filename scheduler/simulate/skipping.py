@@ -11,11 +11,38 @@ from collections.abc import Callable
 
 from schedbed.scheduler.core.core_tables import CoreTables
 from schedbed.scheduler.core.entities import Node
-from schedbed.scheduler.policy import Policy
-from schedbed.scheduler.simulate.elision import Resting, resting_of
+from schedbed.scheduler.hooks import Quiet, quiet_of
+from schedbed.scheduler.policy import HeartbeatWatch, HostedPolicy, Policy
 from schedbed.scheduler.simulate.event_queue import TIMER, EventQueue
 from schedbed.scheduler.simulate.tracked_nodes import Ring, SimNode, next_grid_s
 from schedbed.tasks.specs import NodeId
+
+# Wake-ups and skipped heartbeats
+#
+# A node of a large cluster sends a heartbeat every few seconds, and nearly all of them find nothing to do.
+# Simulating each one would cost more than everything else together. A heartbeat may be left out if nobody
+# could tell: it reports nothing new, the node receives no action, and the policy would launch nothing. The
+# third condition is the hard one, since a policy may decide by anything that it can read.
+#
+# So the question is turned around: which events could change the answer? These are the events of the core
+# (a task became ready, an attempt ended, a job was submitted, a block moved), the passing of time for
+# policies that wait, and the values that heartbeats themselves carry. The core reports the first as
+# wake-ups: a node that rests is woken and sends its next heartbeat at the time at which it would have sent
+# it anyway, on its own grid of times, so that nothing shifts. A policy that waits for time says so
+# (`Hooks.quiet`). For the third, a user's policy is watched: the first read of such a
+# value raises HeartbeatRead, and the simulation starts again with every heartbeat. The rows of a run are
+# the same bytes either way, which tests/search checks with generated runs.
+
+
+def is_quiet(policy: Policy) -> bool:
+    """Return whether heartbeats without changes do not matter (`Hooks.quiet`)."""
+    quiet = quiet_of(policy)
+    return quiet is not None and not quiet.counts
+
+
+def watch_of(policy: Policy) -> HeartbeatWatch | None:
+    """Watch a user's policy for reads of values from heartbeats; None for a shipped one."""
+    return policy.watch_heartbeats() if isinstance(policy, HostedPolicy) else None
 
 
 class Chain:
@@ -71,8 +98,8 @@ class TimerSchedule:
         self._feeds: dict[str, Chain] = {}
         self.pointers: dict[tuple[float, int], list[Chain]] = {}  # Chains by the timer that continues them.
         self._maps_ready = self._reduces_ready = False
-        self._rester: Resting | None = None
-        # Of the last look at resting nodes: the counter of `_rester`, and the map and reduce slots.
+        self._quiet = Quiet()
+        # Of the last look at resting nodes: `Quiet.turn`, and the map and reduce slots.
         self._rest_turn = (0, 0, 0)
         # By index; includes nodes that no longer rest.
         self._resting: dict[int, SimNode] = {}
@@ -81,7 +108,7 @@ class TimerSchedule:
     def follow(self, tables: CoreTables, policy: Policy) -> None:
         """Use this core and policy from now on, at the start or restart of the JobTracker."""
         self._tables = tables
-        self._rester = resting_of(policy) if self.elides else None
+        self._quiet = (self.elides and quiet_of(policy)) or Quiet()
         self._typed = tables.limits.slots
         if self.elides:
             tables.watch_kills(self._stir)
@@ -160,17 +187,17 @@ class TimerSchedule:
         maps_ready, reduces_ready = tables.ready_maps > 0, tables.ready_reduces > 0
         if self._stirred or maps_ready is not self._maps_ready or reduces_ready is not self._reduces_ready:
             self.changed(now_s)
-        if self._rester is not None:
-            self._end_rests(now_s, self._rester, tables)
+        if self._quiet.rests is not None:
+            self._end_rests(now_s, tables)
         self._place(now_s, node, held, tables)
 
     def _place(self, now_s: float, node: SimNode, held: Node, tables: CoreTables) -> None:
         """Put the node into the rings of free slots or take it out, and schedule its timer if a task may
         start.
 
-        A node that rests (`elision.Resting`) is in no ring.
+        A node that rests (`Quiet.rests`) is in no ring.
         """
-        rests = self._rester is not None and self._rester.rests(tables, held)
+        rests = self._quiet.rests is not None and self._quiet.rests(tables, held)
         if rests:
             self._resting[node.index] = node
         typed = self._typed
@@ -185,9 +212,9 @@ class TimerSchedule:
         if node.always or (free_map and self._maps_ready) or (free_reduce and self._reduces_ready):
             self.want(now_s, node)
 
-    def _end_rests(self, now_s: float, rester: Resting, tables: CoreTables) -> None:
-        """Place resting nodes again if `rest_turn` or the cluster's slots have changed since the last call."""
-        turn = (rester.rest_turn, tables.map_slots, tables.reduce_slots)
+    def _end_rests(self, now_s: float, tables: CoreTables) -> None:
+        """Place resting nodes again if `Quiet.turn` or the cluster's slots have changed since the last call."""
+        turn = (self._quiet.turn(), tables.map_slots, tables.reduce_slots)
         if turn != self._rest_turn:
             self._rest_turn = turn
             resting, self._resting = self._resting, {}
@@ -221,8 +248,8 @@ class TimerSchedule:
             self._reduces_ready = ready
             if ready:
                 self._chains[1].start(now_s)
-        if self._rester is not None:
-            self._end_rests(now_s, self._rester, tables)
+        if self._quiet.rests is not None:
+            self._end_rests(now_s, tables)
 
     # ---------------------------------------------------------------- feeds
 
