@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeVar
 from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.blocks.dataplane import DataPlane
 from schedbed.cluster.blocks.loader import upload_all
-from schedbed.cluster.clock import RunClock
 from schedbed.cluster.checksum_chain import JournalDamaged
+from schedbed.cluster.clock import RunClock
 from schedbed.cluster.machines.machine import MachineFailed
 from schedbed.cluster.machines.make import KINDS
 from schedbed.cluster.masters import MasterGone, NameNodeDoor, Send, make_stub
