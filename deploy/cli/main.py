@@ -89,7 +89,7 @@ NoReport = Annotated[
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with the results of a run.")]
 TraceFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Path of the trace file, which may be compressed with gzip.")
+    Path, typer.Argument(metavar="FILE", help="Path of the trace file or folder; files may be packed.")
 ]
 Format = Annotated[
     str | None,

@@ -93,7 +93,7 @@ def assumptions(workload: Workload, inputs: JobInputs) -> Assume:
 def _read(workload: Workload, inputs: JobInputs) -> Trace | None:
     path = inputs.base / Path(str(workload.trace)).expanduser()
     place = ("workload", "trace")
-    if "\0" in str(path) or not path.is_file():
+    if "\0" in str(path) or not path.exists():
         hint = "give its path with --set workload.trace=PATH"
         inputs.complaints.add(place, f"no trace file {str(workload.trace)!r} (looked for {path}); {hint}")
         return None

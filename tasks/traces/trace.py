@@ -77,6 +77,7 @@ class TracedMachine:
     nodes: int
     processors: int
     why: str  # Source of the numbers.
+    heartbeat_s: float = 3.0  # Hadoop 1's least.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
