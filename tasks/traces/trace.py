@@ -128,6 +128,11 @@ class TraceFormat:
     last_resort: bool = False
 
 
+def priority_of(name: object) -> Priority:
+    """Return Hadoop's priority of this name, in any case, or the normal one."""
+    return Priority(str(name).lower()) if str(name).lower() in list(Priority) else Priority.NORMAL
+
+
 # The number of bytes that a traced job shuffled, computed from its reduces. The counters of maps do not
 # contain it.
 

@@ -24,6 +24,7 @@ from schedbed.tasks.traces.trace import (
     TraceJob,
     TraceTask,
     fetched_bytes,
+    priority_of,
     sharing,
 )
 
@@ -203,6 +204,7 @@ def _job(history: _History, path: Path, notes: Notes, counts: Counter[str]) -> T
         submit_s=submit / 1000,
         user=str(values["userName"])[:200] if values.get("userName") else None,
         queue=str(values["jobQueueName"])[:200] if values.get("jobQueueName") else None,
+        priority=priority_of(values.get("priority")),
         duration_s=None if finish is None or finish < submit else (finish - submit) / 1000,
         succeeded=succeeded,
         input_bytes=sum(task.input_bytes or 0 for task in maps),

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.specs import Priority
 from schedbed.tasks.traces.jsonstream import objects
 from schedbed.tasks.traces.rumen_notes import Notes
 from schedbed.tasks.traces.trace import (
@@ -21,6 +20,7 @@ from schedbed.tasks.traces.trace import (
     TraceJob,
     TraceTask,
     fetched_bytes,
+    priority_of,
     sharing,
 )
 
@@ -71,7 +71,7 @@ def _job(raw: Mapping[str, Any], where: str, notes: Notes) -> TraceJob | None:
         submit_s=submit / 1000,
         user=_text(raw, "user"),
         queue=_text(raw, "queue"),
-        priority=_priority(raw),
+        priority=priority_of(raw.get("priority")),
         duration_s=None if finish is None or finish < submit else (finish - submit) / 1000,
         succeeded=raw.get("outcome") in ("SUCCESS", None),
         input_bytes=_total(task.input_bytes for task in maps),
@@ -206,11 +206,6 @@ def _is_amount(value: Any) -> bool:
 def _text(raw: Mapping[str, Any], key: str) -> str | None:
     value = raw.get(key)
     return value[:200] if isinstance(value, str) and value.strip() else None
-
-
-def _priority(raw: Mapping[str, Any]) -> Priority:
-    name = str(raw.get("priority")).lower()
-    return Priority(name) if name in list(Priority) else Priority.NORMAL
 
 
 def _total(values: Iterator[int | None]) -> int:

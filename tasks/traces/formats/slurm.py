@@ -73,7 +73,8 @@ def read_slurm(path: Path) -> Trace:
     ran = [each for _, each in listed.values()]
     busy = most_at_once(jobs)
     warnings = (
-        "no bytes, locations or deadlines in Slurm's accounting; memory, nodes and generic resources are not kept",
+        "no bytes, locations or deadlines in Slurm's accounting; memory, nodes, generic resources and "
+        "jobs' names are not kept",
         ASSUMED,
         *(what.replace("#", str(count)) for what, count in sorted(notes.items()) if count),
         *([f"{len(bad)} lines are no jobs and are left out, the first: {bad[0]}"] if bad else []),
