@@ -66,6 +66,8 @@ class ChecksumChain:
 
         `checksum` is that of the event number `after`, which precedes them. Raises JournalDamaged.
         """
+        if self._damage:
+            raise self.damaged(self._damage)
         try:
             for number, content, said, event in read():
                 after += 1
@@ -75,11 +77,6 @@ class ChecksumChain:
                 yield event
         except sqlite3.DatabaseError as error:
             raise self.damaged(str(error)) from error
-
-    def require_whole(self) -> None:
-        """Raise JournalDamaged if the journal was damaged when it was opened."""
-        if self._damage:
-            raise self.damaged(self._damage)
 
     def damaged(self, why: str) -> JournalDamaged:
         return JournalDamaged(f"{self._whose} is damaged ({why}), so that the run cannot go on")

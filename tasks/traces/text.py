@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import csv
 import gzip
 import lzma
 import math
@@ -112,6 +113,19 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
             )
     if rest:
         yield number + 1, rest.removesuffix("\r")
+
+
+def csv_cells(line: str, where: str) -> list[str]:
+    """Return the cells of a line of CSV. Raises BadInput."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], strict=True))]
+    except csv.Error as error:
+        raise BadInput(f"{where}: not CSV: {error}") from None
+
+
+def is_amount(value: Any) -> bool:
+    """Return whether a value of JSON is a number of bytes, or a time in ms, that can be."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e18
 
 
 def first_line(start: str) -> str:

@@ -19,7 +19,7 @@ from schedbed.scheduler.simulate.row_frames import Column, Text
 from schedbed.scheduler.simulate.tracked_nodes import SimNode
 from schedbed.tasks.specs import JobSpec, TaskKind, task_id
 
-LOCALITIES = ("off", "rack", "node", "none")
+LOCALITIES = ("off", "rack", "node")
 MAP, REDUCE = TaskKind
 KEYS_MIN = 1 << 16
 KINDS = ("map", "reduce")
@@ -168,7 +168,6 @@ def attempts(state: State, said: Labels, splits: tuple[Values, Values], which: V
     costs, nodes = state.costs[tasks["cost"]], tasks["node"]
     is_map, count = tasks["is_map"] > 0, len(which)
     ids = said.tasks(which)
-    has_no_place = (splits[1][which] > 0) & (tasks["hosts_at"] == tasks["hosts_end"])
     nothing = Text(np.zeros(count, np.int8), ("",))
     return {
         "job": Text(tasks["job"], said.jobs),
@@ -178,7 +177,7 @@ def attempts(state: State, said: Labels, splits: tuple[Values, Values], which: V
         "split_of": nothing,
         "node": Text(nodes, said.nodes),
         "rack": Text(state.nodes["rack"][nodes], said.racks),
-        "locality": Text(np.where(has_no_place, 3, tasks["locality"]), LOCALITIES),
+        "locality": Text(tasks["locality"], LOCALITIES),
         "speculative": np.zeros(count, bool),
         "assigned": tasks["assigned"],
         "start": tasks["start"],

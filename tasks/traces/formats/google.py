@@ -6,7 +6,6 @@ it or, in samples without these, from `start_time` to `end_time`. Times are in m
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Priority
-from schedbed.tasks.traces.text import first_line, lines
+from schedbed.tasks.traces.text import csv_cells, first_line, lines
 from schedbed.tasks.traces.trace import Trace, TraceFormat, TraceJob, TraceTask
 
 KINDS = ("SUBMIT", "QUEUE", "ENABLE", "SCHEDULE", "EVICT", "FAIL", "FINISH", "KILL", "LOST")
@@ -64,7 +63,7 @@ def read_google(path: Path) -> Trace:
         if not line.strip():
             continue
         where = f"{path}:{number}"
-        row = _row(line, where)
+        row = csv_cells(line, where)
         if not names:
             names = [name.strip() for name in row]
             _check_head(names, where)
@@ -93,13 +92,6 @@ def read_google(path: Path) -> Trace:
         *(what.replace("#", str(number)) for what, number in sorted(notes.items()) if number),
     )
     return Trace(format="google", jobs=tuple(jobs), warnings=warnings)
-
-
-def _row(line: str, where: str) -> list[str]:
-    try:
-        return [cell.strip() for cell in next(csv.reader([line], strict=True))]
-    except csv.Error as error:
-        raise BadInput(f"{where}: not CSV: {error}") from None
 
 
 def _check_head(names: list[str], where: str) -> None:
@@ -187,21 +179,19 @@ def _linked(
 ) -> TraceJob:
     """Return the job numbered, with the last of the jobs that it was to follow, if that had ended when it began."""
     numbers = {each: number for number, each in enumerate(made)}
-    ends = {each: _end_us(collections[each]) for each in collections[name].before if each in made}
-    began_us = min((each.began_us for each in collections[name].instances.values()), default=0)
+    mine = collections[name]
+    of = {each: collections[each].instances.values() for each in mine.before if each in made}
+    ends = {each: max(instance.end_us for instance in instances) for each, instances in of.items()}
+    began_us = min(each.began_us for each in mine.instances.values())
     last = max(ends, key=lambda each: (ends[each], each), default=None)
     follows = last is not None and 0 < ends[last] <= began_us
     notes["# jobs follow others that are not in the trace or had not ended; they wait for none"] += (
-        bool(collections[name].before) and not follows
+        bool(mine.before) and not follows
     )
     if last is None or not follows:
         return replace(job, number=numbers[name])
     think_s = max(0.0, job.submit_s - ends[last] / 1e6)
     return replace(job, number=numbers[name], after=numbers[last], think_s=think_s)
-
-
-def _end_us(collection: _Collection) -> int:
-    return max((each.end_us for each in collection.instances.values()), default=0)
 
 
 def _kind(cells: Cells, where: str) -> str:

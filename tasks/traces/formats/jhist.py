@@ -15,7 +15,7 @@ from typing import Any
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.recording import most_held
 from schedbed.tasks.traces.rumen_notes import Notes
-from schedbed.tasks.traces.text import lines
+from schedbed.tasks.traces.text import is_amount, lines
 from schedbed.tasks.traces.trace import (
     Host,
     Trace,
@@ -153,10 +153,8 @@ def _take(job: _History, kind: str, event: Mapping[str, Any], where: str) -> Non
         _ran_on(job, task, event)
         finish: Any = event.get("finishTime")
         if kind.endswith("FAILED"):
-            task.failed[attempt] = round(finish) if _is_amount(finish) else 0
-        elif (
-            _is_amount(finish) and finish and attempt in task.started
-        ):  # Others were stopped before they ran.
+            task.failed[attempt] = round(finish) if is_amount(finish) else 0
+        elif is_amount(finish) and finish and attempt in task.started:  # Others were stopped before they ran.
             task.killed[attempt] = round(finish)
 
 
@@ -312,7 +310,7 @@ def _counters(raw: Any) -> dict[str, int]:
     for group in groups if isinstance(groups, list) else ():
         counts = group.get("counts") if isinstance(group, dict) else None
         for count in counts if isinstance(counts, list) else ():
-            if isinstance(count, dict) and _is_amount(count.get("value")):
+            if isinstance(count, dict) and is_amount(count.get("value")):
                 found.setdefault(str(count.get("name")), round(count["value"]))
     return found
 
@@ -323,18 +321,14 @@ def _first(counters: Mapping[str, int], *names: str) -> int | None:
 
 def _amount(event: Mapping[str, Any], key: str, where: str) -> int:
     value: Any = event.get(key)
-    if not _is_amount(value):
+    if not is_amount(value):
         raise BadInput(f"{where}: {key}: {str(value)[:40]!r} is not a time in ms")
     return round(value)
 
 
 def _span_s(start: Any, finish: Any) -> float | None:
-    good = _is_amount(start) and _is_amount(finish) and finish >= start
+    good = is_amount(start) and is_amount(finish) and finish >= start
     return (finish - start) / 1000 if good else None
-
-
-def _is_amount(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e18
 
 
 def _looks_like(start: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.jsonstream import objects
 from schedbed.tasks.traces.rumen_notes import Notes
+from schedbed.tasks.traces.text import is_amount
 from schedbed.tasks.traces.trace import (
     Host,
     Topology,
@@ -162,7 +163,7 @@ def _cpu_s(attempt: Mapping[str, Any]) -> float | None:
     usages = attempt.get("cpuUsages")
     if not isinstance(usages, list):
         return None
-    spent = sum(usage for usage in usages if _is_amount(usage))
+    spent = sum(usage for usage in usages if is_amount(usage))
     return spent / 1000 or None
 
 
@@ -196,11 +197,7 @@ def _list(raw: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any
 def _amount(raw: Mapping[str, Any], key: str) -> int | None:
     """Return an amount, or None if missing or negative: Rumen writes -1 for unknown."""
     value: Any = raw.get(key)
-    return round(value) if _is_amount(value) else None
-
-
-def _is_amount(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e18
+    return round(value) if is_amount(value) else None
 
 
 def _text(raw: Mapping[str, Any], key: str) -> str | None:
