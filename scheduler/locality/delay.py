@@ -3,7 +3,8 @@
 The source is Zaharia et al., EuroSys 2010, Algorithm 3, with two waiting times: before rack-local maps and
 before other maps. It is also Algorithm 1 of the paper xu2015 if the split share P is 0. As in Hadoop 1.0.3
 (FairScheduler.updateLocalityWaitTimes), a skipped job has waited until the next heartbeat of any node that asks
-for tasks. A node without a free map or reduce slot does not ask (TaskTracker.transmitHeartBeat).
+for tasks. A node without a free map or reduce slot does not ask (TaskTracker.transmitHeartBeat). A node that has
+no map slots at all never ends a wait: nobody waits for it, and with many of them a wait would take minutes.
 """
 
 from __future__ import annotations
@@ -56,10 +57,14 @@ class Delay:
 
     def beat(self, view: View, node: NodeView) -> None:
         """Implement `Hooks.beat`: add the time since the skip to waits (lines 2 and 3 of Algorithm 3)."""
-        if self._skipped and (not self.typed or any(node.free_slots(kind) > 0 for kind in TaskKind)):
+        if self._skipped and (not self.typed or self._asks(node)):
             for patience in self._skipped:
                 patience.wait_s += view.now_s - patience.skipped_s
             self._skipped = []
+
+    @staticmethod
+    def _asks(node: NodeView) -> bool:
+        return node.spec.map_slots > 0 and any(node.free_slots(kind) > 0 for kind in TaskKind)
 
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`."""

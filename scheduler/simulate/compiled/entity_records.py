@@ -20,6 +20,7 @@ class NodeEntry(Record):
     asked: f8  # Time of the last `usage`; the next two count from then.
     cpu_s: f8
     disk_bytes: f8
+    map_slots: i4
     free_maps: i4  # Free slots, as the core knows them.
     free_reduces: i4
     running: i4  # Running attempts, as the driver counts them.

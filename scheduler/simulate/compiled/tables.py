@@ -262,7 +262,7 @@ def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
     specs = [node.spec for node in nodes]
     part["speed"], part["cpu_rate"] = [spec.core_speed for spec in specs], [spec.cpu_rate for spec in specs]
     part["disk"], part["network"] = [spec.disk_bps for spec in specs], [spec.network_bps for spec in specs]
-    part["free_maps"] = [spec.map_slots for spec in specs]
+    part["map_slots"] = part["free_maps"] = [spec.map_slots for spec in specs]
     part["free_reduces"] = [spec.reduce_slots for spec in specs]
     table["rack"][: len(rack_of)] = rack_of
     for name in ("grid", "event", "timer", "board"):

@@ -184,6 +184,7 @@ def third_after_an_end(attempts: pd.DataFrame) -> None:
 RIGHT: dict[str, Check] = {
     "yarn-suite/am-holds-room": one_at_a_time,
     "yarn-suite/capacity-am-limit": third_after_an_end,
+    "yarn-suite/delay-in-seconds": first_start("j1", 11.0, 13.0),
     "yarn-suite/mapreduce-slow-start": first_reduce(50.0, 56.0),
     "yarn-suite/mapreduce-ramp-up": reduces_before_the_last_map(1, 5),
     "yarn-suite/fair-over-promised": over_promised,

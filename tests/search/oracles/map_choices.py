@@ -75,10 +75,11 @@ class DelayRule:
         """Apply lines 2 and 3: add the time since its skip to each skipped job's wait.
 
         Hadoop 1's TaskTracker asks for tasks, and so calls the scheduler, only with a free slot of either kind.
+        Nobody waits for a node without map slots.
         """
         taken = Counter(attempt.task.kind for attempt in node.attempts.values())
         full = taken[TaskKind.MAP] >= node.spec.map_slots and taken[TaskKind.REDUCE] >= node.spec.reduce_slots
-        if self._typed and full:
+        if self._typed and (full or node.spec.map_slots == 0):
             return
         for job in self._jobs.values():
             if job.skipped_s is not None:

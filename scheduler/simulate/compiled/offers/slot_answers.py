@@ -460,9 +460,10 @@ def _anywhere_s(state: State, level: int) -> float:
 def waited(state: State, node: int, now_s: float) -> None:
     """Add waiting time, until the node's heartbeat at `now_s`, to the jobs that delay scheduling skipped.
 
-    A node without a free slot does not ask for tasks, so its heartbeat does not count. Mirrors `Delay.beat`.
+    The heartbeat of a node without a free slot, or without map slots, does not count. Mirrors `Delay.beat`.
     """
-    if state.nodes[node].free_maps <= 0 and state.nodes[node].free_reduces <= 0:
+    entry = state.nodes[node]
+    if entry.map_slots == 0 or (entry.free_maps <= 0 and entry.free_reduces <= 0):
         return
     patience, skipped = state.patience, state.skipped
     for place in range(state.num.skipped):
