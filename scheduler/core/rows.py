@@ -30,9 +30,7 @@ class AttemptRow(NamedTuple):
     split_of: str  # the task that was split, for both of its parts; empty for a whole task
     node: NodeId  # node that ran the attempt
     rack: str  # rack of that node
-    locality: (
-        str  # where the input was: `node`, `rack`, `off` or `none`; `off` for reduces and maps without input
-    )
+    locality: str  # where the input was: `node`, `rack`, `off` or `none`; `off` for reduces and without input
     speculative: bool  # a copy of a task that ran elsewhere
     assigned: float  # when the JobTracker launched the attempt
     start: float | None  # first line of task code; missing when it never ran
