@@ -22,11 +22,12 @@ from typing import Any, BinaryIO, cast
 
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.plain_file import is_plain_file
-from schedbed.tasks.traces.avro_events import MARK, json_lines
 
 _PIECE_BYTES = 1 << 20
 _LINE_MAX = 1 << 20
 TOLD_EVERY_S = 5.0
+AS_TEXT: dict[bytes, Callable[[Path, bytes], Iterator[str]]] = {}
+"""By the first bytes of a binary file, how to read the file as text. Formats register here."""
 
 
 def pieces(path: Path) -> Iterator[str]:
@@ -78,9 +79,10 @@ def _pieces(path: Path) -> Iterator[str]:
     try:
         with _opened(path) as file:
             while piece := file.read(_PIECE_BYTES):
-                if not done and piece.startswith(MARK):
-                    yield from json_lines(path, piece + file.read())
-                    return
+                for mark, read in AS_TEXT.items():
+                    if not done and piece.startswith(mark):
+                        yield from read(path, piece + file.read())
+                        return
                 if not done:
                     _check_text(path, piece)
                 yield decoder.decode(piece)

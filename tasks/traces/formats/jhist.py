@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.avro_events import MARK, json_lines
 from schedbed.tasks.traces.recording import most_held
 from schedbed.tasks.traces.rumen_notes import Notes
-from schedbed.tasks.traces.text import is_amount, lines
+from schedbed.tasks.traces.text import AS_TEXT, is_amount, lines
 from schedbed.tasks.traces.trace import (
     Host,
     Trace,
@@ -28,6 +29,7 @@ from schedbed.tasks.traces.trace import (
     sharing,
 )
 
+AS_TEXT[MARK] = json_lines
 HEADER = "Avro-Json"
 DEFAULT_RACK = "default-rack"
 _KINDS = {"MAP": "map", "REDUCE": "reduce"}  # Other tasks (setup, cleanup) belong to the framework.
