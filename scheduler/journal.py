@@ -1,14 +1,12 @@
 """The JobTracker's journal in SQLite. Every event is written before the core applies it.
 
-It holds two snapshots and the events since the older one, so its size is bounded. Each event's checksum covers
-the one before it, and a second small file holds the last event's number: an event that was changed or lost, even
-at the end, would make a restarted JobTracker give ids twice.
+It holds two snapshots and the events since the older one, so its size is bounded. An event that was changed or
+lost, even at the end, would make a restarted JobTracker give ids twice, so events have a chain of checksums.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import pickle
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -16,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from schedbed.cluster.checksum_chain import ChecksumChain
 from schedbed.scheduler.event_log import Event
 
 log = logging.getLogger(__name__)
@@ -32,15 +31,10 @@ PRAGMA journal_size_limit=4194304;
 CREATE TABLE IF NOT EXISTS events (number INTEGER PRIMARY KEY, t REAL, kind TEXT, arguments BLOB, chain BLOB);
 CREATE TABLE IF NOT EXISTS snapshots (number INTEGER PRIMARY KEY, digest BLOB, state BLOB, chain BLOB);
 """
-NUMBER_BYTES = 8
 
 
-class JournalDamaged(ValueError):
-    """The journal lacks events, or has changed ones. The message has one line that names the file."""
-
-
-def _chained(before: bytes, number: int, now_s: float, kind: str, arguments: bytes) -> bytes:
-    return sha256(before + repr((number, now_s, kind)).encode() + arguments).digest()
+def _content(now_s: float, kind: str, arguments: bytes) -> bytes:
+    return repr((now_s, kind)).encode() + arguments
 
 
 class Journal:
@@ -51,36 +45,24 @@ class Journal:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         self._database = sqlite3.connect(path, isolation_level=None)
-        self._end = os.open(path.with_name(f"{path.name}-end"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._last = self._least = self._number = self._since = 0
-        self._chain = b""
-        self._damage = ""
-        try:
-            self._database.executescript(_SCHEMA)
-            self._continue()
-        except sqlite3.DatabaseError as error:
-            self._damage = str(error)
+        self._last = self._least = self._since = 0
+        self._chain = ChecksumChain("JobTracker", path)
+        self._chain.open(self._continue)
 
-    def _continue(self) -> None:
-        """Continue after the last event of an earlier process, if there was one."""
-        self._last, self._least, self._chain = self._one(
+    def _continue(self) -> tuple[int, bytes]:
+        """Continue after the last event of an earlier process. Return the event's number and checksum."""
+        self._database.executescript(_SCHEMA)
+        self._last, self._least, checksum = self._one(
             "SELECT number, LENGTH(state), chain FROM snapshots ORDER BY number DESC LIMIT 1"
         ) or (0, 0, b"")
         [since] = self._one(
             "SELECT SUM(MAX(LENGTH(arguments), ?)) FROM events WHERE number > ?", EVENT_BYTES, self._last
         )
-        self._number, self._chain = self._one(
-            "SELECT number, chain FROM events WHERE number > ? ORDER BY number DESC LIMIT 1", self._last
-        ) or (self._last, self._chain)
         self._since = since or 0
-        end = os.pread(self._end, NUMBER_BYTES, 0)
-        missing = int.from_bytes(end) - self._number
-        if missing > 0:
-            self._damage = f"the last {missing} of {missing + self._number} events are missing"
-        elif self._number and len(end) < NUMBER_BYTES:
-            self._damage = "the number of its last event is missing"
+        return self._one(
+            "SELECT number, chain FROM events WHERE number > ? ORDER BY number DESC LIMIT 1", self._last
+        ) or (self._last, checksum)
 
     def _one(self, query: str, *values: Any) -> Any:
         return self._database.execute(query, values).fetchone()
@@ -88,12 +70,10 @@ class Journal:
     def append(self, now_s: float, kind: str, *arguments: Any) -> None:
         """Write one event. From then on, the event survives the end of the process."""
         blob = pickle.dumps(arguments, protocol=pickle.HIGHEST_PROTOCOL)
-        number = self._number + 1
-        chain = _chained(self._chain, number, now_s, kind, blob)
-        event = (number, now_s, kind, blob, chain)
+        number, checksum = self._chain.add(_content(now_s, kind, blob))
+        event = (number, now_s, kind, blob, checksum)
         self._database.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", event)
-        self._number, self._chain = number, chain
-        os.pwrite(self._end, self._number.to_bytes(NUMBER_BYTES), 0)
+        self._chain.stored()
         self._since += max(len(blob), EVENT_BYTES)
 
     def is_due(self) -> bool:
@@ -107,17 +87,15 @@ class Journal:
         """Store a snapshot and remove the events before the previous one, in one transaction."""
         run = self._database.execute
         run("BEGIN")
-        kept = (self._number, sha256(snapshot).digest(), snapshot, self._chain)
+        kept = (self._chain.number, sha256(snapshot).digest(), snapshot, self._chain.checksum)
         run("INSERT INTO snapshots VALUES (?, ?, ?, ?)", kept)
         run("DELETE FROM snapshots WHERE number < ?", (self._last,))
         run("DELETE FROM events WHERE number <= ?", (self._last,))
         run("COMMIT")
-        self._last, self._least, self._since = self._number, len(snapshot), 0
+        self._last, self._least, self._since = self._chain.number, len(snapshot), 0
 
     def beginnings(self) -> Iterator[tuple[bytes | None, Iterable[Event]]]:
         """Implement `EventLog.beginnings`. A snapshot with a wrong checksum is skipped with a warning."""
-        if self._damage:
-            raise self._damaged(self._damage)
         try:
             query = "SELECT number, digest, state, chain FROM snapshots ORDER BY number DESC"
             for number, digest, snapshot, chain in self._database.execute(query).fetchall():
@@ -128,26 +106,18 @@ class Journal:
             if self._one("SELECT MIN(number) FROM events")[0] in (None, 1):
                 yield None, self.events()
         except sqlite3.DatabaseError as error:
-            raise self._damaged(str(error)) from error
+            raise self._chain.damaged(str(error)) from error
 
     def events(self, after: int = 0, chain: bytes = b"") -> Iterator[Event]:
         """Yield the events after number `after`, whose checksum is `chain`, oldest first."""
         query = "SELECT number, t, kind, arguments, chain FROM events WHERE number > ? ORDER BY number"
-        try:
-            for number, now_s, kind, blob, said in self._database.execute(query, (after,)):
-                after += 1
-                chain = _chained(chain, after, now_s, kind, blob)
-                if number != after or said != chain:
-                    raise self._damaged(f"event {after} of {self._number} is missing or was changed")
-                yield now_s, kind, pickle.loads(blob)
-        except sqlite3.DatabaseError as error:
-            raise self._damaged(str(error)) from error
-
-    def _damaged(self, why: str) -> JournalDamaged:
-        return JournalDamaged(
-            f"the JobTracker's journal {self._path.name} is damaged ({why}), so that the run cannot go on"
+        read = lambda: (  # noqa: E731
+            (number, _content(now_s, kind, blob), said, (now_s, kind, blob))
+            for number, now_s, kind, blob, said in self._database.execute(query, (after,))
         )
+        for now_s, kind, blob in self._chain.checked(read, after, chain):
+            yield now_s, kind, pickle.loads(blob)
 
     def close(self) -> None:
         self._database.close()
-        os.close(self._end)
+        self._chain.close()

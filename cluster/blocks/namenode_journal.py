@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.cluster.blocks.namespace import Change
+from schedbed.cluster.checksum_chain import ChecksumChain
 from schedbed.tasks.specs import NodeId
 
 ROW_COLUMNS: tuple[str, ...] = ("block", "file", "node", "bytes", "added", "removed", "cause")
@@ -21,7 +22,7 @@ ROW_COLUMNS: tuple[str, ...] = ("block", "file", "node", "bytes", "added", "remo
 _SCHEMA = """
 PRAGMA journal_mode=WAL;
 PRAGMA synchronous=OFF;
-CREATE TABLE IF NOT EXISTS changes (id INTEGER PRIMARY KEY, change TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS changes (id INTEGER PRIMARY KEY, change TEXT NOT NULL, chain BLOB);
 CREATE TABLE IF NOT EXISTS lives (
     block TEXT, node TEXT, bytes INTEGER, added REAL, cause TEXT, PRIMARY KEY (block, node)
 );
@@ -35,16 +36,25 @@ CREATE TABLE IF NOT EXISTS ended (
 class NamespaceJournal:
     """The journal of a NameNode: an SQLite file, or in memory if `path` is None.
 
-    `memory_journal.MemoryJournal` is a faster twin for simulations.
+    Changes have a chain of checksums, as in the JobTracker's journal. `memory_journal.MemoryJournal` is a faster
+    twin for simulations.
     """
 
     def __init__(self, path: Path | str | None) -> None:
         # An actor may be created in one thread and called in another, but never in two at the same time.
         self._db = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
+        self._chain = ChecksumChain("NameNode", None if path is None else Path(path))
+        self._chain.open(self._last)
+
+    def _last(self) -> tuple[int, bytes]:
+        """Return the number and checksum of the last change."""
         self._db.executescript(_SCHEMA)
+        last = self._db.execute("SELECT id, chain FROM changes ORDER BY id DESC LIMIT 1").fetchone()
+        return last or (0, b"")
 
     def close(self) -> None:
         self._db.close()
+        self._chain.close()
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -54,24 +64,28 @@ class NamespaceJournal:
             yield
         except BaseException:
             self._db.execute("ROLLBACK")
+            self._chain.open(self._last)
             raise
         self._db.execute("COMMIT")
+        self._chain.stored()
 
     # -- the namespace ---------------------------------------------------------------------------------------
 
     def append(self, changes: Sequence[Change]) -> None:
         """Append changes of the tree of files to the journal, in one transaction."""
-        rows = [(json.dumps(change),) for change in changes]
-        if len(rows) == 1:
-            self._db.execute("INSERT INTO changes (change) VALUES (?)", rows[0])
-            return
+        texts = [json.dumps(change) for change in changes]
         with self.together():
-            self._db.executemany("INSERT INTO changes (change) VALUES (?)", rows)
+            for text in texts:
+                number, checksum = self._chain.add(text.encode())
+                self._db.execute("INSERT INTO changes VALUES (?, ?, ?)", (number, text, checksum))
 
     def changes(self) -> Iterator[Change]:
-        """Yield all changes in the order of appending."""
-        for (text,) in self._db.execute("SELECT change FROM changes ORDER BY id"):
-            yield json.loads(text)
+        """Yield all changes in the order of appending. Raises JournalDamaged."""
+        read = lambda: (  # noqa: E731
+            (number, text.encode(), said, text)
+            for number, text, said in self._db.execute("SELECT id, change, chain FROM changes ORDER BY id")
+        )
+        yield from map(json.loads, self._chain.checked(read))
 
     # -- replicas --------------------------------------------------------------------------------------------
 

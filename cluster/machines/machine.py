@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ class MachineKind:
 
     `make(agent, owner)` returns a machine for one incarnation; `owner` marks the process to which it belongs.
     `check` raises BadInput with advice. `ready` surrounds a command's runs and removes all machines. `image`
-    is None if there is none to copy.
+    is None if there is none to copy. `run_apart`, if there is one, runs a module with a user's code for the driver
+    in a machine: from run id, module, request, folder and time limit in s to the answer.
     """
 
     about: str
@@ -110,3 +112,4 @@ class MachineKind:
     check: Callable[[], None] = _nothing_to_check
     ready: Callable[[], AbstractContextManager[None]] = nullcontext
     image: MachineImage | None = None
+    run_apart: Callable[[str, str, bytes, Path, float], bytes] | None = None

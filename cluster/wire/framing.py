@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError
+from schedbed.cluster.checksum_chain import JournalDamaged
 from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.wire.endpoint import notice_silence
 from schedbed.tasks.errors import BadInput
@@ -109,7 +110,8 @@ class CallFailed(Exception):
 
 
 _KNOWN: Mapping[str, type[Exception]] = {
-    kind.__name__: kind for kind in (MasterGone, BadInput, BlockStoreError, *BlockStoreError.__subclasses__())
+    kind.__name__: kind
+    for kind in (MasterGone, BadInput, JournalDamaged, BlockStoreError, *BlockStoreError.__subclasses__())
 }
 
 

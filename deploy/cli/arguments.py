@@ -12,6 +12,7 @@ from schedbed.cluster.machines.make import KINDS
 from schedbed.cluster.wire.port_range import PortRange, parse_ports
 from schedbed.deploy.options import MACHINES
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.own.child import TRUST
 
 
 def complete_scenario(incomplete: str) -> list[str]:
@@ -179,3 +180,18 @@ def show_warnings(warnings: tuple[str, ...]) -> None:
     """Print a scenario's warnings to standard error."""
     for warning in warnings:
         typer.echo(f"note: {warning}", err=True)
+
+
+def _trust(asked: bool) -> None:
+    if asked:
+        os.environ[TRUST] = "1"
+
+
+TrustCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-code",
+        callback=_trust,
+        help="Run the checks and measurements of your own applications as your user, with your files.",
+    ),
+]

@@ -33,6 +33,7 @@ from schedbed.deploy.cli.arguments import (
     SetKey,
     SimAddress,
     Tls,
+    TrustCode,
     Web,
     WebHdfs,
     jobs_at_once,
@@ -88,7 +89,7 @@ NoReport = Annotated[
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with the results of a run.")]
 TraceFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Path of the trace file, which may be compressed with gzip.")
+    Path, typer.Argument(metavar="FILE", help="Path of the trace file or folder; files may be packed.")
 ]
 Format = Annotated[
     str | None,
@@ -164,6 +165,7 @@ def run(
         bool, typer.Option("--keep-outputs", help="Also copy the outputs of the jobs to the results folder.")
     ] = False,
     no_live: NoLive = False,
+    trust_code: TrustCode = False,
     no_check: NoCheck = False,
     plots: Plots = False,
     no_report: NoReport = False,
@@ -221,6 +223,7 @@ def whatif(
     out: Annotated[Path | None, typer.Option(help="Folder for the results of the simulations.")] = None,
     private: Private = False,
     no_live: NoLive = False,
+    trust_code: TrustCode = False,
 ) -> None:
     """Replay a recorded run in the simulator, with the task costs of the recording.
 

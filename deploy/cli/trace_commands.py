@@ -88,8 +88,8 @@ def validate_traces(
     if framework is not None and framework not in PROFILES:
         raise BadInput(f"--framework {framework}: unknown profile, expected {', '.join(PROFILES)}")
     for trace in traces:
-        if not trace.is_file():
-            raise BadInput(f"--recorded: no trace file {str(trace)!r}")
+        if not trace.exists():
+            raise BadInput(f"--recorded: no trace file or folder {str(trace)!r}")
     validate_recorded(traces, out, framework=framework, policies=policies, sets=sets, fit=fit, say=print)
 
 

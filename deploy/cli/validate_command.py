@@ -13,6 +13,7 @@ from schedbed.deploy.cli.arguments import (
     NoLive,
     SetKey,
     SimAddress,
+    TrustCode,
     complete_scenario,
     jobs_at_once,
     jobs_on_hosts,
@@ -113,6 +114,7 @@ def validate(
     address: SimAddress = None,
     out: Out = None,
     no_live: NoLive = False,
+    trust_code: TrustCode = False,
 ) -> None:
     """Run a scenario live and simulated, or simulate a recorded trace, and print the errors of the simulator.
 

@@ -14,7 +14,7 @@ from schedbed.cluster.wire.tls import Tls
 from schedbed.tasks.appkit.app_catalogue import app_of, check_output
 from schedbed.tasks.appkit.part_files import Ran
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.own.child import HOW
+from schedbed.tasks.own.child import Apart, how_code_runs
 from schedbed.tasks.own.class_source import class_of
 from schedbed.tasks.own.judge import judge
 from schedbed.tasks.own.program import ProgramFile, files_of, lay_out
@@ -35,16 +35,30 @@ def outputs_folder(folder: Path, policy: str, repeat: int) -> Path:
     return folder / "outputs" / name / str(repeat)
 
 
+def has_own_check(job: PlannedJob) -> bool:
+    """Return whether the job's application is a user's class with a check."""
+    return (source := class_of(job.params)) is not None and source.has("check")
+
+
 class Outputs:
-    """Reads files in the block store, on the command's host. `peers` has the agents' current URLs."""
+    """Reads files in the block store, on the command's host. `peers` has the agents' current URLs.
+
+    Users' checks run by `apart`, or in a child process.
+    """
 
     def __init__(
-        self, name_node: NameNodeDoor, peers: Mapping[NodeId, str], token: str, tls: Tls | None = None
+        self,
+        name_node: NameNodeDoor,
+        peers: Mapping[NodeId, str],
+        token: str,
+        tls: Tls | None = None,
+        apart: Apart | None = None,
     ) -> None:
         self._name_node = name_node
         self._peers = peers
         self._token = token
         self._tls = tls
+        self._apart = apart
 
     def save(self, jobs: Iterable[PlannedJob], folder: Path) -> None:
         """Copy the jobs' committed outputs to `folder`/<job>/part-NNNNN."""
@@ -55,8 +69,7 @@ class Outputs:
         """Return a line for each job whose output is wrong, of those with a check."""
         wrong = []
         for job in jobs:
-            source = class_of(job.params)
-            if app_of(job).check is not None or (source is not None and source.has("check")):
+            if app_of(job).check is not None or has_own_check(job):
                 problem = self._problem(job, scratch / job.job)
                 if problem is not None:
                     wrong.append(f"{job.job} {job.name}: wrong output: {problem}")
@@ -90,8 +103,10 @@ class Outputs:
         try:
             lay_out(files_of(job.params), folder / "program", read)
             data = folder / "input" if job.input is not None else None
-            print(f"{job.app}: its check runs {HOW}")
-            return judge(source, app_of(job).params(job.params), folder / "program", data, parts)
+            where = "in a container" if self._apart else how_code_runs("it", "--no-check leaves it out")
+            print(f"{job.app}: its check runs {where}")
+            params = app_of(job).params(job.params)
+            return judge(source, params, folder / "program", data, parts, self._apart)
         except BadInput as error:
             return f"its check failed: {error}"
 

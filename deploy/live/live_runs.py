@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 import fastparquet  # noqa: F401 - early: during a run the import costs CPU, and Ctrl-C could interrupt it
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError
+from schedbed.cluster.checksum_chain import JournalDamaged
 from schedbed.cluster.conditions import by_nature, foreground_slowdowns
-from schedbed.cluster.machines.make import check_machines, machines_ready
+from schedbed.cluster.machines.make import KINDS, check_machines, machines_ready
 from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.run_config import RunConfig, hold_down
 from schedbed.cluster.wire.certificates import make_certificates
@@ -30,7 +31,7 @@ from schedbed.deploy.failures import RunFailed, one_line, port_told
 from schedbed.deploy.live.fault_injector import FaultInjector
 from schedbed.deploy.live.hand_controls import HandControls
 from schedbed.deploy.live.hosts import check_links, host_loads, racks_by_host
-from schedbed.deploy.live.job_outputs import outputs_folder
+from schedbed.deploy.live.job_outputs import has_own_check, outputs_folder
 from schedbed.deploy.live.live_session import OnStatus, Session
 from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.options import IN_CLEAR, RunOptions, no_interrupts, run_order
@@ -42,6 +43,7 @@ from schedbed.deploy.security.strange_calls import check_listeners, check_ray, p
 from schedbed.deploy.workspace import scratch, token_file
 from schedbed.scheduler.history import History
 from schedbed.scheduler.profiles import frozen_store
+from schedbed.tasks.own.child import how_code_runs
 from schedbed.tasks.specs import NodeId
 
 if TYPE_CHECKING:
@@ -57,6 +59,9 @@ class LiveRuns:
 
     def __init__(self, scenario: ResolvedScenario, options: RunOptions) -> None:
         check_machines(options.machines)
+        if options.check and KINDS[options.machines]().run_apart is None:
+            for job in filter(has_own_check, scenario.jobs):
+                how_code_runs(f"{job.job} {job.app}: its check", "--no-check leaves it out")
         self._scenario = settled(scenario, options.address)
         self._options = options
         self._tls = make_certificates() if options.tls else None
@@ -151,7 +156,7 @@ class LiveRuns:
             self._judge(record, session)
             if self._options.keep_outputs:
                 session.save_outputs(outputs_folder(self._folder, config.policy, repeat))
-        except (RunFailed, MasterGone, BlockStoreError) as error:
+        except (RunFailed, MasterGone, BlockStoreError, JournalDamaged) as error:
             record.state, record.note = "failed", str(error)
         except Exception as error:
             record.state, record.note = "failed", one_line(error)

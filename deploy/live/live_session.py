@@ -7,14 +7,17 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.blocks.dataplane import DataPlane
 from schedbed.cluster.blocks.loader import upload_all
+from schedbed.cluster.checksum_chain import JournalDamaged
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.machines.machine import MachineFailed
+from schedbed.cluster.machines.make import KINDS
 from schedbed.cluster.masters import MasterGone, NameNodeDoor, Send, make_stub
 from schedbed.cluster.run_config import RunConfig
 from schedbed.deploy.failures import RunFailed, port_told
@@ -320,7 +323,10 @@ class Session:
 
     def outputs(self) -> Outputs:
         """Return a reader of what jobs have written."""
-        return Outputs(self._loader.name_node, self._peers, self._config.token, self._config.tls)
+        config = self._config
+        run_apart = KINDS[config.machines]().run_apart
+        apart = None if run_apart is None else partial(run_apart, config.run_id)
+        return Outputs(self._loader.name_node, self._peers, config.token, config.tls, apart)
 
     def _succeeded(self) -> list[PlannedJob]:
         return [job for job in self.jobs if self.ended.get(job.job) == "succeeded"]
@@ -340,7 +346,7 @@ class Session:
         if not self._is_killed:
             with contextlib.suppress(MasterGone, RunFailed, TimeoutError):
                 self._poll(lambda _: None, LAST_POLL_S)  # A policy may block the JobTracker.
-        with contextlib.suppress(MasterGone):
+        with contextlib.suppress(MasterGone, JournalDamaged):
             asyncio.run(self._names.close())
             self._take_block_rows()
         self._cluster.end_run()

@@ -259,6 +259,7 @@ FIGURES: tuple[Figure, ...] = (
     Figure("node-local maps", "%", ("locality", "tasks", "node"), 1, percent),
     Figure("rack-local maps", "%", ("locality", "tasks", "rack"), 0, percent),
     Figure("off-rack maps", "%", ("locality", "tasks", "off"), -1, percent),
+    Figure("maps with no location", "%", ("locality", "tasks", "none"), 0, percent),
     Figure("fairness (Jain)", "", ("fair_share_ratio", "jain"), 1, ratio),
     Figure("late deadlines", "jobs", ("deadlines", "late"), -1, count),
     Figure("CPU used", "%", ("utilisation", "cpu"), 0, percent),

@@ -151,7 +151,12 @@ def _skips(skips: pd.DataFrame) -> Iterator[str]:
 def _attempt(row: Mapping[str, Any]) -> Iterator[str]:
     what = "speculative attempt" if row["speculative"] else "attempt"
     where = f"on {row['node']} (rack {row['rack']})"
-    place = {"node": ", node-local", "rack": ", rack-local", "off": ", off-rack"}.get(row["locality"], "")
+    place = {
+        "node": ", node-local",
+        "rack": ", rack-local",
+        "off": ", off-rack",
+        "none": ", no location",
+    }.get(row["locality"], "")
     yield f"  {row['assigned']:9.2f} s  {what} {row['attempt']} assigned {where}{place}"
     if _known(row["split_of"]) and row["split_of"]:
         yield f"{'':13}it is a part of {row['split_of']}: bytes {row['offset']} to {row['offset'] + row['length']}"

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LOCALITIES = ("node", "rack", "off")
+NO_LOCATION = "none"
+"""The locality of a map whose input has no location."""
 RESOURCES = ("cpu", "disk", "network")
 UTIL_COLUMN = {"cpu": "cpu_util", "disk": "disk_util", "network": "net_util"}
 NAN = float("nan")
@@ -228,14 +230,18 @@ def job_states(jobs: pd.DataFrame) -> dict[str, float]:
 def locality(attempts: pd.DataFrame, used: pd.DataFrame | None = None) -> dict[str, dict[str, float]]:
     """Return the shares of node-local, rack-local and off-rack maps, by size of input splits and by number.
 
-    Only maps with an input count, each with its last successful attempt: `used`, or the result of `useful`.
+    Only maps whose input has a location count, each with its last successful attempt: `used`, or the result of
+    `useful`. The share of the others among all maps with input is `none`, if there are any.
     """
     used = useful(attempts) if used is None else used
+    unplaced = used[(used["kind"] == "map") & (used["locality"] == NO_LOCATION)]
     maps = used[(used["kind"] == "map") & used["locality"].isin(LOCALITIES) & (used["length"] > 0)]
     weights = {"bytes": maps["length"].to_numpy(float), "tasks": np.ones(len(maps))}
     where = maps["locality"].to_numpy()
+    lost = {"bytes": float(unplaced["length"].sum()), "tasks": float(len(unplaced))}
     return {
         by: {place: _ratio(weight[where == place].sum(), weight.sum()) for place in LOCALITIES}
+        | ({NO_LOCATION: lost[by] / (lost[by] + weight.sum())} if lost[by] else {})
         for by, weight in weights.items()
     }
 

@@ -93,7 +93,7 @@ def assumptions(workload: Workload, inputs: JobInputs) -> Assume:
 def _read(workload: Workload, inputs: JobInputs) -> Trace | None:
     path = inputs.base / Path(str(workload.trace)).expanduser()
     place = ("workload", "trace")
-    if "\0" in str(path) or not path.is_file():
+    if "\0" in str(path) or not path.exists():
         hint = "give its path with --set workload.trace=PATH"
         inputs.complaints.add(place, f"no trace file {str(workload.trace)!r} (looked for {path}); {hint}")
         return None
@@ -235,9 +235,13 @@ def _scaled(cost: Cost, scale: float) -> Cost:
 def _preferred(
     made: SyntheticJob, mapped: Mapping[Host, NodeId], inputs: JobInputs
 ) -> tuple[tuple[NodeId, ...], ...] | None:
-    """Return each map's preferred nodes, which stand for its hosts in the trace; None if there are no hosts."""
+    """Return each map's preferred nodes, which stand for its hosts in the trace.
+
+    A recorded map without hosts has no location. The result is None for maps without input, and for those of a trace
+    that does not list maps, whose blocks are placed as if the cluster had written them.
+    """
     if not any(made.hosts):
-        return None
+        return ((),) * len(made.hosts) if _reads(made) and made.hosts else None
     nodes = [node.node for node in inputs.cluster.nodes]
     count = inputs.cluster.blocks.replication
     return tuple(replica_nodes(hosts, mapped, nodes, count) for hosts in made.hosts)

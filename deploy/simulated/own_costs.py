@@ -20,7 +20,7 @@ from schedbed.deploy.simulated.measure_apps import measure_on, sample_of
 from schedbed.scheduler.profiles import ProfileStore, named_store
 from schedbed.tasks.appkit.cost_law import AppCosts
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.own.child import HOW, Answer, answer_with, ask
+from schedbed.tasks.own.child import Answer, answer_with, ask, how_code_runs
 from schedbed.tasks.own.program import files_of
 from schedbed.tasks.own.watch import TIMEOUT
 from schedbed.tasks.specs import Demand
@@ -70,7 +70,9 @@ def _measured(scenario: ResolvedScenario, job: PlannedJob, sample: bytes, name: 
         "programs": {path: _text(data) for path, data in programs.items()},
     }
     began_s = time.monotonic()
-    print(f"{job.app}: runs {HOW}, to measure its costs; costs: {{...}} declares them instead")
+    instead = "costs: {...} declares them instead"
+    how = how_code_runs(f"{job.job} {job.app}: the measurement of its costs", instead)
+    print(f"{job.app}: runs {how}, to measure its costs; {instead}")
     try:
         values = ask("schedbed.deploy.simulated.own_costs", request, LIMIT_S)
     except BadInput as error:

@@ -18,7 +18,8 @@ make_row: Callable[..., Any] = vars(tuple)["__new__"]
 class AttemptRow(NamedTuple):
     """An ended attempt. `start` is when its code began to run, or None.
 
-    `locality` is `off` for a reduce and a map without input. For parts of a split task, `split_of` is the
+    `locality` is `off` for a reduce and a map without input, and `none` for a map whose input has no location,
+    as in a trace that does not say it. For parts of a split task, `split_of` is the
     original's id, which the first part keeps as its own.
     """
 
@@ -29,7 +30,7 @@ class AttemptRow(NamedTuple):
     split_of: str  # the task that was split, for both of its parts; empty for a whole task
     node: NodeId  # node that ran the attempt
     rack: str  # rack of that node
-    locality: str  # where the input was: `node`, `rack` or `off`; `off` for reduces and maps without input
+    locality: str  # where the input was: `node`, `rack`, `off` or `none`; `off` for reduces and without input
     speculative: bool  # a copy of a task that ran elsewhere
     assigned: float  # when the JobTracker launched the attempt
     start: float | None  # first line of task code; missing when it never ran
@@ -60,7 +61,7 @@ def attempt_row(attempt: Attempt) -> AttemptRow:
         "" if task.part is None else task.split_of,
         node.node,
         node.rack,
-        attempt.locality,
+        attempt.locality if split.hosts or not split.length else "none",
         attempt.speculative,
         attempt.assigned_s,
         attempt.started_s,

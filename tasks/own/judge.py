@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from schedbed.tasks.appkit.part_files import lines_of, records_of
-from schedbed.tasks.own.child import Answer, answer_with, ask
+from schedbed.tasks.own.child import Answer, Apart, answer_with, ask
 from schedbed.tasks.own.class_source import ClassSource
 from schedbed.tasks.own.user_class import TEXT, UserClass
 
@@ -16,21 +17,28 @@ PIECE_BYTES = 2**20
 
 
 def judge(
-    source: ClassSource, params: dict[str, Any], folder: Path, data: Path | None, parts: Iterable[Path]
+    source: ClassSource,
+    params: dict[str, Any],
+    folder: Path,
+    data: Path | None,
+    parts: Iterable[Path],
+    apart: Apart | None = None,
 ) -> str | None:
-    """Return the message of a user's check about the output files `parts`, or None, in a child process.
+    """Return the message of a user's check about the output files `parts`, or None.
 
-    `folder` contains the application's files, `data` is the job's input. Raises BadInput if the check itself
-    fails.
+    `folder` contains the application's files, `data` is the job's input. The check runs in a child process,
+    or by `apart`, and may read the folder that contains them all. Raises BadInput if the check itself fails.
     """
+    outputs = [str(part) for part in parts]
+    room = Path(os.path.commonpath([folder, *outputs, *([] if data is None else [data])]))
     request = {
         "source": source.to_json(),
         "params": params,
         "folder": str(folder),
         "data": None if data is None else str(data),
-        "parts": [str(part) for part in parts],
+        "parts": outputs,
     }
-    return ask("schedbed.tasks.own.judge", request, LIMIT_S)["wrong"]
+    return ask("schedbed.tasks.own.judge", request, LIMIT_S, room, apart)["wrong"]
 
 
 def _judge(request: Answer) -> Answer:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
 from schedbed.tasks.discover import declared
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.formats import NAMES
-from schedbed.tasks.traces.text import first_line, pieces
+from schedbed.tasks.traces.text import files_of, first_line, pieces
 from schedbed.tasks.traces.trace import Trace, TraceFormat
 
 
@@ -19,20 +19,41 @@ def read_trace(path: Path | str, format: str | None = None) -> Trace:
     name = format or detect(path)
     if name not in NAMES:
         raise BadInput(f"{path}: unknown trace format {name!r}, expected one of {', '.join(NAMES)}")
-    return formats()[name].read(path)
+    read = formats()[name].read
+    try:
+        return read(path)
+    except BadInput:
+        for file in files_of(path) if path.is_dir() else ():
+            _raise_places(read, file)
+        raise
+
+
+def _raise_places(read: Callable[[Path], Trace], file: Path) -> None:
+    """Raise BadInput if a file of a folder has an error at a place in it."""
+    try:
+        read(file)
+    except BadInput as error:
+        if str(error).startswith(f"{file}:") and not str(error).startswith(f"{file}: no "):
+            raise
 
 
 def detect(path: Path) -> str:
     """Return the name of a trace's format. Raises BadInput with the file's beginning."""
     if path.is_dir():
-        if any(path.glob("events_*")):
-            hint = f"a folder of a rolled Spark event log, expected a file: cat {path.name}/events_* > log"
-            raise BadInput(f"{path}: {hint} (in the order of their numbers)")
-        raise BadInput(f"{path}: a folder, expected a trace file")
+        found = {file: detect(file) for file in files_of(path) if file.stat().st_size}
+        if not found:
+            raise BadInput(f"{path}: a folder without traces, expected files of {', '.join(NAMES)}")
+        if len(names := sorted(set(found.values()))) > 1:
+            some = ", ".join(
+                f"{next(file for file in found if found[file] == name)} {name}" for name in names
+            )
+            raise BadInput(f"{path}: traces of several formats, expected one: {some}")
+        return names[0]
+    known = formats()  # Their modules say how binary files are read.
     start = next(pieces(path), "")[:20_000]
     if not start.strip():
         raise BadInput(f"{path}: empty, expected a trace file ({', '.join(NAMES)})")
-    for name, format in sorted(formats().items(), key=lambda item: item[1].last_resort):
+    for name, format in sorted(known.items(), key=lambda item: item[1].last_resort):
         if format.looks_like(start):
             return name
     shown, hint = first_line(start)[:40], ""

@@ -57,6 +57,7 @@ class Fit:
     map_slots: int
     reduce_slots: int
     why: str
+    heartbeat_s: float = 3.0
 
     def values(self) -> dict[str, Any]:
         """Return the proposed cluster as values of the key `cluster` in a scenario."""
@@ -67,7 +68,7 @@ class Fit:
             "map_slots": self.map_slots,
             "reduce_slots": self.reduce_slots,
         }
-        return {"nodes": self.nodes, "racks": self.racks, "node": node, "heartbeat": "3s"}
+        return {"nodes": self.nodes, "racks": self.racks, "node": node, "heartbeat": f"{self.heartbeat_s:g}s"}
 
 
 def demands(jobs: Iterable[SyntheticJob], lasted_s: Iterable[float | None], io_rate: float) -> TraceLoad:
@@ -81,6 +82,7 @@ def demands(jobs: Iterable[SyntheticJob], lasted_s: Iterable[float | None], io_r
 def fit_cluster(trace: Trace, asked: TraceLoad) -> Fit:
     """Return the recorded machine, or a cluster with the slots that the load `asked` needs."""
     racks = max(1, len({rack for rack, _ in trace.hosts}))
+    heartbeat_s = 3.0 if trace.machine is None else trace.machine.heartbeat_s
     reduce_slots = _slots(asked.reduce_s, asked.span_s)
     if trace.machine is not None:
         nodes, map_slots = trace.machine.nodes, math.ceil(trace.machine.processors / trace.machine.nodes)
@@ -95,7 +97,7 @@ def fit_cluster(trace: Trace, asked: TraceLoad) -> Fit:
     busy = f"{load:.0%} of the map slots are busy"
     if load > 1:  # Jobs whose waits are not recorded.
         busy = f"all map slots are busy, {load:.1f} times as long as jobs would last without waits"
-    return Fit(nodes, min(racks, nodes), map_slots, each, f"{why}; {busy}")
+    return Fit(nodes, min(racks, nodes), map_slots, each, f"{why}; {busy}", heartbeat_s)
 
 
 def _slots(task_s: float, span_s: float) -> int:

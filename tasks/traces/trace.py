@@ -77,6 +77,7 @@ class TracedMachine:
     nodes: int
     processors: int
     why: str  # Source of the numbers.
+    heartbeat_s: float = 3.0  # Hadoop 1's least.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +126,11 @@ class TraceFormat:
     read: Callable[[Path], Trace]
     looks_like: Callable[[str], bool]
     last_resort: bool = False
+
+
+def priority_of(name: object) -> Priority:
+    """Return Hadoop's priority of this name, in any case, or the normal one."""
+    return Priority(str(name).lower()) if str(name).lower() in list(Priority) else Priority.NORMAL
 
 
 # The number of bytes that a traced job shuffled, computed from its reduces. The counters of maps do not

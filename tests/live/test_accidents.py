@@ -73,16 +73,21 @@ def cut_to_half(path: Path) -> None:
         file.truncate(path.stat().st_size // 2)
 
 
-def test_a_journal_that_is_cut_ends_the_run_in_one_line_and_what_was_measured_opens(tmp_path: Path) -> None:
+@pytest.mark.parametrize("master", ["JobTracker", "NameNode"])
+def test_a_journal_that_is_cut_ends_the_run_in_one_line_and_what_was_measured_opens(
+    tmp_path: Path, master: str
+) -> None:
     command, out = start(tmp_path)
     command.wait_for_attempts()
     eventually(lambda: list(out.glob("parts/attempts/*.parquet")), "no rows are written")
-    [journal] = [path for folder in command.scratch() for path in folder.glob("run*/jobtracker.sqlite")]
+    [journal] = [
+        path for folder in command.scratch() for path in folder.glob(f"run*/{master.lower()}.sqlite")
+    ]
     cut_to_half(journal)
     cut_to_half(journal.with_name(f"{journal.name}-wal"))
-    command.find("ray::JobTrackerActor").kill()
+    command.find(f"ray::{master}Actor").kill()
     assert command.wait() == 1
-    assert "the JobTracker's journal jobtracker.sqlite is damaged (" in command.text()
+    assert f"the {master}'s journal {master.lower()}.sqlite is damaged (" in command.text()
     assert "unexpected" not in command.text() and command.left_behind() == []
     code, text = call("report", out)
     assert code == 0, text

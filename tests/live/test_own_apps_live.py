@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections import Counter
 from itertools import pairwise
@@ -53,7 +54,9 @@ class Wrong:
         yield "a", 1
 
     def check(self, lines, output):
-        return f"{len(list(output))} of {len(list(lines))} lines"
+        import os
+        found = len(open('/proc/net/dev').readlines()) - 2
+        return f"{len(list(output))} of {len(list(lines))} lines, user {os.getuid()}, {found} interface"
 """
 
 
@@ -106,7 +109,9 @@ def test_right_outputs_and_a_line_for_each_failure(tmp_path: Path, machines: str
     }
     lines = sum(1 for _ in b"".join(generate("text", 10_000, 5)).splitlines())
     last = f"job_{len(jobs):04d}"
-    assert f"{last} Wrong: wrong output: {lines} of {lines} lines" in command.text()
+    # A check runs in a container of its own, or on the host as nobody; neither has a network but its loopback.
+    user = 1000 if machines == "docker" else os.getuid() or 65534
+    assert f"{last} Wrong: wrong output: {lines} of {lines} lines, user {user}, 1 interface" in command.text()
     attempts = read_tables(tmp_path / "out")["attempts"]
     for number, (_, line) in enumerate(BAD.values(), start=3):
         mine = attempts[(attempts["job"] == f"job_{number:04d}") & (attempts["state"] == "failed")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 from pathlib import Path
@@ -10,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from schedbed.cluster.checksum_chain import JournalDamaged
 from schedbed.scheduler import journal
 from schedbed.scheduler.event_log import EventList, EventLog
-from schedbed.scheduler.journal import Journal, JournalDamaged
+from schedbed.scheduler.journal import Journal
 
 
 def fill(log: EventLog, first: int, last: int) -> None:
@@ -152,6 +152,6 @@ def test_a_damaged_journal_is_refused_in_a_line_that_names_the_journal(
 def test_an_event_that_was_written_as_the_process_was_killed_is_kept(tmp_path: Path) -> None:
     log = Journal(tmp_path / "j")
     fill(log, 1, 3)
-    os.pwrite(log._end, (2).to_bytes(8), 0)
     log.close()
+    (tmp_path / "j-end").write_bytes((2).to_bytes(8))
     assert held(Journal(tmp_path / "j")) == [(None, [1.0, 2.0, 3.0])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 from docker.errors import DockerException, ImageNotFound
 
@@ -21,28 +22,10 @@ def _make(agent: AgentConfig, owner: str) -> Machine:
     return DockerMachine(agent, owner)
 
 
-def _image_is_missing() -> bool:
+def _run_apart(*order: Any) -> bytes:
+    from schedbed.cluster.machines.docker.code_container import run_in_container
 
-    return base_is_missing()
-
-
-def _image_pieces() -> Iterator[bytes]:
-
-    return saved_base()
-
-
-def _load_image(pieces: Iterator[bytes]) -> None:
-
-    load_base(pieces)
-
-
-KIND = MachineKind(
-    about="a container",
-    make=_make,
-    check=check_engine,
-    ready=engine_ready,
-    image=MachineImage(is_missing=_image_is_missing, pieces=_image_pieces, load=_load_image),
-)
+    return run_in_container(*order)
 
 
 # Transfer of the base image from the Docker engine of one host to that of another, in small pieces.
@@ -77,3 +60,13 @@ def load_base(pieces: Iterator[bytes]) -> None:
             raise BadInput(
                 f"--machines docker: the image {BASE} could not be loaded: {one_line(error)}"
             ) from None
+
+
+KIND = MachineKind(
+    about="a container",
+    make=_make,
+    check=check_engine,
+    ready=engine_ready,
+    image=MachineImage(is_missing=base_is_missing, pieces=saved_base, load=load_base),
+    run_apart=_run_apart,
+)

@@ -7,7 +7,6 @@ follow others in the same map or reduce.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Set
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.lanes import lanes
-from schedbed.tasks.traces.text import first_line, lines
+from schedbed.tasks.traces.text import csv_cells, first_line, lines
 from schedbed.tasks.traces.trace import Trace, TraceFormat, TraceJob, TraceTask
 
 BATCH_TASK = (
@@ -188,7 +187,7 @@ def _rows(path: Path, notes: Notes) -> Iterator[_Row]:
         if not line.strip():
             continue
         where = f"{path}:{number}"
-        cells = _cells(line, where)
+        cells = csv_cells(line, where)
         if read is None:
             if set(HEADED) <= set(cells):
                 read, names = _headed, tuple(cells)
@@ -202,13 +201,6 @@ def _rows(path: Path, notes: Notes) -> Iterator[_Row]:
         row = read(dict(zip(names, cells, strict=True)), where, notes)
         if row is not None:
             yield row
-
-
-def _cells(line: str, where: str) -> list[str]:
-    try:
-        return [cell.strip() for cell in next(csv.reader([line], strict=True))]
-    except csv.Error as error:
-        raise BadInput(f"{where}: not CSV: {error}") from None
 
 
 def _batch_task(cells: Mapping[str, str], where: str, notes: Notes) -> _Row | None:

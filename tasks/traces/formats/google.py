@@ -6,15 +6,15 @@ it or, in samples without these, from `start_time` to `end_time`. Times are in m
 
 from __future__ import annotations
 
-import csv
+import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Priority
-from schedbed.tasks.traces.text import first_line, lines
+from schedbed.tasks.traces.text import csv_cells, first_line, lines
 from schedbed.tasks.traces.trace import Trace, TraceFormat, TraceJob, TraceTask
 
 KINDS = ("SUBMIT", "QUEUE", "ENABLE", "SCHEDULE", "EVICT", "FAIL", "FINISH", "KILL", "LOST")
@@ -37,6 +37,8 @@ class _Instance:
     schedule_us: int | None = None
     run_us: int | None = None  # Duration of the attempt that ended last.
     ended: str = ""
+    began_us: int = AFTER_US  # The first SCHEDULE event.
+    end_us: int = 0  # The last event that ended an attempt.
     lost: int = 0  # Number of attempts that were evicted, failed or lost.
     seen_us: tuple[int, int] | None = None  # Interval in which the usage was measured.
 
@@ -45,6 +47,8 @@ class _Instance:
 class _Collection:
     user: str | None
     priority: Priority
+    name: str = ""
+    before: set[str] = field(default_factory=set)  # Collections that this one is submitted after.
     instances: dict[str, _Instance] = field(default_factory=dict)
 
 
@@ -59,7 +63,7 @@ def read_google(path: Path) -> Trace:
         if not line.strip():
             continue
         where = f"{path}:{number}"
-        row = _row(line, where)
+        row = csv_cells(line, where)
         if not names:
             names = [name.strip() for name in row]
             _check_head(names, where)
@@ -74,7 +78,8 @@ def read_google(path: Path) -> Trace:
         count += _take(collections, cells, where)
         if count > INSTANCES_MAX:
             raise BadInput(f"{path}: more than {INSTANCES_MAX} instances, expected a part of the trace")
-    jobs = [job for name, each in collections.items() if (job := _job(name, each, notes)) is not None]
+    made = {name: job for name, each in collections.items() if (job := _job(name, each, notes)) is not None}
+    jobs = [_linked(name, job, made, collections, notes) for name, job in made.items()]
     if not jobs:
         raise BadInput(
             f"{path}: no instance that ran in it, expected instance events of Google's 2019 traces"
@@ -89,13 +94,6 @@ def read_google(path: Path) -> Trace:
     return Trace(format="google", jobs=tuple(jobs), warnings=warnings)
 
 
-def _row(line: str, where: str) -> list[str]:
-    try:
-        return [cell.strip() for cell in next(csv.reader([line], strict=True))]
-    except csv.Error as error:
-        raise BadInput(f"{where}: not CSV: {error}") from None
-
-
 def _check_head(names: list[str], where: str) -> None:
     lacks = [name for name in NEEDED if name not in names]
     if lacks or not set(TYPES) & set(names):
@@ -108,7 +106,11 @@ def _take(collections: dict[str, _Collection], cells: Cells, where: str) -> int:
     name, index = cells["collection_id"], cells["instance_index"]
     if not name or not index:
         raise BadInput(f"{where}: no collection_id or no instance_index")
-    known = collections.setdefault(name, _Collection(_user(cells), _priority(cells)))
+    known = collections.setdefault(
+        name, _Collection(_user(cells), _priority(cells), cells.get("collection_name", ""))
+    )
+    for key in ("parent_collection_id", "start_after_collection_ids"):
+        known.before.update(re.findall(r"\d+", cells.get(key, "")))
     fresh = index not in known.instances
     instance = known.instances.setdefault(index, _Instance())
     kind, time_us = _kind(cells, where), _time_us(cells, "time", where)
@@ -116,15 +118,17 @@ def _take(collections: dict[str, _Collection], cells: Cells, where: str) -> int:
         instance.submit_us = time_us if instance.submit_us is None else min(instance.submit_us, time_us)
     elif kind == "SCHEDULE":
         instance.schedule_us = time_us
+        instance.began_us = min(instance.began_us, time_us)
     elif kind in ENDS and time_us < AFTER_US:
         if instance.schedule_us is not None and time_us >= instance.schedule_us:
             instance.run_us, instance.schedule_us = time_us - instance.schedule_us, None
             instance.lost += kind in ("EVICT", "FAIL", "LOST")
-        instance.ended = kind
+        instance.ended, instance.end_us = kind, max(instance.end_us, time_us)
     if cells.get("start_time") and cells.get("end_time"):
         start_us, end_us = _time_us(cells, "start_time", where), _time_us(cells, "end_time", where)
         seen = instance.seen_us or (start_us, end_us)
         instance.seen_us = (min(seen[0], start_us), max(seen[1], end_us))
+        instance.began_us, instance.end_us = min(instance.began_us, start_us), max(instance.end_us, end_us)
     return int(fresh)
 
 
@@ -158,12 +162,36 @@ def _job(name: str, job: _Collection, notes: Counter[str]) -> TraceJob | None:
         return None
     notes["assumed: # jobs without a submission submit at the start of the trace"] += not submits
     return TraceJob(
-        name=name[:200],
+        name=(job.name or name)[:200],
         submit_s=min(submits, default=0.0),
         user=job.user,
         priority=job.priority,
         maps=tuple(tasks),
     )
+
+
+def _linked(
+    name: str,
+    job: TraceJob,
+    made: Mapping[str, TraceJob],
+    collections: Mapping[str, _Collection],
+    notes: Counter[str],
+) -> TraceJob:
+    """Return the job numbered, with the last of the jobs that it was to follow, if that had ended when it began."""
+    numbers = {each: number for number, each in enumerate(made)}
+    mine = collections[name]
+    of = {each: collections[each].instances.values() for each in mine.before if each in made}
+    ends = {each: max(instance.end_us for instance in instances) for each, instances in of.items()}
+    began_us = min(each.began_us for each in mine.instances.values())
+    last = max(ends, key=lambda each: (ends[each], each), default=None)
+    follows = last is not None and 0 < ends[last] <= began_us
+    notes["# jobs follow others that are not in the trace or had not ended; they wait for none"] += (
+        bool(mine.before) and not follows
+    )
+    if last is None or not follows:
+        return replace(job, number=numbers[name])
+    think_s = max(0.0, job.submit_s - ends[last] / 1e6)
+    return replace(job, number=numbers[name], after=numbers[last], think_s=think_s)
 
 
 def _kind(cells: Cells, where: str) -> str:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.specs import Priority
 from schedbed.tasks.traces.jsonstream import objects
 from schedbed.tasks.traces.rumen_notes import Notes
+from schedbed.tasks.traces.text import is_amount
 from schedbed.tasks.traces.trace import (
     Host,
     Topology,
@@ -21,6 +21,7 @@ from schedbed.tasks.traces.trace import (
     TraceJob,
     TraceTask,
     fetched_bytes,
+    priority_of,
     sharing,
 )
 
@@ -71,7 +72,7 @@ def _job(raw: Mapping[str, Any], where: str, notes: Notes) -> TraceJob | None:
         submit_s=submit / 1000,
         user=_text(raw, "user"),
         queue=_text(raw, "queue"),
-        priority=_priority(raw),
+        priority=priority_of(raw.get("priority")),
         duration_s=None if finish is None or finish < submit else (finish - submit) / 1000,
         succeeded=raw.get("outcome") in ("SUCCESS", None),
         input_bytes=_total(task.input_bytes for task in maps),
@@ -162,7 +163,7 @@ def _cpu_s(attempt: Mapping[str, Any]) -> float | None:
     usages = attempt.get("cpuUsages")
     if not isinstance(usages, list):
         return None
-    spent = sum(usage for usage in usages if _is_amount(usage))
+    spent = sum(usage for usage in usages if is_amount(usage))
     return spent / 1000 or None
 
 
@@ -196,21 +197,12 @@ def _list(raw: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any
 def _amount(raw: Mapping[str, Any], key: str) -> int | None:
     """Return an amount, or None if missing or negative: Rumen writes -1 for unknown."""
     value: Any = raw.get(key)
-    return round(value) if _is_amount(value) else None
-
-
-def _is_amount(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e18
+    return round(value) if is_amount(value) else None
 
 
 def _text(raw: Mapping[str, Any], key: str) -> str | None:
     value = raw.get(key)
     return value[:200] if isinstance(value, str) and value.strip() else None
-
-
-def _priority(raw: Mapping[str, Any]) -> Priority:
-    name = str(raw.get("priority")).lower()
-    return Priority(name) if name in list(Priority) else Priority.NORMAL
 
 
 def _total(values: Iterator[int | None]) -> int:

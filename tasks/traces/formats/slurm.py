@@ -33,6 +33,7 @@ from schedbed.tasks.traces.trace import (
 )
 
 CPUS_MAX = 1_000_000
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:]+")
 _SPAN = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
 _UNKNOWN = ("", "Unknown", "None", "N/A", "INVALID")
 _OPEN = ("UNLIMITED", "Partition_Limit")
@@ -43,27 +44,40 @@ Cells = Mapping[str, str]
 
 
 def read_slurm(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission. Raises BadInput for a line that is not a job."""
+    """Return the jobs of a file in order of submission, without lines that are no jobs. Raises BadInput.
+
+    A job that is listed again, as in two months of a folder, counts as listed last.
+    """
     notes: Counter[str] = Counter()
-    jobs: list[TraceJob] = []
-    ran: list[_Ran] = []
-    for cells, where in rows_of(path, notes):
-        job = _job(cells, where, notes)
+    listed: dict[tuple[str, float], tuple[TraceJob, _Ran]] = {}
+    bad: list[BadInput] = []
+    for cells, where in rows_of(path, notes, bad):
+        try:
+            job, nodes = _job(cells, where, notes), tuple(_nodes(cells, where))
+        except BadInput as error:
+            bad.append(error)
+            continue
         if job is not None:
-            jobs.append(job)
             end_s = job.submit_s + (job.duration_s or 0.0)
             start_s = end_s - (job.maps[0].duration_s or 0.0)
-            ran.append(_Ran(tuple(_nodes(cells, where)), start_s, end_s, len(job.maps)))
-    if not jobs:
+            key = (job.name, job.submit_s)
+            notes["# jobs are listed again, and count as listed last"] += key in listed
+            listed[key] = job, _Ran(nodes, start_s, end_s, len(job.maps))
+    if bad and not listed:
+        raise bad[0]
+    if not listed:
         raise BadInput(
             f"{path}: no job that ran in it, expected lines of sacct --parsable2 or jobcomp/filetxt"
         )
-    jobs.sort(key=lambda job: (job.submit_s, *id_key(job.name)))
+    jobs = sorted((job for job, _ in listed.values()), key=lambda job: (job.submit_s, *id_key(job.name)))
+    ran = [each for _, each in listed.values()]
     busy = most_at_once(jobs)
     warnings = (
-        "no bytes, locations or deadlines in Slurm's accounting; memory, nodes and generic resources are not kept",
+        "no bytes, locations or deadlines in Slurm's accounting; memory, nodes, generic resources and "
+        "jobs' names are not kept",
         ASSUMED,
         *(what.replace("#", str(count)) for what, count in sorted(notes.items()) if count),
+        *([f"{len(bad)} lines are no jobs and are left out, the first: {bad[0]}"] if bad else []),
     )
     machine = TracedMachine(nodes=busy, processors=busy, why="most CPUs that the trace has in use at a time")
     recording = on_machine(machine, HEARTBEAT_S)
@@ -130,8 +144,11 @@ def _nodes(cells: Cells, where: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def rows_of(path: Path, notes: Counter[str]) -> Iterator[tuple[Cells, str]]:
-    """Yield the cells of each line by lower-case names of sacct's columns, and the place of the line."""
+def rows_of(path: Path, notes: Counter[str], bad: list[BadInput]) -> Iterator[tuple[Cells, str]]:
+    """Yield the cells of each line by lower-case names of sacct's columns, and the place of the line.
+
+    Lines that do not have the columns of the head are added to `bad`.
+    """
     names: list[str] = []
     for number, line in lines(path):
         where = f"{path}:{number}"
@@ -141,8 +158,16 @@ def rows_of(path: Path, notes: Counter[str]) -> Iterator[tuple[Cells, str]]:
             yield _completion(line), where
         elif not names:
             names = _head(line.rstrip().split("|"), where)
-        elif (cells := _cells(line.rstrip().split("|"), names, where, notes)) is not None:
-            yield cells, where
+        elif line.rstrip().lower().split("|") == names:
+            continue  # The head of a folder's next file.
+        else:
+            try:
+                cells = _cells(line.rstrip().split("|"), names, where, notes)
+            except BadInput as error:
+                bad.append(error)
+            else:
+                if cells is not None:
+                    yield cells, where
 
 
 # A line of jobcomp/filetxt. The job's name and its folder may contain anything, so that the keys between and after
@@ -250,7 +275,9 @@ def _head(cells: list[str], where: str) -> list[str]:
     names = [cell.strip().lower() for cell in cells]
     timed = {"elapsed", "elapsedraw"} & set(names) or {"start", "end"} <= set(names)
     if "jobid" not in names or "submit" not in names or not timed:
-        raise BadInput(f"{where}: expected the columns JobID, Submit, and Elapsed or Start and End")
+        hint = "a first line with the names that --format had, or sacct without --noheader, among them "
+        hint = hint if any(map(_TIME.fullmatch, cells)) else ""
+        raise BadInput(f"{where}: expected {hint}the columns JobID, Submit, and Elapsed or Start and End")
     return names
 
 
@@ -367,8 +394,10 @@ def _number(text: str) -> float | None:
 def _looks_like(start: str) -> bool:
     if first_line(start).startswith(_JOBCOMP):
         return "JobState=" in first_line(start)
-    names = {name.strip().lower() for name in first_line(start).split("|")}
-    return {"jobid", "submit"} <= names
+    cells = first_line(start).split("|")
+    names = {name.strip().lower() for name in cells}
+    has_no_head = re.fullmatch(_NEVER_WITH_BAR["jobid"], cells[0]) and any(map(_TIME.fullmatch, cells))
+    return {"jobid", "submit"} <= names or bool(has_no_head)
 
 
 FORMAT = TraceFormat(read=read_slurm, looks_like=_looks_like)

@@ -21,6 +21,7 @@ from schedbed.tasks.traces.text import Fields
 from schedbed.tasks.traces.trace import Host, Recording, Trace, TraceFormat, TraceJob, TraceTask
 
 DEFAULT_RACK = "default-rack"
+_NUMBERS = 10**9  # More than any number of a job, stage or RDD in an application.
 Place = tuple[int, int]
 """The key of a task: its stage, and its index in the stage."""
 
@@ -30,6 +31,8 @@ class _LoggedJob:
     """The state of a Spark job according to the events read so far."""
 
     number: int
+    application: str
+    user: str | None
     submit_s: float
     parents: dict[int, tuple[int, ...]]  # Parent stages, by stage.
     datasets: dict[int, tuple[int, ...]]  # Ids of the RDDs that a stage computes, by stage.
@@ -51,6 +54,7 @@ class _Log:
         self.jobs: dict[int, _LoggedJob] = {}
         self.jobs_by_stage: dict[int, list[_LoggedJob]] = {}
         self.application = "spark"
+        self.first = 0  # What is added to an application's numbers, which begin at 0 in each.
         self.user: str | None = None
         self.lost = 0  # Number of ended tasks whose job is unknown.
         self.executors: dict[str, tuple[str, int]] = {}  # Host and cores of those that are there.
@@ -64,11 +68,13 @@ class _Log:
         kind = event.text("Event", "").rpartition(".")[2]
         if kind == "SparkListenerApplicationStart":
             self.application = event.text("App Name", "spark")
+            self.first += _NUMBERS if self.jobs else 0
+            self.executors.clear()
             self.user = event.text("User", "") or None
         elif kind == "SparkListenerJobStart":
             self._job_started(event)
         elif kind == "SparkListenerJobEnd":
-            job = self.jobs.get(event.whole("Job ID", 0, 10**9))
+            job = self.jobs.get(self._number(event, "Job ID"))
             if job is not None:
                 job.end_s = event.number("Completion Time", 0.0) / 1000
                 result = event.raw.get("Job Result")
@@ -88,17 +94,20 @@ class _Log:
             pairs = told.items() if isinstance(told, dict) else told if isinstance(told, list) else ()
             self.settings = {str(pair[0]): str(pair[1]) for pair in map(tuple, pairs) if len(pair) == 2}
 
+    def _number(self, event: Fields, key: str) -> int:
+        return self.first + event.whole(key, 0, _NUMBERS)
+
     def _job_started(self, event: Fields) -> None:
         stages: dict[int, tuple[int, ...]] = {}
         datasets: dict[int, tuple[int, ...]] = {}
         for info in event.objects("Stage Infos"):
-            stage = info.whole("Stage ID", 0, 10**9)
-            stages[stage] = tuple(each for each in info.raw.get("Parent IDs") or () if isinstance(each, int))
-            known = [data.whole("RDD ID", 0, 10**9) for data in info.objects("RDD Info") if "RDD ID" in data]
+            stage, parents = self._number(info, "Stage ID"), info.raw.get("Parent IDs") or ()
+            stages[stage] = tuple(each + self.first for each in parents if isinstance(each, int))
+            known = [self._number(data, "RDD ID") for data in info.objects("RDD Info") if "RDD ID" in data]
             datasets[stage] = tuple(sorted(known))
-        number = event.whole("Job ID", 0, 10**9)
+        number = self._number(event, "Job ID")
         submit_s = event.number("Submission Time") / 1000
-        job = self.jobs[number] = _LoggedJob(number, submit_s, stages, datasets)
+        job = self.jobs[number] = _LoggedJob(number, self.application, self.user, submit_s, stages, datasets)
         properties = _inner(event, "Properties")
         job.pool = properties.text("spark.scheduler.pool", "") or None
         job.name = properties.text("spark.job.description", "") or None
@@ -106,7 +115,7 @@ class _Log:
             self.jobs_by_stage.setdefault(stage, []).append(job)
 
     def _task_ended(self, event: Fields) -> None:
-        stage = event.whole("Stage ID", 0, 10**9)
+        stage = self._number(event, "Stage ID")
         jobs, info = self.jobs_by_stage.get(stage, ()), _inner(event, "Task Info")
         if not jobs:
             self.lost += 1
@@ -254,9 +263,9 @@ def _job(job: _LoggedJob, log: _Log, notes: Counter[str]) -> TraceJob | None:
     )
     notes["# attempts failed or were killed; they cost nothing here"] += job.failures.total()
     return TraceJob(
-        name=(job.name or f"{log.application}-{job.number}")[:200],
+        name=(job.name or f"{job.application}-{job.number % _NUMBERS}")[:200],
         submit_s=job.submit_s,
-        user=log.user,
+        user=job.user,
         queue=job.pool,
         duration_s=None if job.end_s is None or job.end_s < job.submit_s else job.end_s - job.submit_s,
         input_bytes=sum(task.input_bytes or 0 for task in maps),

@@ -68,7 +68,8 @@ def read_swf(path: Path) -> Trace:
     jobs = _linked(jobs, waits, notes)
     ordered = sorted(jobs, key=lambda job: job.submit_s)
     warnings = (
-        "no bytes, locations or deadlines in an SWF trace; requested memory is not kept",
+        "no bytes, locations or deadlines in an SWF trace; used and requested memory, groups, executables and "
+        "partitions are not kept",
         ASSUMED,
         *(what.replace("#", str(count)) for what, count in sorted(notes.items()) if count),
     )

@@ -29,7 +29,10 @@ def read_swim(path: Path) -> Trace:
         raise BadInput(
             f"{path}: no job in it, expected lines of {len(_COLUMNS)} columns: {', '.join(_COLUMNS)}"
         )
-    warnings = ["no task counts, durations, CPU times, users or locations in a SWIM trace"]
+    warnings = [
+        "no task counts, durations, CPU times, users or locations in a SWIM trace; "
+        "submissions give the times between arrivals"
+    ]
     ordered = sorted(jobs, key=lambda job: job.submit_s)
     if any(job.output_path for job in jobs):
         warnings.append(

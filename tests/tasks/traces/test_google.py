@@ -72,3 +72,28 @@ def test_the_wrong_line_is_named(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(BadInput) as caught:
         read_trace(written(tmp_path, text))
     assert told in str(caught.value)
+
+
+def test_a_job_follows_the_jobs_that_it_names_if_they_had_ended(tmp_path: Path) -> None:
+    head = "time,type,collection_id,instance_index,collection_name,start_after_collection_ids,parent_collection_id"
+    rows = [
+        *("1,0,5,0,a,,", "2,3,5,0,a,,", "9,6,5,0,a,,"),
+        *("1,0,6,0,b,,", "2,3,6,0,b,,", "20,6,6,0,b,,"),
+        *('3,0,7,0,c,"[5]",', '9,3,7,0,c,"[5]",', '15,6,7,0,c,"[5]",'),
+        *('30,0,8,0,d,"[5, 7]",6', '31,3,8,0,d,"[5, 7]",6', '35,6,8,0,d,"[5, 7]",6'),
+        *("3,0,9,0,e,,6", "4,3,9,0,e,,6", "12,6,9,0,e,,6"),  # Its parent goes on.
+        *("3,0,10,0,f,,99", "4,3,10,0,f,,99", "12,6,10,0,f,,99"),
+    ]
+    text = "\n".join(
+        [head, *(f"{int(time) * SECOND},{rest}" for time, _, rest in (row.partition(",") for row in rows))]
+    )
+    trace = read_trace(written(tmp_path, text))
+    names = {job.number: job.name for job in trace.jobs}
+    assert {job.name: (names[job.after], job.think_s) for job in trace.jobs if job.after is not None} == {
+        "c": ("a", 0.0),
+        "d": ("b", 10.0),
+    }
+    assert (
+        "2 jobs follow others that are not in the trace or had not ended; they wait for none"
+        in trace.warnings
+    )

@@ -159,3 +159,31 @@ def test_a_job_is_submitted_when_it_is_eligible(tmp_path: Path) -> None:
         ("1", 50, 50),
     ]
     assert any(line.startswith("1 jobs waited for others or for a given time") for line in trace.warnings)
+
+
+def test_a_bad_line_is_counted(tmp_path: Path) -> None:
+    rows = ["1|5|60", "2|5|x:y", "3|7", "4|9|60"]
+    trace = read_trace(written(tmp_path, *rows, head="JobID|Submit|Elapsed"))
+    assert [job.name for job in trace.jobs] == ["1", "4"]
+    [told] = [note for note in trace.warnings if "no jobs" in note]
+    assert (
+        told.startswith("2 lines are no jobs and are left out, the first: ") and ":3: elapsed: 'x:y'" in told
+    )
+
+
+def test_months_in_a_folder_are_one_trace(tmp_path: Path) -> None:
+    head = "JobID|Submit|ElapsedRaw|State"
+    (tmp_path / "2024-9").write_text(f"{head}\n1|5|60|COMPLETED\n2|8|30|RUNNING\n")
+    (tmp_path / "2024-10").write_text(f"{head}\n2|8|90|COMPLETED\n3|200|5|COMPLETED\n")
+    trace = read_trace(tmp_path)
+    assert [(job.name, job.maps[0].duration_s) for job in trace.jobs] == [("1", 60), ("2", 90), ("3", 5)]
+    assert "1 jobs are listed again, and count as listed last" in trace.warnings
+
+
+def test_without_a_head_a_line_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    path.write_text("7|u|2024-01-31T12:00:00|00:01:00\n")
+    with pytest.raises(
+        BadInput, match=r":1: expected a first line with the names that --format had, or sacct without"
+    ):
+        read_trace(path)

@@ -245,3 +245,32 @@ def test_stages_after_the_second_take_their_time_after_it(tmp_path: Path) -> Non
         job.output_bytes == 14
     )  # Of the last task, and of the one of the second stage that has no other after it.
     assert any("run after each other in the same reduces" in line for line in trace.warnings)
+
+
+def test_the_logs_of_two_applications_are_one_trace(tmp_path: Path) -> None:
+    """Both number their jobs and stages from 0; the second one's job reuses a stage of its own."""
+    for name, user, at_ms in (("etl", "ana", 1000), ("web", "bo", 500)):
+        log = [
+            {"Event": "SparkListenerApplicationStart", "App Name": name, "User": user},
+            *(start(0, at_ms, {0: []}), task(0, 0, at_ms, at_ms + 100), end(0, at_ms + 100)),
+            *(
+                start(1, at_ms + 300, {0: [], 1: [0]}),
+                task(1, 0, at_ms + 300, at_ms + 400),
+                end(1, at_ms + 400),
+            ),
+        ]
+        folder = tmp_path / f"eventlog_v2_{name}"
+        folder.mkdir()
+        # Rolled: the second file continues the first.
+        (folder / "events_1_x").write_text("\n".join(map(json.dumps, log[:3])))
+        (folder / "events_2_x").write_text("\n".join(map(json.dumps, log[3:])))
+        (folder / "appstatus_x").touch()
+    jobs = read_trace(tmp_path).jobs
+    assert [(job.name, job.user, job.submit_s) for job in jobs] == [
+        ("web-0", "bo", 0.5),
+        ("web-1", "bo", 0.8),
+        ("etl-0", "ana", 1.0),
+        ("etl-1", "ana", 1.3),
+    ]
+    numbers = {job.number: job.name for job in jobs}
+    assert [numbers[job.after] for job in jobs if job.after is not None] == ["web-0", "etl-0"]
