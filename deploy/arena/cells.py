@@ -117,6 +117,7 @@ def _simulate(cell: Cell, shared: Path, scratch: Path) -> Row:
     from schedbed.deploy.results import metrics
     from schedbed.deploy.results.record_check import merge_parts
     from schedbed.deploy.results.recorded import Recorded
+    from schedbed.deploy.results.referee import Referee
     from schedbed.deploy.results.runfile import RunFile
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.simulated.simulated_runs import SimRuns
@@ -138,7 +139,10 @@ def _simulate(cell: Cell, shared: Path, scratch: Path) -> Row:
         (ended,) = run.runs
         if ended.state != "succeeded":
             return cell.row("failed", ended.note or ended.state)
-        figures = metrics.measure(Recorded(folder, run).tables(ended.policy, 0))
+        mine = Recorded(folder, run).tables(ended.policy, 0)
+        if impossible := Referee(run).impossible(ended, mine.tables):
+            return cell.row("failed", "; ".join(impossible))
+        figures = metrics.measure(mine)
     return cell.row("succeeded", ended.note) | _figures(figures)
 
 

@@ -13,7 +13,7 @@ from schedbed.deploy.results.runfile import RunFile, RunRecord, TableRecord
 from schedbed.deploy.results.shared_work import cores_for, share
 from schedbed.deploy.workspace import is_locked
 from schedbed.scheduler.core.states import AS_PLANNED
-from schedbed.scheduler.history import COLUMNS, PARTS, read_table
+from schedbed.scheduler.history import COLUMNS, PARTS, read_table, slug_of
 from schedbed.scheduler.part_merge import folder_bytes, merge
 from schedbed.tasks.errors import BadInput
 
@@ -59,6 +59,10 @@ def merge_parts(folder: Path | str, run: RunFile) -> None:
         check_tables(folder, run)
         return
 
+    for record in run.runs:
+        if record.parts:
+            record.rewritten, record.parts = _rewritten(Path(folder), record), {}
+
     do_all = partial(share, at_once=cores_for(run, folder_bytes(Path(folder) / PARTS)))
 
     def note(broken: list[str]) -> None:
@@ -71,6 +75,22 @@ def merge_parts(folder: Path | str, run: RunFile) -> None:
         run.save(folder)
 
     merge(folder, note, do_all)
+
+
+def seal(folder: Path | str, record: RunRecord) -> None:
+    """Note the part files of a run that has ended, which nobody may write to any more."""
+    record.parts = {name: _sha256(path) for name, path in _parts_of(Path(folder), record).items()}
+
+
+def _parts_of(folder: Path, record: RunRecord) -> dict[str, Path]:
+    names = f"*/{slug_of(record.policy)}-{record.repeat}-*.parquet"
+    return {f"{path.parent.name}/{path.name}": path for path in (folder / PARTS).glob(names)}
+
+
+def _rewritten(folder: Path, record: RunRecord) -> list[str]:
+    """Return the part files of a run that are no longer, or not yet, those of its end."""
+    found = {name: _sha256(path) for name, path in _parts_of(folder, record).items()}
+    return sorted(name for name, _ in found.items() ^ record.parts.items())
 
 
 def failures(folder: Path | str, run: RunFile) -> list[str]:

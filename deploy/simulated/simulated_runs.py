@@ -122,6 +122,7 @@ class SimRuns:
         if options.address is not None:
             _check_sendable(scenario)
         self._options = options
+        self._replays = costs is not None or bool(cpu_factors)
         self._inputs = SharedInputs(
             scenario=scenario,
             costs=costs or costs_of(scenario),
@@ -140,7 +141,7 @@ class SimRuns:
         `watch` is ignored, since only live runs are on the live page. Raises BadInput if the cluster cannot
         be joined.
         """
-        scenario = self._inputs.scenario
+        scenario, record.replays = self._inputs.scenario, self._replays
         order = run_order(len(scenario.policies), scenario.repeats)
         tasks = scenario.task_count
         at_once = min(self._options.jobs or 1, len(order))
