@@ -120,6 +120,7 @@ def _simulate(cell: Cell, shared: Path, scratch: Path) -> Row:
     from schedbed.deploy.results.referee import Referee
     from schedbed.deploy.results.runfile import RunFile
     from schedbed.deploy.scenario.resolve import resolve
+    from schedbed.deploy.simulated.confined import is_isolated
     from schedbed.deploy.simulated.simulated_runs import SimRuns
 
     scenario = resolve(cell.course.seeded(cell.seed), policies=[cell.policy], base=cell.course.base)
@@ -133,7 +134,8 @@ def _simulate(cell: Cell, shared: Path, scratch: Path) -> Row:
             jobs=[job.job for job in scenario.jobs],
             machines="sim",
         )
-        SimRuns(scenario, RunOptions(machines="sim", live=False)).run_all(folder, run)
+        options = RunOptions(machines="sim", live=False, isolated=is_isolated())
+        SimRuns(scenario, options).run_all(folder, run)
         run.isolated_s = _alone(cell, scenario, shared)
         merge_parts(folder, run)
         (ended,) = run.runs
