@@ -120,7 +120,7 @@ def _simulate(cell: Cell, shared: Path, scratch: Path) -> Row:
     from schedbed.deploy.results.referee import Referee
     from schedbed.deploy.results.runfile import RunFile
     from schedbed.deploy.scenario.resolve import resolve
-    from schedbed.deploy.simulated.confined import is_isolated
+    from schedbed.deploy.simulated.confined_policies import is_isolated
     from schedbed.deploy.simulated.simulated_runs import SimRuns
 
     scenario = resolve(cell.course.seeded(cell.seed), policies=[cell.policy], base=cell.course.base)

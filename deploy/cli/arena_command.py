@@ -133,7 +133,7 @@ def arena(
         live_seeds=(0 if quick or score else LIVE_SEEDS) if live is None else live,
     )
     if score:
-        from schedbed.deploy.simulated.confined import isolate
+        from schedbed.deploy.simulated.confined_policies import isolate
 
         if address is not None:
             raise BadInput("--score: policies are isolated on this host, expected no --address")

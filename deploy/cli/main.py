@@ -184,7 +184,7 @@ def run(
     from schedbed.deploy.scenario.resolve import resolve
 
     if isolated and machines == "sim":
-        from schedbed.deploy.simulated.confined import isolate
+        from schedbed.deploy.simulated.confined_policies import isolate
 
         for line in isolate():
             typer.echo(line, err=True)

@@ -45,7 +45,7 @@ def own_choices(given: Sequence[Any]) -> dict[int, PolicyChoice]:
 
 def check_policy(policy: Any) -> None:
     """Implement `OwnPolicies.check`."""
-    from schedbed.deploy.simulated.confined import check_confined, is_isolated
+    from schedbed.deploy.simulated.confined_policies import check_confined, is_isolated
 
     name = parse_spec(policy, tuple(AXES)).name
     if is_isolated():

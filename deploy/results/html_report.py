@@ -24,11 +24,12 @@ from schedbed.deploy.results.page.bands import NODES_ALONE, Bands
 from schedbed.deploy.results.page.run_facts import RunFacts
 from schedbed.deploy.results.record_check import merge_parts
 from schedbed.deploy.results.recorded import VIEWED, Key, Recorded
-from schedbed.deploy.results.referee import Referee
+from schedbed.deploy.results.referee import Referee, refuse_impossible
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.results.shared_work import cores_for, share
 from schedbed.deploy.results.table import show
 from schedbed.deploy.workspace import locked, stay_private
+from schedbed.tasks.errors import BadInput
 
 NAME = "report.html"
 SCRIPTS = ("base.js", "why.js", "lanes.js", "bands.js", "charts.js")
@@ -50,7 +51,13 @@ def rebuild(
     run = RunFile.load(out) if run is None else run
     merge_parts(out, run)
     recorded = Recorded(out, run)
-    parts = make_parts(out, run, recorded, with_report=with_report)
+    try:
+        parts = make_parts(out, run, recorded, with_report=with_report)
+    except BadInput:
+        raise
+    except Exception:
+        refuse_impossible(out, run, recorded)  # Metrics may fail on such rows.
+        raise
     figures = summary.write(out, run, parts.measures)
     if with_report:
         _write_report(out, run, recorded, figures, parts, with_plots=with_plots)

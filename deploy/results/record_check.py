@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from schedbed.deploy.results.measures.row_values import texts_of
+from schedbed.deploy.results.referee import refuse_impossible
 from schedbed.deploy.results.runfile import RunFile, RunRecord, TableRecord
 from schedbed.deploy.results.shared_work import cores_for, share
 from schedbed.deploy.workspace import is_locked
@@ -24,10 +25,11 @@ SHOWN = 20
 def open_record(folder: Path | str) -> RunFile:
     """Check a finished run's tables. Return its record. Print a note for each damaged part file.
 
-    Raises BadInput if run.json or a table is missing or has changed.
+    Raises BadInput if run.json or a table is missing or has changed, and RunFailed for impossible rows.
     """
     run = RunFile.load(folder)
     check_tables(folder, run)
+    refuse_impossible(folder, run)
     for part in run.left_out:
         print(f"note: {folder}: damaged and left out: {part}", file=sys.stderr)
     return run

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.results.recorded import Recorded
 from schedbed.tasks.specs import TaskKind
 
 if TYPE_CHECKING:
@@ -101,9 +104,9 @@ class Referee:
     def impossible(self, record: RunRecord, tables: Mapping[str, pd.DataFrame]) -> list[str]:
         """Return a line for each kind of impossible rows, with the first of them, or nothing.
 
-        A run that failed is not judged, since nobody can take its rows for a result.
+        A run that failed is not judged, since nobody can take its rows for a result, and none without a plan.
         """
-        if record.state == "failed":
+        if record.state == "failed" or not self._nodes:
             return []
         jobs, tasks = tables["jobs"], _Tasks(tables["attempts"], self.jobs, self._nodes)
         limits = record.findings.get("limits", ["slots"])
@@ -125,7 +128,7 @@ class Referee:
         really use, and kills attempts, which a simulation of declared costs does not show. A node that pages
         is simulated as it is.
         """
-        if not self._is_simulated:
+        if not (self._is_simulated and self._nodes):
             return []
         tasks = _Tasks(tables["attempts"], self.jobs, self._nodes)
         sizes = [0.0 if node.get("paging") else float(node["memory_bytes"]) for node in self._nodes.values()]
@@ -154,7 +157,10 @@ class Referee:
             )
 
         yield from _first(jobs["job"].duplicated().to_numpy(bool), said("has two rows"))
-        killed = (jobs["state"] == "killed").to_numpy(bool)  # Perhaps before its submission.
+        # A job may be killed before its submission, and then one without tasks succeeds.
+        killed = (jobs["state"] == "killed").to_numpy(bool) | (jobs["maps"] + jobs["reduces"] == 0).to_numpy(
+            bool
+        )
         late = (
             (~killed & (finish + error_s < submit)) | (start + error_s < submit) | (finish + error_s < start)
         )
@@ -297,8 +303,8 @@ class _Tasks:
         self.kind = _numbers(rows["kind"], {name: place for place, name in enumerate(KINDS)})
         self.node = _numbers(rows["node"], {name: place for place, name in enumerate(nodes)})
         self.succeeded = (rows["state"] == "succeeded").to_numpy(bool)
-        never = ~self.succeeded & np.isnan(self.start) & (self.end == 0)  # Given up before it began.
-        self.end = np.where(never, self.assigned, self.end)
+        unheard = ~self.succeeded & (self.end == 0)  # Its node never reported the end.
+        self.end = np.where(unheard, np.fmax(self.assigned, self.start), self.end)
         self.repeated = (
             rows["attempt"].duplicated().to_numpy(bool) if "attempt" in rows else np.zeros(len(rows), bool)
         )
@@ -443,6 +449,14 @@ class _Tasks:
         added = reached - np.maximum(before, begins + shift)
         np.add.at(found, nodes, np.maximum(0.0, added))
         return found
+
+
+def refuse_impossible(folder: Path | str, run: RunFile, recorded: Recorded | None = None) -> None:
+    """Raise RunFailed if the tables in a run's folder have impossible rows."""
+    referee, recorded = Referee(run), recorded or Recorded(folder, run)
+    for record in run.runs:
+        if lines := referee.impossible(record, recorded.measured(record.policy, record.repeat).tables):
+            raise RunFailed(f"{folder}: {record.policy}: {'; '.join(lines)}")
 
 
 def _first(bad: np.ndarray, said: Callable[[int], str]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from schedbed.deploy.options import RunOptions, no_interrupts, run_order
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.side_by_side import SideWork, all_cores, side_by_side
-from schedbed.deploy.simulated.confined import confined_setup
+from schedbed.deploy.simulated.confined_policies import confined_setup
 from schedbed.deploy.simulated.engine_choice import choose_engine, effort_of
 from schedbed.deploy.simulated.one_run import HistoryRows, OneRun, RowTarget, SentRows, SimulationEnd
 from schedbed.deploy.simulated.recorded_costs import SharedInputs

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn, cast
 
-from schedbed.cluster.wire.value_codec import codec_of, packed
+from schedbed.cluster.wire.value_codec import codec_of
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.rows import DecisionRow, NoSink
 from schedbed.scheduler.core.settings import CoreConfig
@@ -23,6 +24,7 @@ from schedbed.scheduler.isolated.seam import (
     EVENTS,
     FAILED,
     KILLS,
+    PING,
     READ,
     REPORT,
     ROW,
@@ -35,8 +37,6 @@ from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet
 from schedbed.tasks.errors import BadInput
-
-FLAGS = ("takes_containers", "hears_full_nodes")
 
 
 class Told(NoSink):
@@ -54,9 +54,8 @@ class Told(NoSink):
         entries, self.entries = self.entries, []
         return entries
 
-    def watch(self, owner: Any, name: str, kind: str) -> None:
-        """Note what the method `name` of `owner` answers from now on."""
-        ask = getattr(owner, name)
+    def noting(self, kind: str, ask: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that does the same as `ask`, and notes the answers as entries of this kind."""
 
         def noted(*arguments: Any) -> Any:
             answer = ask(*arguments)
@@ -67,7 +66,7 @@ class Told(NoSink):
                 self.entries.append([kind, None if answer is None else _plain(answer)])
             return answer
 
-        setattr(owner, name, noted)
+        return noted
 
 
 class PolicyProcess:
@@ -83,7 +82,7 @@ class PolicyProcess:
         policy: Any = build_policy(given, scale=how["scale"], store="none")
         if not isinstance(policy, HostedPolicy):
             raise BadInput(f"{given!r} is no policy of a file")
-        policy = with_speculation(policy, how["speculation"], how["scale"])
+        policy = with_speculation(cast(Any, policy), how["speculation"], how["scale"])
         quiet = is_quiet(policy) and not hasattr(policy, "awaits_beat")
         made = {
             "limits": list(getattr(policy, "limits", ())),
@@ -93,13 +92,14 @@ class PolicyProcess:
             "line": policy.line_of("decide"),
             "kills": hasattr(policy, "preempt"),
             "copies": getattr(policy, "speculation", None) is not None,
-            **{flag: bool(getattr(policy, flag, False)) for flag in FLAGS},
+            "takes_containers": bool(getattr(policy, "takes_containers", False)),
+            "hears_full_nodes": bool(getattr(policy, "hears_full_nodes", False)),
         }
-        self._told.watch(policy, "decide", ANSWER)
+        policy.decide = self._told.noting(ANSWER, policy.decide)
         if made["kills"]:
-            self._told.watch(policy, "preempt", KILLS)
+            policy.preempt = self._told.noting(KILLS, policy.preempt)
         if made["copies"]:
-            self._told.watch(policy.speculation, "copy", COPY)
+            policy.speculation.copy = self._told.noting(COPY, policy.speculation.copy)
         config = codec_of(CoreConfig).take(how["config"])
         self._policy, self._core = policy, Core(config, policy, self._told, seed=how["seed"])
         self._told.take()
@@ -107,7 +107,23 @@ class PolicyProcess:
 
     def do(self, now_s: float, kind: str, arguments: Any) -> list[list[Any]]:
         """Apply an event, and return the entries of the policy."""
-        getattr(self._core, kind)(now_s, *EVENTS[kind].take(arguments))
+        core = self._core
+        events: dict[str, Callable[..., Any]] = {
+            "register": core.register,
+            "heartbeat": core.heartbeat,
+            "submit": core.submit,
+            "kill_job": core.kill_job,
+            "node_lost": core.node_lost,
+            "tick": core.tick,
+            "replicas_changed": core.replicas_changed,
+            "committed": core.committed,
+            "commit_failed": core.commit_failed,
+            "ask": core.ask,
+            "release": core.release,
+            "stop": core.stop,
+            "start_inside": core.start_inside,
+        }
+        events[kind](now_s, *EVENTS[kind].take(arguments))
         self._core.take_effects()
         return self._told.take()
 
@@ -120,21 +136,29 @@ class PolicyProcess:
 
 
 def _plain(proposal: Any) -> list[Any]:
-    task: Any = proposal.task
-    job, kind = task.stage.job.job, packed(EVENTS["ask"], (task.stage.job.job, task.stage.kind, 0, None))[1]
-    split = None if proposal.split is None else float(proposal.split)
-    return [job, kind, task.index, str(proposal.reason), split, bool(proposal.speculative)]
+    stage, split = proposal.task.stage, proposal.split
+    return [
+        stage.job.job,
+        stage.kind.value,
+        proposal.task.index,
+        proposal.reason,
+        None if split is None else float(split),
+        proposal.speculative,
+    ]
 
 
-def _serve(pipe: FramePipe) -> None:
-    process = PolicyProcess()
-
+def _last_words(pipe: FramePipe) -> Callable[[str], NoReturn]:
     def leave(text: str) -> NoReturn:
         pipe.send([-1, [FAILED, text]])
         pipe.flush()
         os._exit(1)
 
-    TIME_BOUND.exit_with = leave
+    return leave
+
+
+def _serve(pipe: FramePipe) -> None:
+    process = PolicyProcess()
+    TIME_BOUND.exit_with = _last_words(pipe)
     while True:
         number, now_s, kind, arguments = pipe.receive()
         try:
@@ -142,6 +166,8 @@ def _serve(pipe: FramePipe) -> None:
                 found: Any = process.begin(*arguments)
             elif kind == WATCH:
                 found = process.watch()
+            elif kind == PING:
+                found = None
             elif kind == REPORT:
                 found = process.report()
             else:
@@ -150,7 +176,7 @@ def _serve(pipe: FramePipe) -> None:
             found = [READ, ""]
         except Exception as error:
             found = [FAILED, str(error)]
-        if found or kind in (BEGIN, REPORT, WATCH):
+        if found or kind in (BEGIN, WATCH, REPORT, PING):
             pipe.send([number, found])
             pipe.flush()
 

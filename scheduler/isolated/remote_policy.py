@@ -29,6 +29,7 @@ from schedbed.scheduler.isolated.seam import (
     EVENTS,
     FAILED,
     KILLS,
+    PING,
     READ,
     REPORT,
     ROW,
@@ -51,7 +52,7 @@ from schedbed.scheduler.sizes import Sizes
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import JobSpec, TaskKind
 
-PATIENCE_S = 30.0
+SOON_S, PATIENCE_S = 1.0, 30.0
 """Seconds of this clock for an answer. The process itself ends a call that takes 3 s of its own time."""
 MEMORY_BYTES, CPU_S = 2 << 30, 3600
 LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo")
@@ -62,7 +63,7 @@ FIRST_USER = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsolatedSetup:
-    """What a policy's process is told: `given` with its file in `folder`, and the settings of the core."""
+    """The settings of a policy's process: `given` with its file in `folder`, and the settings of the core."""
 
     given: Any
     folder: str
@@ -102,7 +103,7 @@ class ConfinedProcess:
         )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._pipe = FramePipe(self._process.stdout.fileno(), self._process.stdin.fileno())
-        self._number = 0
+        self._number, self._why = 0, ""
         self._entries: deque[Any] = deque()
         folders = python_folders()
         user = FIRST_USER + os.getpid() if takes_user() else None
@@ -119,8 +120,16 @@ class ConfinedProcess:
         """Return the answer to a request."""
         self._entries.clear()
         self._number += 1
-        self._pipe.send([self._number, 0.0, kind, arguments])
+        self._send([self._number, 0.0, kind, arguments])
         return self._answer()
+
+    def _send(self, message: list[Any]) -> None:
+        if self._why:
+            raise PolicyFailed(self._why)
+        try:
+            self._pipe.send(message)
+        except Silent:
+            self._ended()
 
     def tell(self, now_s: float, kind: str, arguments: Sequence[Any]) -> None:
         """Send an event. Its answers are those of `next_entry`."""
@@ -133,17 +142,16 @@ class ConfinedProcess:
             arguments = (*arguments, None)
         self._entries.clear()
         self._number += 1
-        try:
-            self._pipe.send([self._number, now_s, kind, packed(codec, arguments)])
-        except Silent:
-            self._ended()
+        self._send([self._number, now_s, kind, packed(codec, arguments)])
 
     def next_entry(self) -> Any:
         """Return the next entry of the last event. Raises PolicyFailed if there is none."""
         if not self._entries:
             found = self._answer()
             if not isinstance(found, list):
-                self._strange(found)
+                raise PolicyFailed(
+                    "the policy's process has another state of the JobTracker: it gave no answer"
+                )
             self._entries.extend(found)
         return self._entries.popleft()
 
@@ -170,17 +178,25 @@ class ConfinedProcess:
     def _receive(self) -> Any:
         try:
             self._pipe.flush()
-            return self._pipe.receive(PATIENCE_S)
+            try:
+                return self._pipe.receive(SOON_S)
+            except Silent:  # Perhaps its core has nothing to answer, unlike the one here.
+                self._pipe.send([self._number, 0.0, PING, None])
+                self._pipe.flush()
+                return self._pipe.receive(PATIENCE_S)
         except Silent:
             self._ended()
         except (ValueError, RecursionError) as error:
             self._strange(error)
 
     def _ended(self) -> NoReturn:
-        code = self._process.poll()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(SOON_S)
+        code = self._process.returncode
         how = f"has not answered for {PATIENCE_S:g} s" if code is None else f"ended with exit code {code}"
+        self._why = self._why or f"the policy's process {how}"
         self.close()
-        raise PolicyFailed(f"the policy's process {how}") from None
+        raise PolicyFailed(self._why) from None
 
     def _strange(self, what: object) -> NoReturn:
         raise PolicyFailed(f"the policy's process sent what is no answer: {clean(str(what))[:100]}")
@@ -196,7 +212,7 @@ class ConfinedProcess:
 
 
 def takes_user() -> bool:
-    """Return whether a policy's process can have a user id of its own: root gives it, and anybody reads Python."""
+    """Return whether a policy's process can have a user id of its own: root gives it, and all users read Python."""
     return os.getuid() == 0 and all(map(others_can_read, (sys.executable, *python_folders())))
 
 

@@ -1,4 +1,4 @@
-"""Confines this process for good: no files but Python's own, no network, no other process, bounded resources.
+"""Confines this process until its end: no files but Python's own, no network, no other process, bounded resources.
 
 Landlock refuses files, seccomp the calls that reach a network or another process. What the kernel does not
 have is told, and the rest still holds.

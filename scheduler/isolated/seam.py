@@ -19,8 +19,8 @@ from schedbed.cluster.wire.framing import HEADER, frame
 from schedbed.cluster.wire.value_codec import Codec, codec_of
 from schedbed.tasks.specs import JobSpec, TaskKind
 
-BEGIN, WATCH, REPORT = "begin", "watch", "report"
-"""Kinds of requests, which are answered: a new core and policy, `watch_heartbeats`, and the policy's report."""
+BEGIN, WATCH, REPORT, PING = "begin", "watch", "report", "ping"
+"""Kinds of requests, which are answered: a new core and policy, `watch_heartbeats`, the policy's report, nothing."""
 
 ROW, ANSWER, COPY, KILLS = "row", "answer", "copy", "kills"
 """Kinds of entries: a skip or reject, what `decide` answered, a speculation's copy, and what `preempt` answered."""
