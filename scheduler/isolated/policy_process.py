@@ -114,6 +114,7 @@ class PolicyProcess:
             "submit": core.submit,
             "kill_job": core.kill_job,
             "node_lost": core.node_lost,
+            "heard": self._heard,
             "tick": core.tick,
             "replicas_changed": core.replicas_changed,
             "committed": core.committed,
@@ -126,6 +127,13 @@ class PolicyProcess:
         events[kind](now_s, *EVENTS[kind].take(arguments))
         self._core.take_effects()
         return self._told.take()
+
+    def _heard(self, now_s: float, silent: tuple[str, ...]) -> None:
+        """Lose the silent nodes, and count all others as heard."""
+        for node in silent:
+            self._core.node_lost(now_s, node)
+        for node in self._core.ledger.nodes.values():
+            node.heard_s = now_s
 
     def watch(self) -> None:
         self._policy.watch_heartbeats()

@@ -35,6 +35,7 @@ EVENTS: Mapping[str, Codec] = {
         "submit": (JobSpec,),
         "kill_job": (str, str),
         "node_lost": (str,),
+        "heard": (tuple[str, ...],),
         "tick": (),
         "replicas_changed": (str, tuple[str, ...]),
         "committed": (str,),
@@ -45,7 +46,7 @@ EVENTS: Mapping[str, Codec] = {
         "start_inside": (str,),
     }.items()
 }
-"""The events of `Core` that cross, with their arguments."""
+"""The events of `Core` that cross, with their arguments, and `heard`: all nodes but these silent ones are heard."""
 
 BUFFERED_BYTES = 1 << 16
 ANSWER_BYTES = 1 << 26

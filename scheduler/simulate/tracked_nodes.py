@@ -229,6 +229,11 @@ class Master(Driver):
 
     def _do_relayed(self, now_s: float, kind: str, *arguments: Any) -> Any:
         if self._relay is not None:
+            if kind == "tick":  # Skipped heartbeats count as heard here.
+                latest_s = now_s - self.core.config.silence_s
+                nodes = self.ledger.nodes.values()
+                silent = tuple(node.node for node in nodes if node.alive and node.heard_s < latest_s)
+                self._relay(now_s, "heard", (silent,))
             self._relay(now_s, kind, arguments)
         return super().do(now_s, kind, *arguments)
 

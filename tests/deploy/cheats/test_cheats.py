@@ -86,3 +86,14 @@ def test_a_cheat_is_named_in_the_simulators_process(tmp_path: Path, honest: Any,
     failed, rows = run(tmp_path / "run", name, isolated=False)
     assert "Error" not in failed.replace("AssertionError", "")
     assert failed or all(rows[table].equals(honest[table]) for table in rows), rows
+
+
+def test_an_isolated_policy_gives_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that has nothing to do for longer than a silent one may be is lost on neither side."""
+    later = {"app": "synthetic", "maps": 9, "map": {"cpu": "5s"}, "submit": "60s"}
+    faults = [{"at": "70s", "kill": "n2"}]
+    monkeypatch.setitem(SCENARIO, "workload", {"jobs": [*SCENARIO["workload"]["jobs"], later]})
+    monkeypatch.setitem(SCENARIO, "faults", faults)
+    both = [run(tmp_path / str(isolated), HONEST, isolated=isolated) for isolated in (False, True)]
+    assert [failed for failed, _ in both] == ["", ""]
+    assert all(both[0][1][table].equals(both[1][1][table]) for table in ("jobs", "attempts"))
