@@ -45,6 +45,7 @@ class RunOptions:
     web: int | None = None  # A loopback port for the live page; 0 for any.
     read_only: bool = False  # Whether the live page has no controls.
     private: bool = False  # Whether only this user may read the results.
+    isolated: bool = False  # Whether policies of files run in confined processes, simulated only.
 
     def __post_init__(self) -> None:
         if self.tls and self.machines == "sim":
@@ -54,6 +55,10 @@ class RunOptions:
         if self.ports is not None and self.machines == "sim":
             raise BadInput(
                 f"--ports: a simulation listens nowhere, expected --machines {' or '.join(KINDS)} beside it"
+            )
+        if self.isolated and (self.machines != "sim" or self.address is not None):
+            raise BadInput(
+                "--isolated: for simulations on this host, expected --machines sim without --address"
             )
         for name, port in (("webhdfs", self.webhdfs), ("metrics", self.metrics), ("web", self.web)):
             if port is not None and self.machines == "sim":

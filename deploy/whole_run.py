@@ -21,7 +21,7 @@ from schedbed.deploy.results.html_report import rebuild
 from schedbed.deploy.results.learn import learn
 from schedbed.deploy.results.record_check import failures
 from schedbed.deploy.results.runfile import NAME, RunFile
-from schedbed.deploy.results.summary import load
+from schedbed.deploy.results.summary import impossible_rows, load
 from schedbed.deploy.results.table import show
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.workspace import locked, result_folder
@@ -108,7 +108,7 @@ def run_scenario(
     if scenario.profiles.learn:
         learnt = learn(folder, record, scenario)
         print(f"Profiles: {named_store(scenario.profiles.store)} ({', '.join(learnt) or 'nothing new'})")
-    failed = failures(folder, record)
+    failed = [*failures(folder, record), *impossible_rows(load(folder))]
     if failed:
         raise RunFailed("; ".join(failed))
     return folder

@@ -24,7 +24,7 @@ from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.core.snapshots import freeze, thaw
 from schedbed.scheduler.event_log import ANSWERED, Event, EventLog, with_replies
 from schedbed.scheduler.policies.explained import report_of
-from schedbed.scheduler.policy import HostedPolicy, KeptAnswers, Policy, PolicyFailed
+from schedbed.scheduler.policy import HostedPolicy, KeptAnswers, Limits, Policy, PolicyFailed
 from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split, id_key
 
 Serve = Callable[[Core, float, Heartbeat], Reply]
@@ -157,9 +157,14 @@ class Driver:
             self._journal.append(self.ledger.now_s, ANSWERED, replies)
 
     def report(self) -> dict[str, Any]:
-        """Return the policy's report, with `replay` (an answer differed) or `journal` (no more snapshots)."""
+        """Return the policy's report, with `replay` (an answer differed), `journal` (no more snapshots), `limits`.
+
+        The limits on a node are those in force, unless they are slots only.
+        """
         difference = "" if self._answers is None else self._answers.difference
-        notes = {"replay": difference, "journal": self._keeps_all}
+        limits = self.ledger.limits
+        told = [] if limits == Limits() else [name for name, holds in limits._asdict().items() if holds]
+        notes = {"replay": difference, "journal": self._keeps_all, "limits": told}
         return {**report_of(self.policy), **{name: note for name, note in notes.items() if note}}
 
     def take_effects(self) -> list[Effect]:

@@ -132,7 +132,12 @@ class KeptAnswers(Protocol):
 
 
 class HostedPolicy(ABC):
-    """A user's policy as the core holds it: a `Policy` that guards the user's code (scheduler/guard)."""
+    """A user's policy as the core holds it: a `Policy` that guards the user's code (scheduler/guard).
+
+    `relay`, if any, gets each event before the core, for a policy in a process of its own (scheduler/isolated).
+    """
+
+    relay: Callable[[float, str, Sequence[Any]], None] | None = None
 
     @abstractmethod
     def watch_heartbeats(self) -> HeartbeatWatch:

@@ -96,13 +96,28 @@ def _many(item: Codec, make: Callable[[list[Any]], Any]) -> Codec:
 
 
 def _fixed(items: Sequence[Codec]) -> Codec:
+    kinds = {id(codec): kind for kind, codec in _PLAIN.items() if kind in (str, int, bool, float)}
+    count = len(items)
+    packs = [(place, codec.pack) for place, codec in enumerate(items) if codec.pack is not None]
+    # A value that has the type of a scalar needs no call, which most values are.
+    takes = [(place, kinds.get(id(codec)), codec.take) for place, codec in enumerate(items)]
+
     def pack(value: Any) -> list[Any]:
-        return [packed(codec, each) for codec, each in zip(items, value, strict=True)]
+        made = list(value)
+        if len(made) != count:
+            raise ValueError(f"{len(made)} values, expected {count}")
+        for place, convert in packs:
+            made[place] = convert(made[place])
+        return made
 
     def take(value: Any) -> tuple[Any, ...]:
-        if type(value) is not list or len(value) != len(items):
-            raise _expected(f"{len(items)} values", value)
-        return tuple([codec.take(each) for codec, each in zip(items, value, strict=True)])
+        if type(value) is not list or len(value) != count:
+            raise _expected(f"{count} values", value)
+        taken = value.copy()
+        for place, kind, convert in takes:
+            if type(taken[place]) is not kind:
+                taken[place] = convert(taken[place])
+        return tuple(taken)
 
     return Codec(None if all(codec.pack is None for codec in items) else pack, take)
 

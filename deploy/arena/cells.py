@@ -117,8 +117,10 @@ def _simulate(cell: Cell, shared: Path, scratch: Path) -> Row:
     from schedbed.deploy.results import metrics
     from schedbed.deploy.results.record_check import merge_parts
     from schedbed.deploy.results.recorded import Recorded
+    from schedbed.deploy.results.referee import Referee
     from schedbed.deploy.results.runfile import RunFile
     from schedbed.deploy.scenario.resolve import resolve
+    from schedbed.deploy.simulated.confined_policies import is_isolated
     from schedbed.deploy.simulated.simulated_runs import SimRuns
 
     scenario = resolve(cell.course.seeded(cell.seed), policies=[cell.policy], base=cell.course.base)
@@ -132,13 +134,17 @@ def _simulate(cell: Cell, shared: Path, scratch: Path) -> Row:
             jobs=[job.job for job in scenario.jobs],
             machines="sim",
         )
-        SimRuns(scenario, RunOptions(machines="sim", live=False)).run_all(folder, run)
+        options = RunOptions(machines="sim", live=False, isolated=is_isolated())
+        SimRuns(scenario, options).run_all(folder, run)
         run.isolated_s = _alone(cell, scenario, shared)
         merge_parts(folder, run)
         (ended,) = run.runs
         if ended.state != "succeeded":
             return cell.row("failed", ended.note or ended.state)
-        figures = metrics.measure(Recorded(folder, run).tables(ended.policy, 0))
+        mine = Recorded(folder, run).tables(ended.policy, 0)
+        if impossible := Referee(run).impossible(ended, mine.tables):
+            return cell.row("failed", "; ".join(impossible))
+        figures = metrics.measure(mine)
     return cell.row("succeeded", ended.note) | _figures(figures)
 
 

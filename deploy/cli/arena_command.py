@@ -132,6 +132,13 @@ def arena(
         address=address,
         live_seeds=(0 if quick or score else LIVE_SEEDS) if live is None else live,
     )
+    if score:
+        from schedbed.deploy.simulated.confined_policies import isolate
+
+        if address is not None:
+            raise BadInput("--score: policies are isolated on this host, expected no --address")
+        for line in isolate():
+            typer.echo(line, err=True)
     if address is not None:
         typer.echo(IN_CLEAR_SIMULATED, err=True)
     if score:

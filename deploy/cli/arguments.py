@@ -63,6 +63,13 @@ LiveMachines = Annotated[
         help="How nodes are emulated: by processes (process), or by one container each (docker).",
     ),
 ]
+Isolated = Annotated[
+    bool,
+    typer.Option(
+        "--isolated",
+        help="Simulate policies of files in confined processes without files, network and true costs.",
+    ),
+]
 Private = Annotated[
     bool,
     typer.Option(

@@ -19,6 +19,7 @@ from schedbed.deploy.cli import (
     validate_command,
 )
 from schedbed.deploy.cli.arguments import (
+    Isolated,
     Jobs,
     Machines,
     Metrics,
@@ -173,6 +174,7 @@ def run(
     metrics: Metrics = None,
     web: Web = None,
     read_only: ReadOnly = False,
+    isolated: Isolated = False,
 ) -> None:
     """Run a scenario under each policy, print a comparison, and write the results.
 
@@ -183,6 +185,11 @@ def run(
         typer.echo(f"{scenario} ...")  # The imports below take a second.
     from schedbed.deploy.scenario.resolve import resolve
 
+    if isolated and machines == "sim":
+        from schedbed.deploy.simulated.confined_policies import isolate
+
+        for line in isolate():
+            typer.echo(line, err=True)
     resolved = resolve(
         scenario, sets=set_ or (), policies=policy, nodes=nodes, scale=scale, repeats=repeats, seed=seed
     )
@@ -195,6 +202,7 @@ def run(
     )
     what = {"live": not no_live, "check": not no_check, "plots": plots, "keep_outputs": keep_outputs}
     what |= {"private": private, "web": web, "read_only": read_only, "report": not no_report}
+    what |= {"isolated": isolated}
     what |= {"jobs": jobs_on_hosts(jobs, address, machines)}
     run_scenario(resolved, replace(where, **what))
 

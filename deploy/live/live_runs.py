@@ -35,7 +35,7 @@ from schedbed.deploy.live.job_outputs import has_own_check, outputs_folder
 from schedbed.deploy.live.live_session import OnStatus, Session
 from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.options import IN_CLEAR, RunOptions, no_interrupts, run_order
-from schedbed.deploy.results.record_check import shortened
+from schedbed.deploy.results.record_check import seal, shortened
 from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.security.listeners import Listener, listeners_of
@@ -174,6 +174,7 @@ class LiveRuns:
                     record.hosts = host_loads(cluster.hosts.values(), session.watch.samples, session.clock)
                 record.limits, record.counted = session.limits, session.counted
                 record.findings = session.findings
+                seal(self._folder, record)
                 self._record.save(self._folder)
                 if self._watch is not None:
                     self._watch.finish(record.state, record.note)

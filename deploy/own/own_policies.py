@@ -45,7 +45,15 @@ def own_choices(given: Sequence[Any]) -> dict[int, PolicyChoice]:
 
 def check_policy(policy: Any) -> None:
     """Implement `OwnPolicies.check`."""
+    from schedbed.deploy.simulated.confined_policies import check_confined, is_isolated
+
     name = parse_spec(policy, tuple(AXES)).name
+    if is_isolated():
+        try:
+            check_confined(policy)
+        except PolicyFailed as error:
+            raise BadInput(f"policy {name!r}: {error}") from None
+        return
 
     def build(_: Send) -> None:
         build_policy(policy)

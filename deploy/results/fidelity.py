@@ -99,12 +99,14 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for part in parts:
         for resource, limit in part["limits"].items():
             limits[resource] = _higher(limits.get(resource), limit)
+    impossible = list(dict.fromkeys(line for part in parts for line in part.get("impossible", ())))
     return {
         "machines": parts[0]["machines"] if parts else None,
         "host_cpu_saturated": max(saturated) if saturated else None,
         "limits": limits,
         "trusted": bool(parts) and all(part["trusted"] for part in parts),
         "why": why if parts else ["no run was measured"],
+        **({"impossible": impossible} if impossible else {}),
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.results import metrics, plots, stats, summary, timeline
 from schedbed.deploy.results.fidelity import doubts
 from schedbed.deploy.results.in_progress import readable
@@ -23,10 +24,12 @@ from schedbed.deploy.results.page.bands import NODES_ALONE, Bands
 from schedbed.deploy.results.page.run_facts import RunFacts
 from schedbed.deploy.results.record_check import merge_parts
 from schedbed.deploy.results.recorded import VIEWED, Key, Recorded
+from schedbed.deploy.results.referee import Referee, refuse_impossible
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.results.shared_work import cores_for, share
 from schedbed.deploy.results.table import show
 from schedbed.deploy.workspace import locked, stay_private
+from schedbed.tasks.errors import BadInput
 
 NAME = "report.html"
 SCRIPTS = ("base.js", "why.js", "lanes.js", "bands.js", "charts.js")
@@ -48,7 +51,13 @@ def rebuild(
     run = RunFile.load(out) if run is None else run
     merge_parts(out, run)
     recorded = Recorded(out, run)
-    parts = make_parts(out, run, recorded, with_report=with_report)
+    try:
+        parts = make_parts(out, run, recorded, with_report=with_report)
+    except BadInput:
+        raise
+    except Exception:
+        refuse_impossible(out, run, recorded)  # Metrics may fail on such rows.
+        raise
     figures = summary.write(out, run, parts.measures)
     if with_report:
         _write_report(out, run, recorded, figures, parts, with_plots=with_plots)
@@ -59,7 +68,8 @@ def rebuild(
 def report_on(folder: Path) -> None:
     """Rebuild a run's result files and print the path of the report, or print the comparison so far if it goes on.
 
-    Part files that a killed run left are merged first. Raises BadInput as `rebuild` does.
+    Part files that a killed run left are merged first. Raises BadInput as `rebuild` does, and RunFailed for
+    impossible rows.
     """
     with readable(folder) as place:
         if place != folder:
@@ -72,6 +82,8 @@ def report_on(folder: Path) -> None:
     for part in run.left_out:
         print(f"note: damaged and left out: {part}", file=sys.stderr)
     print(folder / NAME)
+    if impossible := summary.impossible_rows(summary.load(folder)):
+        raise RunFailed("; ".join(impossible))
 
 
 def _write_report(
@@ -237,7 +249,7 @@ def make_parts(out: Path, run: RunFile, recorded: Recorded, *, with_report: bool
     """Write timeline.json, and return the parts of the other result files. Raises BadInput."""
     frame = report_data.frame(run, recorded) if with_report else None
     shown = report_data.first_runs(run) if with_report else []
-    pieces = timeline.pieces(out, run, recorded)
+    pieces, referee = timeline.pieces(out, run, recorded), Referee(run)
     steps: dict[Key, dict[str, Step]] = {}  # Those that take long come first, so that cores end together.
     for piece in pieces:
         key = (piece.policy, piece.repeat)
@@ -248,7 +260,7 @@ def make_parts(out: Path, run: RunFile, recorded: Recorded, *, with_report: bool
         if frame is not None and key in shown:
             steps[key]["drawn"] = partial(_drawn, frame, run, recorded, key)
         steps[key]["others"] = partial(_measured, metrics.measure_others, recorded, key)
-        steps[key]["fidelity"] = partial(_fidelity, run, recorded, key)
+        steps[key]["fidelity"] = partial(_fidelity, run, recorded, referee, key)
     try:
         made = _do_all(recorded, steps, cores_for(run))
         timeline.join(out, pieces)
@@ -292,10 +304,10 @@ def _measured(measure: Callable[[RunTables], Any], recorded: Recorded, key: Key)
     return measure(recorded.measured(*key))
 
 
-def _fidelity(run: RunFile, recorded: Recorded, key: Key) -> dict[str, Any]:
+def _fidelity(run: RunFile, recorded: Recorded, referee: Referee, key: Key) -> dict[str, Any]:
     record = run.run(*key)
     assert record is not None
-    return summary.fidelity_of(run, record, recorded.measured(*key))
+    return summary.fidelity_of(run, record, recorded.measured(*key), referee)
 
 
 def _drawn(frame: report_data.Frame, run: RunFile, recorded: Recorded, key: Key) -> tuple[Any, Any]:

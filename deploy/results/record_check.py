@@ -9,11 +9,12 @@ from functools import partial
 from pathlib import Path
 
 from schedbed.deploy.results.measures.row_values import texts_of
+from schedbed.deploy.results.referee import refuse_impossible
 from schedbed.deploy.results.runfile import RunFile, RunRecord, TableRecord
 from schedbed.deploy.results.shared_work import cores_for, share
 from schedbed.deploy.workspace import is_locked
 from schedbed.scheduler.core.states import AS_PLANNED
-from schedbed.scheduler.history import COLUMNS, PARTS, read_table
+from schedbed.scheduler.history import COLUMNS, PARTS, read_table, slug_of
 from schedbed.scheduler.part_merge import folder_bytes, merge
 from schedbed.tasks.errors import BadInput
 
@@ -24,10 +25,11 @@ SHOWN = 20
 def open_record(folder: Path | str) -> RunFile:
     """Check a finished run's tables. Return its record. Print a note for each damaged part file.
 
-    Raises BadInput if run.json or a table is missing or has changed.
+    Raises BadInput if run.json or a table is missing or has changed, and RunFailed for impossible rows.
     """
     run = RunFile.load(folder)
     check_tables(folder, run)
+    refuse_impossible(folder, run)
     for part in run.left_out:
         print(f"note: {folder}: damaged and left out: {part}", file=sys.stderr)
     return run
@@ -59,6 +61,10 @@ def merge_parts(folder: Path | str, run: RunFile) -> None:
         check_tables(folder, run)
         return
 
+    for record in run.runs:
+        if record.parts:
+            record.rewritten, record.parts = _rewritten(Path(folder), record), {}
+
     do_all = partial(share, at_once=cores_for(run, folder_bytes(Path(folder) / PARTS)))
 
     def note(broken: list[str]) -> None:
@@ -71,6 +77,22 @@ def merge_parts(folder: Path | str, run: RunFile) -> None:
         run.save(folder)
 
     merge(folder, note, do_all)
+
+
+def seal(folder: Path | str, record: RunRecord) -> None:
+    """Note the part files of a run that has ended, which nobody may write to any more."""
+    record.parts = {name: _sha256(path) for name, path in _parts_of(Path(folder), record).items()}
+
+
+def _parts_of(folder: Path, record: RunRecord) -> dict[str, Path]:
+    names = f"*/{slug_of(record.policy)}-{record.repeat}-*.parquet"
+    return {f"{path.parent.name}/{path.name}": path for path in (folder / PARTS).glob(names)}
+
+
+def _rewritten(folder: Path, record: RunRecord) -> list[str]:
+    """Return the part files of a run that are no longer, or not yet, those of its end."""
+    found = {name: _sha256(path) for name, path in _parts_of(folder, record).items()}
+    return sorted(name for name, _ in found.items() ^ record.parts.items())
 
 
 def failures(folder: Path | str, run: RunFile) -> list[str]:

@@ -39,6 +39,7 @@ MEASURED = {
         "task",
         "kind",
         "split_of",
+        "node",
         "locality",
         "assigned",
         "start",

@@ -43,6 +43,9 @@ class RunRecord:
     # For a simulation with approximate rates: the number of times that rates were computed (`times`), and the
     # number of times that distant flows kept their old rates (`cut_short`).
     rates: dict[str, int] = field(default_factory=dict)
+    # Part files at the run's end, with their sha256, until they are merged; and those that were changed meanwhile.
+    parts: dict[str, str] = field(default_factory=dict)
+    rewritten: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +62,7 @@ class RunFile:
 
     `scenario` is resolved: scaled, and in seconds and bytes. `jobs` are ids. `tables` describes the merged
     tables and is empty before the merge. `left_out` are damaged part files, whose rows the tables lack.
+    `replays`: costs or latencies are not the scenario's, but measured ones.
     """
 
     scenario: dict[str, Any]
@@ -79,6 +83,7 @@ class RunFile:
     tables: dict[str, TableRecord] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     runs: list[RunRecord] = field(default_factory=list)
+    replays: bool = False
     _begin: _Begin | None = field(default=None, init=False, repr=False, compare=False)
 
     def keep_text(self, text: str) -> None:
@@ -105,7 +110,9 @@ class RunFile:
         """Return run.json after the scenario and before the checksum."""
         plain = {name: getattr(self, name) for name in _KEYS if name != SCENARIO}
         plain["tables"] = {name: asdict(table) for name, table in self.tables.items()}
-        plain["runs"] = [asdict(run) for run in self.runs]
+        plain["runs"] = [_without_empty(asdict(run)) for run in self.runs]
+        if not self.replays:
+            del plain["replays"]
         return "".join(f',\n"{key}": {json.dumps(value, default=str)}' for key, value in plain.items())
 
     def as_loaded(self) -> RunFile:
@@ -184,6 +191,10 @@ class _Begin:
             return None
         found = content[: line - 1]
         return _Begin(dict(scenario), found, hashlib.sha256(found))
+
+
+def _without_empty(run: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in run.items() if value or key not in ("parts", "rewritten")}
 
 
 _KEYS = tuple(each.name for each in fields(RunFile) if each.init)

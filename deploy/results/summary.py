@@ -12,6 +12,7 @@ from schedbed.deploy.results.fidelity import assess, assess_hosts, combine_hosts
 from schedbed.deploy.results.measures.approximate_rates import approximate_rates
 from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.window import Window
+from schedbed.deploy.results.referee import Referee
 from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.tasks.errors import BadInput
 
@@ -88,8 +89,17 @@ def load(out_dir: Path | str) -> dict[str, Any]:
 
 
 def _figures(findings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a policy's findings except `profiles`, which only run.json stores."""
-    return {topic: values for topic, values in findings.items() if topic != "profiles"}
+    """Return a policy's findings except `profiles` and `limits`, which only run.json stores."""
+    return {topic: values for topic, values in findings.items() if topic not in ("profiles", "limits")}
+
+
+def impossible_rows(summary: Mapping[str, Any]) -> list[str]:
+    """Return a line for each kind of impossible rows of each policy."""
+    return [
+        f"{policy}: {line}"
+        for policy, figures in summary["policies"].items()
+        for line in figures["fidelity"].get("impossible", ())
+    ]
 
 
 def run_keys(run: RunFile, policy: str) -> list[int]:
@@ -97,9 +107,17 @@ def run_keys(run: RunFile, policy: str) -> list[int]:
     return sorted(record.repeat for record in run.runs if record.policy == policy)
 
 
-def fidelity_of(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dict[str, Any]:
-    """Return the fidelity (`fidelity.assess`) of one policy in one repeat."""
+def fidelity_of(
+    run: RunFile, record: RunRecord, mine: metrics.RunTables, referee: Referee | None = None
+) -> dict[str, Any]:
+    """Return the fidelity (`fidelity.assess`) of one policy in one repeat, not trusted with impossible rows."""
     judged = _judged(run, record, mine)
+    referee = referee or Referee(run)
+    if doubts := referee.memory_doubts(mine.tables):
+        judged |= {"trusted": False, "why": [*doubts, *judged["why"]]}
+    impossible = referee.impossible(record, mine.tables)
+    if impossible:
+        judged |= {"trusted": False, "why": [*impossible, *judged["why"]], "impossible": impossible}
     ended = set(texts_of(mine.jobs["job"]))
     return doubt_unfinished(judged, run.jobs, ended, interrupted=record.state == "interrupted")
 

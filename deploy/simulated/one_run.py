@@ -16,6 +16,7 @@ import numpy as np
 
 from schedbed.deploy.display.progress import Progress, RunProgress
 from schedbed.deploy.options import no_interrupts
+from schedbed.deploy.results.record_check import seal
 from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.deploy.results.shared_work import share
 from schedbed.deploy.scenario.resolved import PolicyChoice
@@ -189,12 +190,11 @@ class OneRun:
         return History(self.place[0], self.choice.spec, self.repeat, part_rows=ROW_GROUP_ROWS, first=first)
 
     def begin(self) -> None:
-        """Begin the run's record and display, after deleting the rows of an earlier begin."""
+        """Begin the run's record and display, after deleting rows of an earlier begin or of another run's policy."""
         folder, record, progress = self.place
         self.ended = SimulationEnd()
-        if self._record is not None:
-            drop_parts(folder, self.choice.spec, self.repeat)
-        else:
+        drop_parts(folder, self.choice.spec, self.repeat)
+        if self._record is None:
             self._shown = progress.begin(self.label)
             self._record = RunRecord(policy=self.choice.spec, repeat=self.repeat, epoch_s=time.time())
             record.runs.append(self._record)
@@ -240,6 +240,7 @@ class OneRun:
         try:
             with no_interrupts():
                 self.history.close()
+                seal(folder, kept)
                 self._shown.end(self.ended.duration_s, self.ended.ends)
         finally:
             record.save(folder)

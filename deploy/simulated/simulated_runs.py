@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -17,12 +17,13 @@ from schedbed.deploy.options import RunOptions, no_interrupts, run_order
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.side_by_side import SideWork, all_cores, side_by_side
+from schedbed.deploy.simulated.confined_policies import confined_setup
 from schedbed.deploy.simulated.engine_choice import choose_engine, effort_of
 from schedbed.deploy.simulated.one_run import HistoryRows, OneRun, RowTarget, SentRows, SimulationEnd
 from schedbed.deploy.simulated.recorded_costs import SharedInputs
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.worker_fork import Send
-from schedbed.scheduler.engines import Chosen, Effort, fast_engine
+from schedbed.scheduler.engines import OBJECTS, Chosen, Effort, fast_engine
 from schedbed.scheduler.guard.read_only import check_untouched
 from schedbed.scheduler.policy import HostedPolicy, PolicyFailed
 from schedbed.scheduler.simulate.setup import CostModel, CpuFactors, Setup, Stragglers, Stuck, Timing
@@ -122,6 +123,7 @@ class SimRuns:
         if options.address is not None:
             _check_sendable(scenario)
         self._options = options
+        self._replays = costs is not None or bool(cpu_factors)
         self._inputs = SharedInputs(
             scenario=scenario,
             costs=costs or costs_of(scenario),
@@ -140,7 +142,7 @@ class SimRuns:
         `watch` is ignored, since only live runs are on the live page. Raises BadInput if the cluster cannot
         be joined.
         """
-        scenario = self._inputs.scenario
+        scenario, record.replays = self._inputs.scenario, self._replays
         order = run_order(len(scenario.policies), scenario.repeats)
         tasks = scenario.task_count
         at_once = min(self._options.jobs or 1, len(order))
@@ -275,13 +277,22 @@ class SimRuns:
         self, run: OneRun, target: RowTarget, show: Show, ended: SimulationEnd, at_once: int = 1
     ) -> None:
         """Simulate the run. `at_once` is as in `HistoryRows`."""
+        isolated = self._options.isolated and run.is_of_file
+        setup, choice = self._setup_of(run), run.choice
+        held = confined_setup(setup, choice, self._inputs.scenario) if isolated else nullcontext(setup)
+        with held as setup:
+            self._simulate_setup(run, setup, target, show, ended, at_once)
+
+    def _simulate_setup(
+        self, run: OneRun, setup: Setup, target: RowTarget, show: Show, ended: SimulationEnd, at_once: int
+    ) -> None:
         choice, rows = run.choice, HistoryRows(target, run, at_once)
         simulation: Simulation | None = None
         try:
             if self._inputs.scenario.task_count >= COLLECTED_TASKS:
                 gc.collect()
             with no_collections():
-                simulation = Simulation(self._setup_of(run), rows, self._placed)
+                simulation = Simulation(setup, rows, self._placed)
                 self._run(simulation, show)
             missing = len(simulation.jobs) - simulation.statistics.jobs
             check_untouched(simulation.core, simulation.master.policy, missing)
@@ -315,7 +326,7 @@ class SimRuns:
         def show(current: Simulation) -> None:
             show_counts(current.now_s, current.statistics.ends)
 
-        self._chosen.run(simulation, show)
+        (OBJECTS if simulation.master.relays else self._chosen).run(simulation, show)
 
 
 def _sort_records(record: RunFile, runs: Sequence[OneRun]) -> None:

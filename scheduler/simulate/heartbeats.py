@@ -120,7 +120,8 @@ class HeartbeatSchedule:
             None  # A timer after which the policy hears any heartbeat.
         )
         self._unchanged = UnchangedHeartbeats(self._ledger, self._master.policy)
-        special = self._timers.elides, self._lossy, self._steps, self._master.journals
+        master = self._master
+        special = self._timers.elides, self._lossy, self._steps, master.journals, master.relays
         self._takes_unchanged = not any(special)
 
     # -------------------------------------------------------- causes of heartbeats

@@ -12,7 +12,7 @@ from schedbed.scheduler.core.entities import Node
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, Effect, JobRow, NoSink, Sink
 from schedbed.scheduler.driver import Driver
 from schedbed.scheduler.event_log import EventList
-from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.policy import HostedPolicy, Policy
 from schedbed.scheduler.simulate.setup import Rows, Setup
 
 
@@ -211,6 +211,10 @@ class Master(Driver):
         self._gate = Gate(rows)
         self.journals = any(fault.kind == "crash_jobtracker" for fault in setup.faults)
         self.is_up = True
+        self._relay = policy.relay if isinstance(policy, HostedPolicy) else None
+        self.relays = self._relay is not None
+        if self.relays:
+            vars(self)["do"] = self._do_relayed
         super().__init__(
             setup.framework.core_config(
                 setup.cluster.heartbeat_s, setup.sizes, records_skips=setup.skip_rows
@@ -222,6 +226,16 @@ class Master(Driver):
             policy=policy,
             end_delay_s=setup.framework.cleanup_takes_s(setup.cluster.heartbeat_s),
         )
+
+    def _do_relayed(self, now_s: float, kind: str, *arguments: Any) -> Any:
+        if self._relay is not None:
+            if kind == "tick":  # Skipped heartbeats count as heard here.
+                latest_s = now_s - self.core.config.silence_s
+                nodes = self.ledger.nodes.values()
+                silent = tuple(node.node for node in nodes if node.alive and node.heard_s < latest_s)
+                self._relay(now_s, "heard", (silent,))
+            self._relay(now_s, kind, arguments)
+        return super().do(now_s, kind, *arguments)
 
     def crash(self) -> None:
         """Stop the JobTracker. Only what is in the journal can be recovered."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tests.search.alone.parts import run_alone
 from tests.search.generate import make_story, with_small_gangs
+from tests.search.oracles.no_false_alarm import check_referee
 from tests.search.outcome import check_outcome
 from tests.search.simulated_story import SimulatedStory, simulate
 from tests.search.story import Story
@@ -26,6 +27,7 @@ def examine(story: Story) -> Violation | None:
             return None
         finished = simulate(story)
         check_outcome(finished)
+        check_referee(finished.sim, finished.rows)
         _check_repeats(finished)
         _check_losses(finished)
         _check_elision(finished)

@@ -21,7 +21,7 @@ from schedbed.deploy.papers.live_and_simulated import live_experiment, simulatin
 from schedbed.deploy.papers.verdict import Exact
 from schedbed.deploy.results.metrics import RunTables, useful
 from schedbed.deploy.results.plots import OKABE
-from schedbed.scheduler.hooks import Limits, Proposal
+from schedbed.scheduler.hooks import QUIET, Limits, Proposal
 from schedbed.scheduler.locality.greedy import Greedy
 from schedbed.scheduler.models.aria_bounds import BOUNDS, WAVES, allocate, allocate_waves, curve, waves_time_s
 from schedbed.scheduler.models.job_profile import JobProfile, Profiler, Times
@@ -371,7 +371,7 @@ class FixedSlots:
     """
 
     limits = Limits(slots=True)
-    elidable = True  # heartbeats without news do not change the policy's state
+    quiet = QUIET
 
     def __init__(self) -> None:
         self._nearest = Greedy()

@@ -11,7 +11,6 @@ from math import ceil, floor
 from typing import Any
 
 from schedbed.tasks.specs import TaskKind
-from tests.search.oracles.map_choices import LOCAL, RACK, choices
 
 Reference = Callable[[Any, TaskKind], list[Any]]
 PRIORITIES = ["very_high", "high", "normal", "low", "very_low"]
@@ -193,17 +192,14 @@ def _user_limit(
     return max(need, limit)
 
 
-def near_first(view: Any, node: Any, kind: TaskKind, most: int, jobs: Iterable[Any]) -> Iterator[Any]:
-    """Yield the jobs from which a heartbeat may start a task on the node, in the order of `jobs`.
+def before_the_turn_ends(view: Any, node: Any, most: int, jobs: Iterable[Any]) -> Iterator[Any]:
+    """Yield the jobs from which a heartbeat may start a task on the node: none after `most` off-rack tasks.
 
-    After `most` off-rack maps in one heartbeat, only jobs with a node-local or rack-local map follow.
+    Hadoop 3.4.1, CapacityScheduler.canAllocateMore.
     """
     here = [attempt for attempt in node.attempts.values() if attempt.assigned_s == view.now_s]
-    only_near = len([attempt for attempt in here if attempt.locality == "off"]) >= most
-    for job in jobs:
-        there = choices(view, node, job) if kind is TaskKind.MAP else {LOCAL: False, RACK: False}
-        if not only_near or there[LOCAL] or there[RACK]:
-            yield job
+    if len([attempt for attempt in here if attempt.locality == "off"]) < most:
+        yield from jobs
 
 
 class KeptNodes:

@@ -36,6 +36,8 @@ class RowRules:
         racks = [ledger.rack_by_node.get(host) for host in task.hosts]
         here = ledger.nodes[row.node].spec.rack
         locality = "node" if row.node in task.hosts else "rack" if here in racks else "off"
+        if task.split.length and not task.split.hosts:
+            locality = "none"  # Its input has no location.
         live = [attempt for attempt in task.attempts if attempt.state != "killing"]
         self._launches[row.task, row.node, row.t] = locality, len(live) > 1
         self._first_s.setdefault(name, row.t)

@@ -21,10 +21,10 @@ from schedbed.tasks.specs import TaskKind
 from tests.search.oracles.job_orders import (
     KeptNodes,
     Reference,
+    before_the_turn_ends,
     capacity_order,
     fair_order,
     fifo_order,
-    near_first,
 )
 from tests.search.oracles.late_rule import LateRule
 from tests.search.oracles.map_choices import DelayRule, check_greedy
@@ -135,7 +135,7 @@ def _watch_order(policy: Any, reference: Reference, kept: KeptNodes | None, off_
         if kept is not None:
             wanted = kept.first(view, node, kind, wanted)
         if off_switch is not None:
-            wanted = near_first(view, node, kind, off_switch, wanted)
+            wanted = before_the_turn_ends(view, node, off_switch, wanted)
         for job in inner(view, node, kind):
             other = next(wanted, None)
             if other is not job:
