@@ -23,8 +23,9 @@ from schedbed.scheduler.core.rows import Commit, Effect, JobEnded, NodeLost, Sin
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.core.snapshots import freeze, thaw
 from schedbed.scheduler.event_log import ANSWERED, Event, EventLog, with_replies
+from schedbed.scheduler.hooks import Limits
 from schedbed.scheduler.policies.explained import report_of
-from schedbed.scheduler.policy import HostedPolicy, KeptAnswers, Limits, Policy, PolicyFailed
+from schedbed.scheduler.policy import HostedPolicy, KeptAnswers, Policy, PolicyFailed
 from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split, id_key
 
 Serve = Callable[[Core, float, Heartbeat], Reply]

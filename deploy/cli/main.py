@@ -430,6 +430,35 @@ def reproduce(
     )
 
 
+@app.command()
+def fit(
+    history: Annotated[
+        list[Path],
+        typer.Argument(metavar="HISTORY", help="Recorded history of the cluster's jobs: a file or a folder."),
+    ],
+    conf: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Configuration file of the cluster: capacity-scheduler.xml, fair-scheduler.xml, yarn-site.xml, "
+            "mapred-site.xml, slurm.conf, fairscheduler.xml or spark-defaults.conf. May be repeated.",
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="OUT.yaml", help="Path of the scenario file to write.")] = Path(
+        "my.yaml"
+    ),
+) -> None:
+    """Write a scenario of your cluster, from its history and its configuration files.
+
+    Prints each setting that was taken, each without counterpart, and each that the history contradicts.
+
+    Example: schedbed fit history/ --conf capacity-scheduler.xml --conf yarn-site.xml --out my.yaml
+    """
+    from schedbed.deploy.fit.fit import fit as fit_cluster_of
+
+    fit_cluster_of(history, conf or (), out, typer.echo)
+
+
 @trace_app.command()
 def describe(file: TraceFile, format: Format = None, fit_cluster: FitCluster = False) -> None:
     """Describe a trace: its jobs, tasks, bytes and times, missing data, and contradictions between columns.

@@ -25,6 +25,7 @@ from schedbed.deploy.results import stats
 # at most 5%.
 
 Policies = Mapping[str, Mapping[str, Any]]
+CLOSE = 0.01
 IDLE = 0.1  # Share of the slots' time in use, below which nearly every task finds a free slot.
 LEVEL = round(1 - stats.LEVEL, 9)
 
@@ -155,11 +156,25 @@ def _idle(policies: Policies) -> list[str]:
     """Return a sentence that policies can hardly differ in a nearly idle cluster, if it is."""
     leaves = [leaf_of(policy, ("slots_busy",)) for policy in policies.values()]
     busy = [leaf["mean"] for leaf in leaves if leaf is not None and leaf["mean"] is not None]
-    if not busy or max(busy) > IDLE:
+    if not busy or not (max(busy) <= IDLE or _are_close(policies)):
         return []
-    return [
-        f"The cluster is {max(busy):.0%} busy: tasks find free slots at once, so policies can hardly differ."
-    ]
+    why = "tasks find free slots at once, so policies can hardly differ"
+    if max(busy) > IDLE:
+        why = f"the policies' mean completion times are within {CLOSE:.0%}"
+    said = f"The cluster is {max(busy):.0%} busy: {why}."
+    when = [policy.get("busiest", {}) for policy in policies.values()]
+    known = {key: leaf_of(when[0], (key,)) for key in ("from_s", "until_s", "slots_busy")}
+    if all(leaf is not None and leaf["mean"] is not None for leaf in known.values()):
+        start_s, end_s, most = (leaf["mean"] for leaf in known.values() if leaf is not None)
+        said += f" The busiest time is {start_s:.0f} to {end_s:.0f} s, with {most:.0%}: bring a busier one."
+    return [said]
+
+
+def _are_close(policies: Policies) -> bool:
+    """Return whether mean completion times hardly differ."""
+    leaves = [leaf_of(policy, ("completion_s", "mean")) for policy in policies.values()]
+    means = [leaf["mean"] for leaf in leaves if leaf is not None and leaf["mean"] is not None]
+    return len(means) > 1 and max(means) <= min(means) * (1 + CLOSE)
 
 
 def _told_apart(summary: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:

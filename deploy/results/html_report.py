@@ -144,6 +144,7 @@ def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], parts: Ru
         decisions=report_tables.decisions(counted),
         decisions_summary=_decisions_summary(run, counted),
         deadlines=report_tables.deadlines(shown),
+        queues=report_tables.queues(policies),
         users=report_tables.users(policies),
         sizes=report_tables.sizes(policies),
         fidelity=report_tables.fidelity(policies),

@@ -14,6 +14,7 @@ import numpy as np
 
 from schedbed.deploy.results.measures import waits
 from schedbed.deploy.results.measures.coded import Coded, places_of
+from schedbed.deploy.results.measures.groups import by_group
 from schedbed.deploy.results.measures.heartbeat_spans import HeartbeatSpans
 from schedbed.deploy.results.measures.row_values import texts_of
 from schedbed.deploy.results.measures.series import Intervals, active_users, share_ratios
@@ -144,8 +145,11 @@ def measure_others(run: RunTables) -> dict[str, Any]:
         "utilisation": utilisation(during.heartbeats),
         "concurrency": concurrency(during),
         "slots_busy": slots_busy(during),
+        "busiest": busiest(during),
         "waste_cpu_s": waste_cpu(counted.attempts, used),
         "heartbeat_service_s": heartbeat_service(during.heartbeats),
+        "per_queue": by_group("queue", counted.jobs, counted.attempts, used, run.end_s),
+        "per_user": by_group("user", counted.jobs, counted.attempts, used, run.end_s),
     }
 
 
@@ -308,6 +312,23 @@ def concurrency(run: RunTables) -> float:
 def slots_busy(run: RunTables) -> float:
     """Return the mean share of all slots in which attempts ran, between the first submission and the last finish."""
     return concurrency(run) * len(run.nodes) / run.slots if run.slots else NAN
+
+
+def busiest(run: RunTables) -> dict[str, float]:
+    """Return the hour with the most running attempts, or the tenth of a run below ten hours, and its busy slots."""
+    if not run.slots or not run.end_s > 0:
+        return {}
+    width_s = min(3600.0, run.end_s / 10)
+    edges = np.append(np.arange(0.0, run.end_s, width_s), run.end_s)
+    edges = edges[np.append(True, np.diff(edges) > width_s / 2)]
+    everybody = Coded(np.zeros(len(run.attempts), np.intp), np.array(["all"]))
+    busy = Intervals.of(run.attempts, everybody, run.end_s).binned(None, edges) / run.slots
+    place = int(np.argmax(busy))
+    return {
+        "from_s": float(edges[place]),
+        "until_s": float(edges[place + 1]),
+        "slots_busy": float(busy[place]),
+    }
 
 
 def waste_cpu(attempts: pd.DataFrame, used: pd.DataFrame | None = None) -> float:

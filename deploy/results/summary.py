@@ -43,6 +43,9 @@ def build(run: RunFile, of_records: Iterable[Measures]) -> dict[str, Any]:
         both = [repeat for repeat in repeats if repeat in first] if repeats is not first else []
         policies[policy]["paired"] = stats.differences([repeats[r] for r in both], [first[r] for r in both])
         policies[policy]["fidelity"] = fidelity[policy]
+        policies[policy]["evidence"] = (
+            "simulated, unchecked" if run.machines == "sim" else f"measured live ({run.machines})"
+        )
         records = [run.run(policy, repeat) for repeat in run_keys(run, policy)]
         findings = [_figures(record.findings) for record in records if record is not None]
         if any(findings):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 POLICIES_ABREAST = 4
+NAME_WIDTH = 60
 COLUMN_GAP = 3  # Width between two columns on a terminal.
 NOTE_WIDTH = 110
 STAR = "* differs from the first policy."
@@ -67,7 +68,7 @@ def rows(policies: Policies) -> list[list[str]]:
 def plain(summary: Mapping[str, Any]) -> str:
     """Return the table as aligned text, followed by notes and by the reasons why a run is not trusted."""
     policies = summary["policies"]
-    lines = [["", *policies], *rows(policies)]
+    lines = [["", *heads(policies)], *rows(policies)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     text = [
         "  ".join(
@@ -75,8 +76,44 @@ def plain(summary: Mapping[str, Any]) -> str:
         )
         for line in lines
     ]
+    text += queue_lines(policies)
     told = [fill(note, NOTE_WIDTH, break_on_hyphens=False) for note in notes(summary)]
     return "\n".join([*(line.rstrip() for line in text), *told, *_doubts(summary)])
+
+
+def heads(policies: Policies) -> list[str]:
+    """Return the policies' names, without the settings of one that has many and no namesake."""
+    first = [name.partition(":")[0] for name in policies]
+    return [
+        f"{base}:..." if len(name) > NAME_WIDTH and first.count(base) == 1 else name
+        for name, base in zip(policies, first, strict=True)
+    ]
+
+
+def queue_lines(policies: Policies) -> list[str]:
+    """Return a line per queue with its figures under each policy, none with one queue."""
+    names = sorted({queue for policy in policies.values() for queue in policy.get("per_queue", {})})
+    if len(names) < 2:
+        return []
+    places = (
+        ("completion, mean [s]", ("completion_s", "mean"), "{:.1f}"),
+        ("wait, p95 [s]", ("wait_s", "p95"), "{:.1f}"),
+        ("share held", ("share_held",), "{:.0%}"),
+        ("killed", ("killed",), "{:g}"),
+        ("wasted CPU [core-s]", ("waste_cpu_s",), "{:.1f}"),
+        ("late jobs", ("late",), "{:g}"),
+    )
+    lines = [f"By queue, each figure under {', '.join(heads(policies))}:"]
+    for name in names:
+        cells: list[str] = []
+        for label, place, form in places:
+            leaves = [leaf_of(policy, ("per_queue", name, *place)) for policy in policies.values()]
+            shown = [
+                form.format(leaf["mean"]) if leaf and leaf["mean"] is not None else "-" for leaf in leaves
+            ]
+            cells.append(f"{label} {' / '.join(shown)}")
+        lines.append(f"  {name}: {'; '.join(cells)}")
+    return lines
 
 
 def show(summary: Mapping[str, Any], console: Console) -> None:
@@ -86,6 +123,8 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
         return
     for names in _abreast(summary["policies"], console.width):
         _show_some(summary, names, console)
+    for line in queue_lines(summary["policies"]):
+        console.print(line, markup=False, highlight=False)
     for note in notes(summary):
         console.print(note, style="dim", markup=False, highlight=False)
     for doubt in _doubts(summary):
@@ -94,12 +133,12 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
 
 def _abreast(policies: Policies, width: int) -> Iterator[list[str]]:
     """Yield groups of policies whose columns fit into `width`, at least one policy each."""
-    every, table = list(policies), rows(policies)
+    every, shown, table = list(policies), heads(policies), rows(policies)
     label = max(len(line[0]) for line in table)
     group: list[str] = []
     used = label
     for place, name in enumerate(every, start=1):
-        needs = max(len(name), *(len(line[place]) for line in table)) + COLUMN_GAP
+        needs = max(len(shown[place - 1]), *(len(line[place]) for line in table)) + COLUMN_GAP
         if group and (len(group) == POLICIES_ABREAST or used + needs > width):
             yield group
             group, used = [], label
@@ -118,8 +157,9 @@ def _show_some(summary: Mapping[str, Any], names: Sequence[str], console: Consol
         title=f"{summary['scenario']} on {summary['machines']}", box=box.SIMPLE_HEAD, pad_edge=False
     )
     table.add_column("", style="dim", no_wrap=True)
+    shown = dict(zip(summary["policies"], heads(summary["policies"]), strict=True))
     for name in names:
-        table.add_column(Text(name, overflow="fold"), justify="right", overflow="fold")
+        table.add_column(Text(shown[name], overflow="fold"), justify="right", overflow="fold")
     every = list(summary["policies"])
     winners = {figure.label: best(summary, figure) for figure in FIGURES}
     for label, *all_cells in rows(summary["policies"]):

@@ -449,6 +449,18 @@ class Workload(Section):
         Size,
         says("amount of shuffle or output data per reduce, for jobs without a recorded number of reduces"),
     ] = 2**30
+    map_memory: Annotated[
+        Size | None,
+        says(
+            "memory that each map of the trace needs, by default that of a slot (`mapreduce.map.memory.mb`)"
+        ),
+    ] = None
+    reduce_memory: Annotated[
+        Size | None,
+        says(
+            "memory that each reduce of the trace needs, by default that of a slot (`mapreduce.reduce.memory.mb`)"
+        ),
+    ] = None
     limit_bytes: Annotated[
         Size | None,
         says(

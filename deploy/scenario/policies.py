@@ -94,6 +94,29 @@ def check_rigid(
         )
 
 
+def check_queues(
+    policies: Sequence[PolicyChoice], jobs: Sequence[PlannedJob], place: KeyPath, complaints: Complaints
+) -> None:
+    """Check that each job's queue is one that each policy has, where those declared have the whole cluster."""
+    for choice in policies:
+        if choice.make is not None or is_policy_file(parse_spec(choice.given, tuple(AXES)).name):
+            continue
+        known = closed_queues(build_policy(choice.given, store="none"))
+        lost = next((job for job in jobs if job.queue.removeprefix("root.") not in known), None)
+        if known and lost is not None:
+            complaints.add(
+                place,
+                f"the queue {lost.queue!r} of {lost.name} ({lost.job}) would never get a slot from "
+                f"{parse_spec(choice.given, tuple(AXES)).name}, whose queues are {', '.join(known)}",
+            )
+            return
+
+
+def closed_queues(policy: Any) -> tuple[str, ...]:
+    """Return the queues to which a policy restricts jobs, () if any queue is accepted."""
+    return getattr(getattr(policy, "order", None), "closed_queues", ())
+
+
 def check_speculation(given: Any, complaints: Complaints) -> None:
     """Check the scenario's key `speculation`, the rule for second attempts of slow tasks."""
     try:

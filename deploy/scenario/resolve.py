@@ -19,6 +19,7 @@ from schedbed.deploy.scenario.models import SOURCES, TRACE_KEYS, JobModel, Scena
 from schedbed.deploy.scenario.own_code import choices_in
 from schedbed.deploy.scenario.planned_faults import resolve_faults
 from schedbed.deploy.scenario.policies import (
+    check_queues,
     check_rigid,
     check_sizes,
     check_speculation,
@@ -152,6 +153,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         jobs, warnings = ((), ()) if idle else _plan(scenario, inputs)
     framework = _with_masters(framework_of(scenario.framework), inputs)
     check_rigid(policies, jobs, cluster, ("workload",), complaints)
+    check_queues(policies, jobs, ("workload",), complaints)
     complaints.raise_if_any()
     return ResolvedScenario(
         name=scenario.name or _stem(document.name),

@@ -125,7 +125,9 @@ class SyntheticPlanner:
 
     def __init__(self, inputs: JobInputs) -> None:
         self._inputs, self._scale = inputs, inputs.scenario.scale
-        self._demand = demand(Phase(), inputs)
+        asked = inputs.scenario.workload
+        self._map_demand = demand(Phase(memory=asked and asked.map_memory), inputs)
+        self._reduce_demand = demand(Phase(memory=asked and asked.reduce_memory), inputs)
         # By the `id` of the costs as given, which are kept, so that no `id` is used again.
         self._scaled: dict[int, _Scaled] = {}
 
@@ -166,8 +168,8 @@ class SyntheticPlanner:
             input=filler,
             maps=len(maps.costs),
             reduces=len(made.reduces),
-            map_demand=self._demand,
-            reduce_demand=self._demand,
+            map_demand=self._map_demand,
+            reduce_demand=self._reduce_demand,
             map_costs=maps.costs,
             reduce_costs=self._scaled_all(made.reduces).costs,
             unplaced=tuple(unplaced),

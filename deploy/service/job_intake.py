@@ -217,8 +217,3 @@ def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any
     if is_own(str(entry.get("app"))):
         again["folder"] = str((base / Path(entry.get("folder") or ".").expanduser()).resolve())
     return again
-
-
-def closed_queues(policy: Any) -> tuple[str, ...]:
-    """Return the queues to which a policy restricts jobs, () if any queue is accepted."""
-    return getattr(getattr(policy, "order", None), "closed_queues", ())

@@ -33,6 +33,7 @@ from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.results.runfile import RunRecord
 from schedbed.deploy.scenario.inputs import filler_path
+from schedbed.deploy.scenario.policies import closed_queues
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.service.api import Api
 from schedbed.deploy.service.cluster_files import (
@@ -43,7 +44,7 @@ from schedbed.deploy.service.cluster_files import (
     mark_failed,
     write_record,
 )
-from schedbed.deploy.service.job_intake import Desk, closed_queues
+from schedbed.deploy.service.job_intake import Desk
 from schedbed.deploy.service.service_status import JobStates, picture, with_faults
 from schedbed.deploy.service.start import StartOrder
 from schedbed.deploy.service.users.quota_ledger import QuotaLedger

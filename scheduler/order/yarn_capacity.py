@@ -108,6 +108,14 @@ class CapacityQueues(QueueOrder):
         # Whether a user is over the limit of a queue, by queue and user, during a call of `jobs`.
         self._over: dict[tuple[str, str], bool] = {}
 
+    @property
+    def closed_queues(self) -> tuple[str, ...]:
+        """Return the queues that may be named if they have the whole cluster, by path and by name alone."""
+        if not self.root.closed:
+            return ()
+        leaves = [leaf.name for leaf in self.root.leaves()]
+        return tuple(dict.fromkeys([*leaves, *(leaf.rpartition(".")[2] for leaf in leaves)]))
+
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`: also forget which containers were chosen."""
         super().finished(view, job)

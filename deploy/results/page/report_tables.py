@@ -119,6 +119,25 @@ def users(policies: Policies, limit: int = ROWS_MAX) -> PageTable:
     return _groups("user", names[:limit], policies, shown, notes=_cut(len(names), limit, "users"))
 
 
+def queues(policies: Policies, limit: int = ROWS_MAX) -> PageTable:
+    """Return the table of queues, with at most `limit` rows; empty with one queue."""
+    names = sorted({queue for p in policies.values() for queue in p.get("per_queue", {})})
+    shown: tuple[GroupColumn, ...] = (
+        ("completion, median [s]", ("per_queue",), ("completion_s", "median"), seconds),
+        ("wait, p95 [s]", ("per_queue",), ("wait_s", "p95"), seconds),
+        ("share held", ("per_queue",), ("share_held",), ratio),
+        ("killed", ("per_queue",), ("killed",), ratio),
+        ("late jobs", ("per_queue",), ("late",), ratio),
+    )
+    return _groups(
+        "queue",
+        names[:limit] if len(names) > 1 else [],
+        policies,
+        shown,
+        notes=_cut(len(names), limit, "queues"),
+    )
+
+
 def sizes(policies: Policies) -> PageTable:
     present = {size for p in policies.values() for size in p.get("completion_s", {}).get("per_size", {})}
     return _groups("jobs", [size for size in SIZES if size in present], policies, _of_jobs("per_size"), SIZES)

@@ -126,6 +126,20 @@ class CapacityQueue(TreeQueue):
         self._promise()
         return made
 
+    def find(self, path: str) -> Any:
+        """Return the queue below this one. A name alone may be that of the one leaf which has it, as in YARN."""
+        if "." not in path and path not in self.children:
+            named = [leaf for leaf in self.leaves() if leaf.name.rpartition(".")[2] == path]
+            if len(named) == 1:
+                return named[0]
+        return super().find(path)
+
+    @property
+    def closed(self) -> bool:
+        """Return whether the declared child queues have all of the queue, and nothing is left for others."""
+        declared = [queue._capacity for queue in self.children.values()]
+        return bool(declared) and sum(each or 0.0 for each in declared) >= 100.0 - 1e-6
+
     # What it is promised
 
     def _promise(self) -> None:

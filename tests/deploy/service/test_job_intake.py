@@ -11,8 +11,9 @@ import pytest
 
 from schedbed.cluster.blocks.block_errors import NoNodes
 from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.scenario.policies import closed_queues
 from schedbed.deploy.scenario.resolve import resolve
-from schedbed.deploy.service.job_intake import Desk, closed_queues
+from schedbed.deploy.service.job_intake import Desk
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob

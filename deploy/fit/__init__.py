@@ -1,0 +1,1 @@
+"""`schedbed fit`: a scenario from the history and the configuration files of a real cluster."""
