@@ -19,7 +19,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from schedbed.scheduler.hooks import QUIET
+from schedbed.scheduler.hooks import QUIET, Quiet
 from schedbed.scheduler.models.task_times import MeanTimes, took_s
 from schedbed.scheduler.models.time_left import time_left_s
 from schedbed.scheduler.order.fifo import fifo_key
@@ -43,12 +43,16 @@ class PerformanceDriven:
     def __init__(self, *, probe: int = 2, remaining: str = "mean") -> None:
         self._probe = probe
         self._by_progress = remaining == "progress"
-        self.quiet = None if self._by_progress else QUIET  # progress comes with heartbeats
         self._times: dict[str, MeanTimes] = {}  # Of current jobs that have a deadline.
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
         self._due: dict[TaskKind, dict[str, JobView]] = {
             kind: {} for kind in TaskKind
         }  # Ready jobs with a deadline.
+
+    @property
+    def quiet(self) -> Quiet | None:
+        """Implement `Hooks.quiet`: progress comes with heartbeats."""
+        return None if self._by_progress else QUIET
 
     # Groups of jobs
 

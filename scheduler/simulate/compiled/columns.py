@@ -19,7 +19,7 @@ from schedbed.scheduler.simulate.row_frames import Column, Text
 from schedbed.scheduler.simulate.tracked_nodes import SimNode
 from schedbed.tasks.specs import JobSpec, TaskKind, task_id
 
-LOCALITIES = ("off", "rack", "node")
+LOCALITIES = ("off", "rack", "node", "none")
 MAP, REDUCE = TaskKind
 KEYS_MIN = 1 << 16
 KINDS = ("map", "reduce")
@@ -155,10 +155,12 @@ def heartbeats(rows: Values, said: Labels, decision_s: float) -> dict[str, Colum
     }
 
 
-def attempts(state: State, said: Labels, splits: tuple[Values, Values], which: Values) -> dict[str, Column]:
+def attempts(
+    state: State, said: Labels, splits: tuple[Values, Values, Values], which: Values
+) -> dict[str, Column]:
     """Return the columns of the attempts table for the tasks `which`; -1 - n is row n of `said.repeated`.
 
-    `splits` has the offsets and the lengths in bytes of all tasks' splits.
+    `splits` is the result of `splits_of`.
     """
     repeated = np.flatnonzero(which < 0)
     if len(repeated):
@@ -177,7 +179,7 @@ def attempts(state: State, said: Labels, splits: tuple[Values, Values], which: V
         "split_of": nothing,
         "node": Text(nodes, said.nodes),
         "rack": Text(state.nodes["rack"][nodes], said.racks),
-        "locality": Text(tasks["locality"], LOCALITIES),
+        "locality": Text(np.where(splits[2][which], tasks["locality"], 3), LOCALITIES),
         "speculative": np.zeros(count, bool),
         "assigned": tasks["assigned"],
         "start": tasks["start"],
@@ -222,7 +224,7 @@ class AttemptRanges:
 
     state: State
     said: Labels
-    splits: tuple[Values, Values]
+    splits: tuple[Values, Values, Values]
     which: Values
 
     def __len__(self) -> int:
@@ -235,20 +237,24 @@ class AttemptRanges:
             yield attempts(self.state, self.said, self.splits, rows)
 
 
-def splits_of(jobs: Sequence[JobSpec]) -> tuple[Values, Values]:
-    """Return the offsets and the lengths of the splits of all tasks in bytes. They are zero for reduces."""
+def splits_of(jobs: Sequence[JobSpec]) -> tuple[Values, Values, Values]:
+    """Return all tasks' offsets and lengths of splits in bytes, and whether each has a location or needs none."""
     offsets: list[Values] = [np.zeros(0, np.int64)]
     lengths: list[Values] = [np.zeros(0, np.int64)]
+    placed: list[Values] = [np.zeros(0, bool)]
     for job in jobs:
         none = np.zeros(job.reduces, np.int64)
         splits = job.splits
         if isinstance(splits, PlacedSplits):
             offsets += [splits.file.offsets, none]
             lengths += [np.array(splits.file.lengths, np.int64), none]
+            placed.append(np.ones(len(splits) + job.reduces, bool))
         else:
             offsets += [np.array([split.offset for split in splits], np.int64), none]
             lengths += [np.array([split.length for split in splits], np.int64), none]
-    return np.concatenate(offsets), np.concatenate(lengths)
+            located = [bool(split.hosts) or not split.length for split in splits]
+            placed.append(np.array([*located, *[True] * job.reduces], bool))
+    return np.concatenate(offsets), np.concatenate(lengths), np.concatenate(placed)
 
 
 def job_rows(state: State, jobs: Sequence[JobSpec], numbers: Values, lengths: Values) -> Iterator[JobRow]:

@@ -19,10 +19,10 @@ from tests.harness.world import World, job, node
 NODES = [f"n{number:02d}" for number in range(14)]
 
 SUMS: list[tuple[Any, str]] = [
-    ("fifo", "d4bf46fbfd026bd0"),
-    ("fair", "cf8d757e072dfc4d"),
-    ("delay:node_wait=1s,rack_wait=500ms", "ba72540293a0abcf"),
-    ("order=fair:pool_by=queue+inside=fifo,locality=delay,admission=containers", "b4cbeb6f9282fae3"),
+    ("fifo", "055ce60c8484ca57"),
+    ("fair", "f225bb7c3318edcd"),
+    ("delay:node_wait=1s,rack_wait=500ms", "d5ecc387b4b76009"),
+    ("order=fair:pool_by=queue+inside=fifo,locality=delay,admission=containers", "224472bcf9772c98"),
     (
         {
             "delay": {
@@ -31,7 +31,7 @@ SUMS: list[tuple[Any, str]] = [
                 "fair_share_timeout": "6s",
             }
         },
-        "885c566c3cdc0b7a",
+        "a3e3271bd38c18fe",
     ),
 ]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from schedbed.scheduler.hooks import hook
 from schedbed.scheduler.order.dp import Bidder, DynamicPriority
 from schedbed.scheduler.policy import Composed
 from schedbed.scheduler.registry.registry import build_policy
@@ -106,7 +107,7 @@ def test_nobody_is_killed_without_preemption_or_without_typed_slots():
     simulated.submit(job("b", 8, user="bo")).submit(job("a", 8, submit_s=12)).run()
     assert kills(simulated) == []
     policy = build_policy("order=dp:interval=5s,admission=containers")
-    assert isinstance(policy, Composed) and not policy.order.preempts  # type: ignore[attr-defined]
+    assert isinstance(policy, Composed) and hook(policy.order, "preempt") is None
 
 
 def test_reduces_that_cannot_start_yet_take_no_slots_from_others():
