@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -45,3 +47,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("live"):
             item.add_marker(pytest.mark.flaky(reruns=1))
             item.add_marker(pytest.mark.timeout(1200))  # a host that is busy with other things
+
+
+@pytest.fixture(autouse=True)
+def one_command() -> Iterator[None]:
+    """Forget `--isolated` after each test: a process is one command, but tests call several in theirs."""
+    yield
+    module = sys.modules.get("schedbed.deploy.simulated.confined_policies")
+    if module is not None:
+        module.forget()

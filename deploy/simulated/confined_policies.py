@@ -29,6 +29,11 @@ def isolate() -> list[str]:
     return [f"note: --isolated: {line}" for line in missing_promises()]
 
 
+def forget() -> None:
+    """Undo `isolate`."""
+    _CHECKED_APART.clear()
+
+
 def is_isolated() -> bool:
     """Return whether `isolate` was called, here or before this process was forked."""
     return bool(_CHECKED_APART)
