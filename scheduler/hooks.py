@@ -136,21 +136,21 @@ class Hooks(Protocol):
     speculation: Speculation | None = None
     """Proposes copies of running tasks; by default there are none."""
     quiet: Quiet | None = None
-    """What heartbeats without changes mean to the answers; see `Quiet`. A subclass does not inherit the promise.
+    """A promise that heartbeats that report no change do not affect the answers. A subclass does not inherit it.
 
-    By default the simulator watches which values a user's policy reads, and skips such heartbeats unless it has the
-    hook `beat` or reads a value that each heartbeat can change.
+    `Quiet` lists what may be promised. Without a promise, the simulator skips such heartbeats of a user's policy
+    until it reads a value that each heartbeat can change, and simulates all if it has the hook `beat`.
     """
     keeping: Keeping | None = None
-    """Of a locality: which maps keep the block that they fetch, as a replica. By default as the scenario says."""
+    """For a locality: which maps keep the block that they fetch as a replica. The default is the scenario's setting."""
     patience_s: float = 0.0
     """How long a user's policy may leave a cluster idle, in seconds, before the run ends with an error."""
     keeps_slots: bool = False
-    """Of an admission: whether the slot of a killed attempt stays with its job, so that kills free none for others."""
+    """For an admission: whether the slot of a killed attempt stays with its job, so that kills free no slot."""
     hears_full_nodes: bool = False
     """Under `framework: yarn`: whether the policy is also asked about nodes without room for any container."""
     takes_containers: bool = False
-    """Of an admission: whether it serves nodes that maps, reduces and ApplicationMasters share (`framework: yarn`)."""
+    """For an admission: whether it works with `framework: yarn`, where all containers share a node's room."""
 
     def submitted(self, view: View, job: JobView) -> None:
         """Handle the submission of a job. By default nothing is done, as in all methods without an answer.
@@ -241,10 +241,6 @@ class Hooks(Protocol):
         return False
 
 
-METHODS = tuple(name for name, member in vars(Hooks).items() if callable(member) and name[0] != "_")
-"""The names of all methods of `Hooks`."""
-
-
 def hook(part: object, name: str) -> Any:
     """Return the member `name` of `Hooks` that a policy or axis has, or None.
 
@@ -289,7 +285,7 @@ def quiet_together(axes: Sequence[object]) -> Quiet | None:
         return None
     asked = [each.awaits_beat for each in promises if each.awaits_beat is not None]
     return Quiet(
-        awaits_beat=asked[0] if len(asked) == 1 else (lambda: any(ask() for ask in asked)) if asked else None,
+        awaits_beat=(lambda: any(ask() for ask in asked)) if asked else None,
         rests=promises[-1].rests,
         turn=promises[-1].turn,
         counts=any(each.counts for each in promises),

@@ -73,6 +73,8 @@ YARN_ALL = {
     ),
     "defaultQueueSchedulingMode": Counterpart(FAIR, "scheduling_policy", lambda text: _POLICY[text.lower()]),
 }
+YARN_USER = {"maxRunningApps": Counterpart("", "max_running_apps", whole)}
+HADOOP1_USER = {"maxRunningJobs": Counterpart("", "max_running", whole)}
 HADOOP1_POOL = {
     "minMaps": Counterpart("min_share", "map", whole),
     "minReduces": Counterpart("min_share", "reduce", whole),
@@ -122,14 +124,7 @@ def _read_yarn(path: Path, root: Element, reading: ClusterSettings) -> None:
         if tag in ("queue", "pool"):
             queues[_name(path, element)] = _yarn_queue(path, element, reading)
         elif tag == "user":
-            for key, value, _ in children(element):
-                if key == "maxRunningApps":
-                    users[_name(path, element)] = {"max_running_apps": whole(value)}
-                    reading.note(
-                        path.name, f"user {_name(path, element)}: {key}", value, "users: max_running_apps"
-                    )
-                else:
-                    reading.lacks(path.name, f"user: {key}", value)
+            _take_all(path, element, YARN_USER, users, reading)
         elif tag in YARN_ALL:
             try:
                 reading.take(path.name, tag, text, YARN_ALL[tag])
@@ -180,6 +175,21 @@ def _take_in(
     )
 
 
+def _take_all(
+    path: Path,
+    element: Element,
+    known: dict[str, Counterpart],
+    named: dict[str, Any],
+    reading: ClusterSettings,
+) -> dict[str, Any]:
+    """Read all settings of a pool or user into a new entry of `named`, and return the entry."""
+    name = _name(path, element)
+    found = named[name] = dict[str, Any]()
+    for key, value, _ in children(element):
+        _take_in(path, f"{element.tag} {name}", key, value, known, found, reading)
+    return found
+
+
 def _name(path: Path, element: Element) -> str:
     name = element.get("name", "").strip()
     if not name:
@@ -193,18 +203,13 @@ def _read_pools(path: Path, root: Element, reading: ClusterSettings) -> None:
     pools: dict[str, Any] = {}
     for tag, text, element in children(root):
         if tag == "pool":
-            found = pools[_name(path, element)] = dict[str, Any]()
-            for key, value, _ in children(element):
-                _take_in(path, f"pool {_name(path, element)}", key, value, HADOOP1_POOL, found, reading)
+            found = _take_all(path, element, HADOOP1_POOL, pools, reading)
             for share, other in (("min_share", 0), ("max_share", 10_000)):
                 if share in found:
                     found[share] = {"map": other, "reduce": other} | found[share]
         elif tag == "user":
             users = reading.section(HADOOP1).setdefault("users", {})
-            for key, value, _ in children(element):
-                known = {"maxRunningJobs": Counterpart("", "max_running", whole)}
-                name = _name(path, element)
-                _take_in(path, f"user {name}", key, value, known, users.setdefault(name, {}), reading)
+            _take_all(path, element, HADOOP1_USER, users, reading)
         elif tag in HADOOP1_ALL:
             reading.take(path.name, tag, text, HADOOP1_ALL[tag])
         else:
@@ -216,10 +221,8 @@ def _read_spark(path: Path, root: Element, reading: ClusterSettings) -> None:
     reading.policy = reading.policy or SPARK
     pools: dict[str, Any] = {}
     for tag, text, element in children(root):
-        if tag != "pool":
+        if tag == "pool":
+            _take_all(path, element, SPARK_POOL, pools, reading)
+        else:
             reading.lacks(path.name, tag, text)
-            continue
-        found = pools[_name(path, element)] = dict[str, Any]()
-        for key, value, _ in children(element):
-            _take_in(path, f"pool {_name(path, element)}", key, value, SPARK_POOL, found, reading)
     reading.section(SPARK)["pools"] = pools

@@ -48,7 +48,10 @@ def fit(histories: Sequence[Path], confs: Sequence[Path], out: Path, say: Say) -
         raise BadInput(f"{history}: no jobs, expected a history of jobs")
     reading = ClusterSettings()
     for read, path, text in _in_order(confs):
-        read(path, text, reading)
+        try:
+            read(path, text, reading)
+        except ValueError as error:  # A number that is none, in the few places that no `Counterpart` reads.
+            raise BadInput(f"--conf {path}: {error}") from None
     complete(reading)
     scenario, assumed = scenario_of(trace, history, out, reading)
     against = contradicted(trace, scenario, reading)

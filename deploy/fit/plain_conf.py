@@ -8,7 +8,6 @@ from pathlib import Path
 from schedbed.deploy.fit.cluster_settings import (
     ClusterSettings,
     Counterpart,
-    number,
     one_of,
     seconds,
     truth,
@@ -39,7 +38,6 @@ SPARK = {
         "scenario", "speculation", lambda text: "spark" if truth(text) else "none"
     ),
     "spark.executor.cores": Counterpart("node", "map_slots", whole),
-    "spark.task.maxFailures": Counterpart("scenario", "", number),
 }
 
 
@@ -48,22 +46,22 @@ def read_slurm(path: Path, text: str, reading: ClusterSettings) -> None:
     nodes: list[tuple[int, int, int]] = []
     for line in text.replace("\\\n", " ").splitlines():
         line = line.partition("#")[0].strip()
-        pairs = dict(re.findall(r"(\w+)=(\S+)", line))
+        pairs = {key.lower(): value for key, value in re.findall(r"(\w+)=(\S+)", line)}
         if not pairs:
             continue
         first = line.partition("=")[0].lower()
         if first == "nodename":
             nodes += _nodes(path, pairs, reading)
         elif first == "partitionname":
-            reading.lacks(path.name, "PartitionName", pairs["PartitionName"], "all jobs share all nodes")
+            reading.lacks(path.name, "PartitionName", pairs["partitionname"], "all jobs share all nodes")
         elif first == "schedulertype":
             kinds = {"sched/backfill": BACKFILL, "sched/builtin": FCFS}
-            if pairs["SchedulerType"] not in kinds:
+            if pairs["schedulertype"] not in kinds:
                 raise BadInput(
-                    f"{path.name}: SchedulerType: {pairs['SchedulerType']!r}, expected {', '.join(kinds)}"
+                    f"{path.name}: SchedulerType: {pairs['schedulertype']!r}, expected {', '.join(kinds)}"
                 )
-            reading.policy = kinds[pairs["SchedulerType"]]
-            reading.note(path.name, "SchedulerType", pairs["SchedulerType"], f"policy {reading.policy}")
+            reading.policy = kinds[pairs["schedulertype"]]
+            reading.note(path.name, "SchedulerType", pairs["schedulertype"], f"policy {reading.policy}")
         elif first == "schedulerparameters":
             for each in line.partition("=")[2].split(","):
                 name, _, value = each.strip().partition("=")
@@ -88,7 +86,7 @@ def read_slurm(path: Path, text: str, reading: ClusterSettings) -> None:
 
 def _nodes(path: Path, pairs: dict[str, str], reading: ClusterSettings) -> list[tuple[int, int, int]]:
     """Return the number of nodes of a line `NodeName=n[1-6] ...`, their CPUs and MiB."""
-    name, count = pairs["NodeName"], 0
+    name, count = pairs["nodename"], 0
     if name.upper() == "DEFAULT":
         reading.lacks(path.name, "NodeName", "DEFAULT", "its values are not given to other lines")
         return []
@@ -98,9 +96,9 @@ def _nodes(path: Path, pairs: dict[str, str], reading: ClusterSettings) -> list[
         for each in ranges:
             low, _, high = each.partition("-")
             count += int(high) - int(low) + 1 if high else 1
-    per_core = [int(pairs.get(key, "1")) for key in ("Sockets", "CoresPerSocket", "ThreadsPerCore")]
-    cpus = int(pairs.get("CPUs", per_core[0] * per_core[1] * per_core[2]))
-    memory = int(pairs.get("RealMemory", "1024"))
+    per_core = [int(pairs.get(key, "1")) for key in ("sockets", "corespersocket", "threadspercore")]
+    cpus = int(pairs.get("cpus", per_core[0] * per_core[1] * per_core[2]))
+    memory = int(pairs.get("realmemory", "1024"))
     reading.note(path.name, "NodeName", name, f"{count} nodes of {cpus} CPUs and {memory} MiB")
     return [(count, cpus, memory)]
 
@@ -117,7 +115,7 @@ def read_spark(path: Path, text: str, reading: ClusterSettings) -> None:
             except KeyError:
                 raise BadInput(f"{path.name}: {name}: {value!r}, expected FIFO or FAIR") from None
             reading.note(path.name, name, value, f"policy {reading.policy}")
-        elif name in SPARK and SPARK[name].key:
+        elif name in SPARK:
             reading.take(path.name, name, value, SPARK[name])
         elif name:
             reading.lacks(path.name, name, value)

@@ -162,10 +162,12 @@ def _idle(policies: Policies) -> list[str]:
     if max(busy) > IDLE:
         why = f"the policies' mean completion times are within {CLOSE:.0%}"
     said = f"The cluster is {max(busy):.0%} busy: {why}."
-    when = [policy.get("busiest", {}) for policy in policies.values()]
-    known = {key: leaf_of(when[0], (key,)) for key in ("from_s", "until_s", "slots_busy")}
-    if all(leaf is not None and leaf["mean"] is not None for leaf in known.values()):
-        start_s, end_s, most = (leaf["mean"] for leaf in known.values() if leaf is not None)
+    busiest = [
+        leaf_of(next(iter(policies.values())), ("busiest", key))
+        for key in ("from_s", "until_s", "slots_busy")
+    ]
+    start_s, end_s, most = (None if leaf is None else leaf["mean"] for leaf in busiest)
+    if most is not None:
         said += f" The busiest time is {start_s:.0f} to {end_s:.0f} s, with {most:.0%}: bring a busier one."
     return [said]
 
@@ -290,6 +292,23 @@ FIGURES: tuple[Figure, ...] = (
     ),
 )
 """The rows of the table, in order. The last rows are for policies that predict loads (lakshmi2019, Table 3)."""
+
+
+QUEUE_FIGURES: tuple[tuple[str, tuple[str, ...], Callable[[float], str]], ...] = (
+    ("completion, mean [s]", ("completion_s", "mean"), seconds),
+    ("wait, p95 [s]", ("wait_s", "p95"), seconds),
+    ("share held [%]", ("share_held",), percent),
+    ("killed", ("killed",), count),
+    ("wasted CPU [core-s]", ("waste_cpu_s",), seconds),
+    ("late jobs", ("late",), count),
+)
+"""What is shown of each queue: a label, the place below `per_queue` and the queue's name, and how it is written."""
+
+
+def queues_of(policies: Policies) -> list[str]:
+    """Return the queues that have figures, none if there is only one."""
+    names = sorted({queue for policy in policies.values() for queue in policy.get("per_queue", {})})
+    return names if len(names) > 1 else []
 
 
 def leaf_of(policy: Mapping[str, Any], path: Sequence[str]) -> Mapping[str, Any] | None:

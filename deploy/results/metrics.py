@@ -14,10 +14,9 @@ import numpy as np
 
 from schedbed.deploy.results.measures import waits
 from schedbed.deploy.results.measures.coded import Coded, places_of
-from schedbed.deploy.results.measures.groups import by_group
 from schedbed.deploy.results.measures.heartbeat_spans import HeartbeatSpans
 from schedbed.deploy.results.measures.row_values import texts_of
-from schedbed.deploy.results.measures.series import Intervals, active_users, share_ratios
+from schedbed.deploy.results.measures.series import Intervals, active_spans, active_users, share_ratios
 from schedbed.deploy.results.measures.wait_causes import job_time, task_causes
 from schedbed.deploy.results.measures.window import Window
 
@@ -217,6 +216,37 @@ def _waiting(counted: pd.DataFrame, tasks: TaskTimes) -> dict[str, Any]:
     users, sizes = Coded.of(counted["user"]).rows(), waits.size_rows(counted)
     of_tasks = of(np.flatnonzero(place >= 0)) | {"per_user": by(users), "per_size": by(sizes)}
     return {"jobs": waits.grouped(counted, waits.job_waits(counted)), "tasks": of_tasks}
+
+
+def by_group(
+    column: str, jobs: pd.DataFrame, attempts: pd.DataFrame, used: pd.DataFrame, end_s: float
+) -> dict[str, Any]:
+    """Return the figures of each value of the jobs' `column`, `queue` or `user`. `used`: the result of `useful`.
+
+    `share_held` is the group's part of all running attempts, over the time in which it had an unfinished job.
+    """
+    names = dict(zip(texts_of(jobs["job"]), texts_of(jobs[column]), strict=True))
+    groups = Coded.mapped(attempts["job"], names)
+    running = Intervals.of(attempts, groups, end_s)
+    all_until, is_used = running.running().integrator(), attempts.index.isin(used.index)
+    found: dict[str, Any] = {}
+    for name, rows in Coded.of(jobs[column]).rows().items():
+        mine, own = jobs.iloc[rows], groups.is_name(name)
+        spans = np.array(active_spans(mine, end_s)).T
+        held, whole = (
+            np.diff(until(spans), axis=0).sum() for until in (running.running(name).integrator(), all_until)
+        )
+        found[name] = {
+            "jobs": float(len(mine)),
+            "succeeded": job_states(mine)["succeeded"],
+            "completion_s": waits.spread(completion_times(mine)),
+            "wait_s": waits.spread(waits.job_waits(mine)),
+            "share_held": _ratio(held, whole),
+            "killed": float((attempts["state"][own] == "killed").sum()),
+            "waste_cpu_s": waste_cpu(attempts.loc[own, ["cpu_s"]], attempts.loc[own & is_used, ["cpu_s"]]),
+            "late": deadlines(mine, end_s)["late"],
+        }
+    return found
 
 
 def completion_times(jobs: pd.DataFrame) -> np.ndarray:

@@ -101,14 +101,20 @@ class Referee:
 
     # ------------------------------------------------------------------ one run
 
-    def impossible(self, record: RunRecord, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    def tasks(self, tables: Mapping[str, pd.DataFrame]) -> AttemptColumns:
+        """Return the attempts as arrays, which both judgments read."""
+        return AttemptColumns(tables["attempts"], self.jobs, self._nodes)
+
+    def impossible(
+        self, record: RunRecord, tables: Mapping[str, pd.DataFrame], tasks: AttemptColumns | None = None
+    ) -> list[str]:
         """Return a line for each kind of impossible rows, with the first of them, or nothing.
 
         A run that failed is not judged, since nobody can take its rows for a result, and none without a plan.
         """
         if record.state == "failed" or not self._nodes:
             return []
-        jobs, tasks = tables["jobs"], _Tasks(tables["attempts"], self.jobs, self._nodes)
+        jobs, tasks = tables["jobs"], tasks or self.tasks(tables)
         limits = record.findings.get("limits", ["slots"])
         lines = [
             *(f"rows of {name}" for name in record.rewritten),
@@ -121,7 +127,7 @@ class Referee:
         ]
         return [f"Impossible: {line}." for line in lines]
 
-    def memory_doubts(self, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    def memory_doubts(self, tasks: AttemptColumns) -> list[str]:
         """Return a sentence about a simulated node whose attempts declared more memory than it has.
 
         A policy that counts slots only may do this. Live, a node has no more than its memory for what they
@@ -130,7 +136,6 @@ class Referee:
         """
         if not (self._is_simulated and self._nodes):
             return []
-        tasks = _Tasks(tables["attempts"], self.jobs, self._nodes)
         sizes = [0.0 if node.get("paging") else float(node["memory_bytes"]) for node in self._nodes.values()]
         has = np.array([size or np.inf for size in sizes])
         rows = np.flatnonzero(tasks.node >= 0)
@@ -177,7 +182,7 @@ class Referee:
         moved = ~held & ((np.isnan(due) != np.isnan(deadline)) | (np.abs(due - deadline) > error_s))
         yield from _first(moved, said("has another deadline than planned"))
 
-    def _of_attempts(self, tasks: _Tasks) -> Iterator[str]:
+    def _of_attempts(self, tasks: AttemptColumns) -> Iterator[str]:
         yield from _first(tasks.repeated, lambda row: f"attempt {tasks.attempt(row)} has two rows")
         began = np.where(np.isnan(tasks.start), tasks.assigned, tasks.start)
         error_s = self._error_s
@@ -186,7 +191,7 @@ class Referee:
         yield from _first(bad, lambda row: f"attempt {tasks.told(row)}: its times do not increase")
         yield from _first(tasks.node < 0, lambda row: f"attempt {tasks.told(row)}: there is no such node")
 
-    def _of_ends(self, jobs: pd.DataFrame, tasks: _Tasks) -> Iterator[str]:
+    def _of_ends(self, jobs: pd.DataFrame, tasks: AttemptColumns) -> Iterator[str]:
         """Yield lines about succeeded jobs: tasks that did not succeed once, or after the job's end."""
         if not self._whole:
             return
@@ -213,7 +218,7 @@ class Referee:
         twice = tasks.repeated_reduces()
         yield from _first(twice, lambda row: f"attempt {tasks.told(row)}: its task had succeeded before")
 
-    def _of_costs(self, jobs: pd.DataFrame, tasks: _Tasks) -> Iterator[str]:
+    def _of_costs(self, jobs: pd.DataFrame, tasks: AttemptColumns) -> Iterator[str]:
         """Yield lines about attempts that were shorter than their cost, or used more CPU time than their time."""
         if self._is_exact:
             share, error_s, begin = 1.0, EXACT_S, tasks.start
@@ -241,7 +246,7 @@ class Referee:
 
     # ------------------------------------------------------------------- nodes
 
-    def _of_nodes(self, tasks: _Tasks, limits: Sequence[str]) -> Iterator[str]:
+    def _of_nodes(self, tasks: AttemptColumns, limits: Sequence[str]) -> Iterator[str]:
         known = tasks.node >= 0
         until = tasks.end - (0.0 if self._is_simulated else LIVE_S)
         if "slots" in limits and not self._pooled:
@@ -283,7 +288,7 @@ class Referee:
         yield from _first(strange, lambda row: f"a heartbeat of {names.iloc[row]} at {times[row]:.6g} s")
 
 
-class _Tasks:
+class AttemptColumns:
     """The columns of attempts as arrays. Jobs, tasks and nodes are numbers."""
 
     def __init__(

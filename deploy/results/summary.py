@@ -116,9 +116,10 @@ def fidelity_of(
     """Return the fidelity (`fidelity.assess`) of one policy in one repeat, not trusted with impossible rows."""
     judged = _judged(run, record, mine)
     referee = referee or Referee(run)
-    if doubts := referee.memory_doubts(mine.tables):
+    tasks = referee.tasks(mine.tables)
+    if doubts := referee.memory_doubts(tasks):
         judged |= {"trusted": False, "why": [*doubts, *judged["why"]]}
-    impossible = referee.impossible(record, mine.tables)
+    impossible = referee.impossible(record, mine.tables, tasks)
     if impossible:
         judged |= {"trusted": False, "why": [*impossible, *judged["why"]], "impossible": impossible}
     ended = set(texts_of(mine.jobs["job"]))

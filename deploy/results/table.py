@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.results.comparison import (
     FIGURES,
+    QUEUE_FIGURES,
     Figure,
     Policies,
     best,
     differs_from_first,
     leaf_of,
+    queues_of,
     verdicts,
 )
 from schedbed.deploy.results.fidelity import doubts
@@ -92,25 +94,13 @@ def heads(policies: Policies) -> list[str]:
 
 def queue_lines(policies: Policies) -> list[str]:
     """Return a line per queue with its figures under each policy, none with one queue."""
-    names = sorted({queue for policy in policies.values() for queue in policy.get("per_queue", {})})
-    if len(names) < 2:
-        return []
-    places = (
-        ("completion, mean [s]", ("completion_s", "mean"), "{:.1f}"),
-        ("wait, p95 [s]", ("wait_s", "p95"), "{:.1f}"),
-        ("share held", ("share_held",), "{:.0%}"),
-        ("killed", ("killed",), "{:g}"),
-        ("wasted CPU [core-s]", ("waste_cpu_s",), "{:.1f}"),
-        ("late jobs", ("late",), "{:g}"),
-    )
-    lines = [f"By queue, each figure under {', '.join(heads(policies))}:"]
+    names = queues_of(policies)
+    lines = [f"By queue, each figure under {', '.join(heads(policies))}:"] if names else []
     for name in names:
         cells: list[str] = []
-        for label, place, form in places:
+        for label, place, form in QUEUE_FIGURES:
             leaves = [leaf_of(policy, ("per_queue", name, *place)) for policy in policies.values()]
-            shown = [
-                form.format(leaf["mean"]) if leaf and leaf["mean"] is not None else "-" for leaf in leaves
-            ]
+            shown = [form(leaf["mean"]) if leaf and leaf["mean"] is not None else "-" for leaf in leaves]
             cells.append(f"{label} {' / '.join(shown)}")
         lines.append(f"  {name}: {'; '.join(cells)}")
     return lines

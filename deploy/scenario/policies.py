@@ -101,9 +101,10 @@ def check_queues(
     for choice in policies:
         if choice.make is not None or is_policy_file(parse_spec(choice.given, tuple(AXES)).name):
             continue
-        known = closed_queues(build_policy(choice.given, store="none"))
+        if not (known := closed_queues(build_policy(choice.given, store="none"))):
+            continue
         lost = next((job for job in jobs if job.queue.removeprefix("root.") not in known), None)
-        if known and lost is not None:
+        if lost is not None:
             complaints.add(
                 place,
                 f"the queue {lost.queue!r} of {lost.name} ({lost.job}) would never get a slot from "

@@ -47,7 +47,7 @@ SOON_S, PATIENCE_S = 1.0, 30.0
 """Seconds of this clock for an answer. The process itself ends a call that takes 3 s of its own time."""
 MEMORY_BYTES, CPU_S = 2 << 30, 3600
 LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo")
-"""What compiled modules of packages load beside Python's folders."""
+"""Files outside Python's folders that compiled modules of packages load."""
 FIRST_USER = 1 << 30
 """The first of the user ids that policies' processes have if root starts them."""
 

@@ -10,11 +10,13 @@ from typing import Any
 
 from schedbed.deploy.results.comparison import (
     FIGURES,
+    QUEUE_FIGURES,
     Figure,
     Policies,
     best,
     differs_from_first,
     leaf_of,
+    queues_of,
     ratio,
     seconds,
 )
@@ -121,21 +123,9 @@ def users(policies: Policies, limit: int = ROWS_MAX) -> PageTable:
 
 def queues(policies: Policies, limit: int = ROWS_MAX) -> PageTable:
     """Return the table of queues, with at most `limit` rows; empty with one queue."""
-    names = sorted({queue for p in policies.values() for queue in p.get("per_queue", {})})
-    shown: tuple[GroupColumn, ...] = (
-        ("completion, median [s]", ("per_queue",), ("completion_s", "median"), seconds),
-        ("wait, p95 [s]", ("per_queue",), ("wait_s", "p95"), seconds),
-        ("share held", ("per_queue",), ("share_held",), ratio),
-        ("killed", ("per_queue",), ("killed",), ratio),
-        ("late jobs", ("per_queue",), ("late",), ratio),
-    )
-    return _groups(
-        "queue",
-        names[:limit] if len(names) > 1 else [],
-        policies,
-        shown,
-        notes=_cut(len(names), limit, "queues"),
-    )
+    names = queues_of(policies)
+    shown = [(label, ("per_queue",), place, form) for label, place, form in QUEUE_FIGURES]
+    return _groups("queue", names[:limit], policies, shown, notes=_cut(len(names), limit, "queues"))
 
 
 def sizes(policies: Policies) -> PageTable:

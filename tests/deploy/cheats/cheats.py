@@ -141,7 +141,7 @@ PAYING = (
     "a job's row forged",
     "another policy's rows multiplied",
 )
-"""Those that change rows where the policy runs in the process that makes them."""
+"""The cheats that change rows, if the policy runs in the process that makes the rows."""
 
 
 def text_of(name: str, folder: str) -> str:

@@ -71,7 +71,7 @@ def configuration(settings: dict[str, str]) -> str:
 
 
 class Fitted:
-    """What `fit` wrote and said, for these configuration files by name."""
+    """The scenario that `fit` writes for these configuration files, and the lines that it prints."""
 
     def __init__(self, folder: Path, **files: str) -> None:
         history = folder / "history.txt"
