@@ -68,12 +68,12 @@ def convert_trace(file: Path, out: Path, format: str | None, jobs: int | None, *
 def validate_traces(
     traces: Sequence[Path],
     out: Path | None,
-    *,
     recorded: bool,
     framework: str | None,
     policies: Sequence[str] | None,
     sets: Sequence[str],
     fit: bool,
+    confs: Sequence[Path],
 ) -> None:
     """Simulate recorded traces, and print how far completion times are from the recorded ones.
 
@@ -83,14 +83,16 @@ def validate_traces(
     from schedbed.scheduler.framework import PROFILES
 
     if not recorded:
-        given = "--fit" if framework is None else f"--framework {framework}"
-        raise BadInput(f"{given}: only goes with --recorded, expected `framework:` in a scenario")
+        given = "--fit" if fit else "--conf" if confs else f"--framework {framework}"
+        raise BadInput(f"{given}: only goes with --recorded, which a scenario's own keys do not need")
     if framework is not None and framework not in PROFILES:
         raise BadInput(f"--framework {framework}: unknown profile, expected {', '.join(PROFILES)}")
     for trace in traces:
         if not trace.exists():
             raise BadInput(f"--recorded: no trace file or folder {str(trace)!r}")
-    validate_recorded(traces, out, framework=framework, policies=policies, sets=sets, fit=fit, say=print)
+    validate_recorded(
+        traces, out, framework=framework, policies=policies, sets=sets, fit=fit, confs=confs, say=print
+    )
 
 
 def _proposal(fit: Fit) -> str:

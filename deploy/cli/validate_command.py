@@ -27,7 +27,7 @@ AnyScenario = Annotated[
     typer.Argument(
         metavar="[SCENARIO]...",
         help="Path of a scenario file, or name of a scenario that comes with schedbed, such as quickstart. "
-        "With --recorded: one or more traces.",
+        "With --recorded: one or more traces, or scenarios of traces.",
         autocompletion=complete_scenario,
     ),
 ]
@@ -55,16 +55,23 @@ Recorded = Annotated[
     bool,
     typer.Option(
         "--recorded",
-        help="Each SCENARIO is a recorded trace (Rumen, Spark, Slurm or SWF): simulate it with the slots in the "
-        "trace, and compare with the recorded times.",
+        help="Each SCENARIO is a recorded trace (job histories of Hadoop, Spark, Slurm or SWF), or a scenario of one "
+        "as `schedbed fit` writes it: simulate it, and compare each job with the recorded times.",
     ),
 ]
 FrameworkName = Annotated[
     str | None,
     typer.Option(
         metavar="PROFILE",
-        help="With --recorded: framework whose delays are simulated, by default hadoop1 for Rumen and none for "
-        "others.",
+        help="With --recorded: framework whose delays are simulated, by default that of the trace's format, such as "
+        "hadoop1 for Rumen and yarn for .jhist.",
+    ),
+]
+Conf = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE",
+        help="With --recorded: configuration file of the recorded cluster, as for `schedbed fit`. May be repeated.",
     ),
 ]
 Fit = Annotated[
@@ -107,6 +114,7 @@ def validate(
     phases: Phases = False,
     recorded: Recorded = False,
     framework: FrameworkName = None,
+    conf: Conf = None,
     fit: Fit = False,
     drawn: Count = None,
     seed: Seed = None,
@@ -124,7 +132,8 @@ def validate(
         raise BadInput("--address: only simulations go to other hosts, expected --against DIR beside it")
     if drawn is not None:
         others = {"SCENARIO": scenario, "--policy": policy, "--set": set_, "--against": against}
-        others |= {"--phases": phases, "--recorded": recorded, "--framework": framework, "--fit": fit}
+        others |= {"--phases": phases, "--recorded": recorded, "--framework": framework}
+        others |= {"--fit": fit, "--conf": conf}
         seed = SEED if seed is None else seed
         _validate_drawn(drawn, seed, repeats, jobs_at_once(jobs), out, others, live=not no_live)
         return
@@ -132,14 +141,12 @@ def validate(
         raise BadInput(f"--seed {seed}: only goes with --drawn, expected `seed:` in a scenario")
     if not scenario:
         raise BadInput("validate: expected a SCENARIO, a trace with --recorded, or --drawn N")
-    if recorded or fit or framework is not None:
+    if recorded or fit or conf or framework is not None:
         if address is not None:
             raise BadInput("--address: does not go with --recorded, which simulates under one policy")
         from schedbed.deploy.cli.trace_commands import validate_traces
 
-        validate_traces(
-            scenario, out, recorded=recorded, framework=framework, policies=policy, sets=set_ or (), fit=fit
-        )
+        validate_traces(scenario, out, recorded, framework, policy, set_ or (), fit, conf or ())
         return
     if len(scenario) > 1:
         raise BadInput(f"validate: {len(scenario)} scenarios, expected one, or traces with --recorded")

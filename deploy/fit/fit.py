@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,38 @@ from schedbed.tasks.traces.convert import trace_demands
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.fit_cluster import fit_cluster
 from schedbed.tasks.traces.trace import Trace
+from schedbed.tasks.units import parse_size
 
 DEFAULTS = {"jhist": CAPACITY, "rumen": "fifo", "spark": "spark-fifo", "slurm": BACKFILL, "swf": BACKFILL}
 """The scheduler of a system that no file names, by the format of the history."""
 FRAMEWORKS = {"yarn-": "yarn", "hadoop1": "hadoop1", "spark": "spark", "slurm": "slurm"}
 SAMPLE = 20  # Number of jobs that are resolved as a check before the file is written.
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FittedScenario:
+    """The values of a scenario made from a history and configuration files, and lines on where they come from."""
+
+    values: dict[str, Any]
+    trace: Trace
+    taken: list[str]
+    without: list[str]
+    contradicted: list[str]
+    assumed: list[str]
+
+    def write(self, out: Path, files: Sequence[Path]) -> None:
+        """Write the scenario, which was made from `files`. Raises BadInput if `out` exists or cannot be written."""
+        named = ", ".join(each.name for each in files)
+        lines = [f"Made by schedbed from {named}."]
+        lines += [f"without counterpart: {each}" for each in self.without]
+        lines += [f"contradicted by the history: {each}" for each in self.contradicted]
+        try:
+            with out.open("x", encoding="utf-8") as written:
+                written.writelines(f"# {line}\n" for line in lines)
+                yaml.safe_dump(self.values, written, sort_keys=False, default_flow_style=None, width=120)
+        except OSError as error:
+            raise BadInput(f"{out}: cannot write: {error.strerror or error}") from None
 
 
 def fit(histories: Sequence[Path], confs: Sequence[Path], out: Path, say: Say) -> None:
@@ -43,6 +70,26 @@ def fit(histories: Sequence[Path], confs: Sequence[Path], out: Path, say: Say) -
         )
     if not history.exists() or history == Path():
         raise BadInput(f"HISTORY: no file or folder {str(history)!r}")
+    made = fitted_scenario(history, confs, out)
+    checked = {**made.values, "workload": {**made.values["workload"], "trace": str(history.resolve())}}
+    policies_of(made.values["policies"])
+    sample = {**checked, "workload": {**checked["workload"], "select": {"jobs": SAMPLE}}}
+    resolved = resolve(
+        sample, policies=["fifo"]
+    )  # Queues that the policies lack are among the contradictions.
+    _say_all(say, "taken", made.taken)
+    _say_all(say, "without counterpart", made.without)
+    _say_all(say, "contradicted by the history", made.contradicted)
+    _say_all(say, "assumed", list(dict.fromkeys([*made.assumed, *made.trace.warnings, *resolved.warnings])))
+    made.write(out, [history, *confs])
+    named = ", ".join(map(_policy_name, made.values["policies"]))
+    say(f"{out}: {len(made.trace.jobs)} jobs under {named}")
+    say(f"check it with: schedbed validate {out} --recorded")
+    say(f"run it with: schedbed run {out} --machines sim")
+
+
+def fitted_scenario(history: Path, confs: Sequence[Path], out: Path) -> FittedScenario:
+    """Return the scenario to be written to `out`. Raises BadInput for a history or file that cannot be read."""
     trace = read_trace(history)
     if not trace.jobs:
         raise BadInput(f"{history}: no jobs, expected a history of jobs")
@@ -53,30 +100,9 @@ def fit(histories: Sequence[Path], confs: Sequence[Path], out: Path, say: Say) -
         except ValueError as error:  # A number that is none, in the few places that no `Counterpart` reads.
             raise BadInput(f"--conf {path}: {error}") from None
     complete(reading)
-    scenario, assumed = scenario_of(trace, history, out, reading)
-    against = contradicted(trace, scenario, reading)
-    checked = {**scenario, "workload": {**scenario["workload"], "trace": str(history.resolve())}}
-    policies_of(scenario["policies"])
-    sample = {**checked, "workload": {**checked["workload"], "select": {"jobs": SAMPLE}}}
-    resolved = resolve(
-        sample, policies=["fifo"]
-    )  # Queues that the policies lack are among the contradictions.
-    _say_all(say, "taken", reading.taken)
-    _say_all(say, "without counterpart", reading.without)
-    _say_all(say, "contradicted by the history", against)
-    _say_all(say, "assumed", list(dict.fromkeys([*assumed, *trace.warnings, *resolved.warnings])))
-    files = ", ".join(each.name for each in confs) or "no configuration"
-    lines = [f"Made by schedbed fit from {history.name} and {files}."]
-    lines += [f"without counterpart: {each}" for each in reading.without]
-    lines += [f"contradicted by the history: {each}" for each in against]
-    try:
-        with out.open("x", encoding="utf-8") as written:
-            written.writelines(f"# {line}\n" for line in lines)
-            yaml.safe_dump(scenario, written, sort_keys=False, default_flow_style=None, width=120)
-    except OSError as error:
-        raise BadInput(f"{out}: cannot write: {error.strerror or error}") from None
-    say(f"{out}: {len(trace.jobs)} jobs under {', '.join(map(_policy_name, scenario['policies']))}")
-    say(f"run it with: schedbed run {out} --machines sim")
+    values, assumed = scenario_of(trace, history, out, reading)
+    against = contradicted(trace, values, reading)
+    return FittedScenario(values, trace, reading.taken, reading.without, against, assumed)
 
 
 def _say_all(say: Say, head: str, lines: Sequence[str]) -> None:
@@ -120,20 +146,17 @@ def scenario_of(
         policy = DEFAULTS.get(trace.format, "fifo")
         assumed.append(f"policy {policy}: no file names a scheduler; this is the default of {trace.format}")
     shape = fit_cluster(trace, trace_demands(trace))
+    if policy.startswith("yarn-"):
+        assumed += _assume_containers(reading, shape.map_slots)
+        shape = replace(shape, reduce_slots=0)  # Maps and reduces share the containers that were seen.
     cluster: dict[str, Any] = shape.values() | sections.get("cluster", {})
-    node: dict[str, Any] = cluster["node"] | sections.get("node", {})
-    if "map_slots" not in sections.get("node", {}) and policy.startswith("yarn-"):
-        node["map_slots"] = node["reduce_slots"] = node["cores"]
-    cluster["node"] = node
+    cluster["node"] |= sections.get("node", {})
     assumed.append(f"cluster: {cluster['nodes']} nodes of {shape.why}")
     framework = next((name for prefix, name in FRAMEWORKS.items() if policy.startswith(prefix)), "none")
     changed = sections.get("framework", {})
     workload = {"trace": _from(history, out), **sections.get("workload", {})}
-    if policy.startswith("yarn-") and "map_memory" not in workload:
-        workload |= {"map_memory": "1GiB", "reduce_memory": "1GiB"}
-        assumed.append(
-            "memory of a task: 1 GiB, the default of mapreduce.map.memory.mb and mapreduce.reduce.memory.mb"
-        )
+    if any(job.duration_s for job in trace.jobs):
+        workload["recorded_under"] = policy
     blocks = {"replication": min(3, cluster["nodes"])} | sections.get("blocks", {})
     others = [
         name for name in (CAPACITY, FAIR) if name != policy and {"queues"} & set(sections.get(name, {}))
@@ -147,6 +170,28 @@ def scenario_of(
         "framework": {framework: changed} if changed and framework != "none" else framework,
         **sections.get("scenario", {}),
     }, assumed
+
+
+def _assume_containers(reading: ClusterSettings, containers: int) -> list[str]:
+    """Complete the memory of containers, and of nodes that ran `containers` at once. Return what was assumed."""
+    memory, node, master = (reading.section(name) for name in ("workload", "node", "framework"))
+    lacking = [kind for kind in ("map", "reduce") if f"{kind}_memory" not in memory]
+    for kind in lacking:
+        memory[f"{kind}_memory"] = "1GiB"
+    said = [f"mapreduce.{kind}.memory.mb: 1 GiB, its default" for kind in lacking]
+    if "am_memory" not in master:
+        master["am_memory"] = memory["map_memory"] if "map" in lacking else "1536MiB"
+        said.append(
+            "memory of an ApplicationMaster: that of a map"
+            if "map" in lacking
+            else "yarn.app.mapreduce.am.resource.mb: 1536 MiB, its default"
+        )
+    if "memory" not in node:
+        node["memory"] = f"{containers * parse_size(memory['map_memory']) >> 20}MiB"
+        said.append(f"memory of a node: that of {containers} maps")
+    for kind in ("map", "reduce"):
+        node.setdefault(f"{kind}_slots", node.get("cores", containers))
+    return said
 
 
 def _with(policy: str, sections: dict[str, dict[str, Any]]) -> Any:

@@ -39,7 +39,8 @@ USED = ["task", "kind", "locality", "assigned", "start", "end", "state", "length
 class RunTables:
     """The tables of one run, and the facts needed to compute its metrics.
 
-    `isolated_s` maps each job to the seconds it takes alone on the cluster. `window` is None if all is
+    `isolated_s` maps each job to the seconds it takes alone on the cluster, `recorded_s` to those that it took when
+    it was recorded under this policy. `window` is None if all is
     measured.
     """
 
@@ -48,6 +49,7 @@ class RunTables:
     tables: Mapping[str, pd.DataFrame]
     nodes: tuple[Mapping[str, Any], ...]
     isolated_s: Mapping[str, float] = field(default_factory=dict)
+    recorded_s: Mapping[str, float] = field(default_factory=dict)
     window: Window | None = None  # The measured part; None for the whole run.
 
     @property
@@ -106,7 +108,7 @@ def select(
         part = data if own.all() else data[own].reset_index(drop=True)
         holey = [column for column in part.columns if part[column].dtype == "Int64"]
         mine[name] = part.assign(**{column: part[column].fillna(0).astype("int64") for column in holey})
-    return RunTables(policy, repeat, mine, tuple(nodes), isolated_s or {}, window)
+    return RunTables(policy, repeat, mine, tuple(nodes), isolated_s or {}, window=window)
 
 
 def measure(run: RunTables) -> dict[str, Any]:
@@ -149,6 +151,7 @@ def measure_others(run: RunTables) -> dict[str, Any]:
         "heartbeat_service_s": heartbeat_service(during.heartbeats),
         "per_queue": by_group("queue", counted.jobs, counted.attempts, used, run.end_s),
         "per_user": by_group("user", counted.jobs, counted.attempts, used, run.end_s),
+        **({"record_error": record_error(counted.jobs, run.recorded_s)} if run.recorded_s else {}),
     }
 
 
@@ -247,6 +250,18 @@ def by_group(
             "late": deadlines(mine, end_s)["late"],
         }
     return found
+
+
+def record_error(jobs: pd.DataFrame, recorded_s: Mapping[str, float]) -> dict[str, float]:
+    """Return how far jobs' completion times are from the recorded ones: absolute relative errors."""
+    done = jobs[(jobs["state"] == "succeeded") & jobs["job"].isin(list(recorded_s))]
+    took = (done["finish"] - done["submit"]).to_numpy(float)
+    errors = np.abs(took / done["job"].map(recorded_s).to_numpy(float) - 1)
+    return {
+        "jobs": float(len(errors)),
+        "median": float(np.median(errors)) if len(errors) else NAN,
+        "mean": float(np.mean(errors)) if len(errors) else NAN,
+    }
 
 
 def completion_times(jobs: pd.DataFrame) -> np.ndarray:

@@ -119,7 +119,8 @@ class Recorded:
         return replace(mine, tables=tables)
 
     def _select(self, read: Mapping[str, pd.DataFrame], key: Key) -> RunTables:
-        return select(read, self._run.nodes, *key, self._run.isolated_s, self._window)
+        mine = select(read, self._run.nodes, *key, self._run.isolated_s, self._window)
+        return replace(mine, recorded_s=self._run.recorded_s(key[0]))
 
     def _read(
         self,

@@ -152,6 +152,12 @@ class RunFile:
         """Return the record of one run, or None if it was not started."""
         return next((r for r in self.runs if r.policy == policy and r.repeat == repeat), None)
 
+    def recorded_s(self, policy: str) -> dict[str, float]:
+        """Return the recorded completion times of the trace's jobs if they were recorded under this policy."""
+        record = self.scenario.get("record") or {}
+        named = (spec for spec in self.policies if spec.partition(":")[0] == record.get("policy"))
+        return record["completion_s"] if policy == next(named, None) else {}
+
     @property
     def nodes(self) -> list[dict[str, Any]]:
         """Return the nodes of the resolved scenario."""

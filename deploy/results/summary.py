@@ -43,9 +43,7 @@ def build(run: RunFile, of_records: Iterable[Measures]) -> dict[str, Any]:
         both = [repeat for repeat in repeats if repeat in first] if repeats is not first else []
         policies[policy]["paired"] = stats.differences([repeats[r] for r in both], [first[r] for r in both])
         policies[policy]["fidelity"] = fidelity[policy]
-        policies[policy]["evidence"] = (
-            "simulated, unchecked" if run.machines == "sim" else f"measured live ({run.machines})"
-        )
+        policies[policy]["evidence"] = _evidence(run, policies[policy])
         records = [run.run(policy, repeat) for repeat in run_keys(run, policy)]
         findings = [_figures(record.findings) for record in records if record is not None]
         if any(findings):
@@ -62,6 +60,17 @@ def build(run: RunFile, of_records: Iterable[Measures]) -> dict[str, Any]:
             policies, {policy: list(repeats) for policy, repeats in measured.items()}
         ),
     }
+
+
+def _evidence(run: RunFile, policy: Mapping[str, Any]) -> str:
+    """Return what kind of figures a policy has."""
+    if run.machines != "sim":
+        return f"measured live ({run.machines})"
+    errors = policy.get("record_error")
+    if errors is None or errors["median"]["mean"] is None:
+        return "simulated, unchecked"
+    median, jobs = errors["median"]["mean"], errors["jobs"]["mean"]
+    return f"simulated, checked against the record: median error of a job {median:.1%} ({jobs:.0f} jobs)"
 
 
 def _measured(run: RunFile) -> dict[str, Any]:

@@ -181,6 +181,11 @@ def notes(summary: Mapping[str, Any]) -> list[str]:
         *([sentence(summary["measure"])] if "measure" in summary else []),
         *([STAR] if starred else []),
         *verdicts(summary),
+        *(
+            f"{name}: {policy['evidence']}."
+            for name, policy in policies.items()
+            if policy.get("record_error") is not None
+        ),
         *([SKEWED] if skewed else []),
     ]
 

@@ -461,6 +461,13 @@ class Workload(Section):
             "memory that each reduce of the trace needs, by default that of a slot (`mapreduce.reduce.memory.mb`)"
         ),
     ] = None
+    recorded_under: Annotated[
+        Text | None,
+        says(
+            "policy that scheduled the jobs when the trace was recorded, such as `yarn-capacity`. A simulation under "
+            "the first policy of this name is compared with the recorded completion times"
+        ),
+    ] = None
     limit_bytes: Annotated[
         Size | None,
         says(

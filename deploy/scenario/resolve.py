@@ -150,7 +150,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
     complaints.raise_if_any()
     inputs = JobInputs(scenario, cluster, base, complaints)
     with no_collections():
-        jobs, warnings = ((), ()) if idle else _plan(scenario, inputs)
+        jobs, warnings, record = Planned() if idle else _plan(scenario, inputs)
     framework = _with_masters(framework_of(scenario.framework), inputs)
     check_rigid(policies, jobs, cluster, ("workload",), complaints)
     check_queues(policies, jobs, ("workload",), complaints)
@@ -174,6 +174,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         simulate=_simulate(scenario, jobs, complaints),
         framework=framework,
         measure=_measure(scenario, jobs, complaints),
+        record=record,
         warnings=(*warnings, *tiny_rates(cluster)),
         given=document.value,
         base=str(base),
@@ -215,11 +216,11 @@ def _dynamic(blocks: BlockSettings) -> str:
     return "dare" if blocks.keep_share else "none"
 
 
-def _plan(scenario: Scenario, inputs: JobInputs) -> tuple[tuple[PlannedJob, ...], tuple[str, ...]]:
+def _plan(scenario: Scenario, inputs: JobInputs) -> Planned:
     workload = scenario.workload
     if workload is None:
         inputs.complaints.add(("workload",), "missing")
-        return (), ()
+        return Planned()
     if workload.trace is not None:
         from schedbed.deploy.scenario.trace_jobs import plan_trace
 
@@ -231,7 +232,7 @@ def _plan(scenario: Scenario, inputs: JobInputs) -> tuple[tuple[PlannedJob, ...]
     if workload.generate is not None:
         return plan_generated(workload.generate, inputs)
     jobs = workload.jobs or _suite(str(workload.suite), inputs.complaints)
-    return plan_jobs(jobs, inputs, ("workload", source)), ()
+    return Planned(plan_jobs(jobs, inputs, ("workload", source)))
 
 
 def _suite(name: str, complaints: Complaints) -> Sequence[JobModel]:
@@ -296,9 +297,9 @@ def _stem(name: str) -> str:
 
 
 def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
-    """Return the drawn jobs (`workload.generate`) by submission, and sentences about assumptions.
+    """Return the drawn jobs (`workload.generate`) by submission.
 
-    Both are empty after an error, which is added to `inputs.complaints`.
+    There are none after an error, which is added to `inputs.complaints`.
     """
     workload = inputs.scenario.workload
     assert workload is not None
@@ -309,17 +310,17 @@ def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
         made = _timed(made, asked, seed, inputs)
     except BadInput as error:
         inputs.complaints.add(("workload", "generate"), str(error))
-        return (), ()
+        return Planned()
     if sum(len(job.maps) + len(job.reduces) for job in made) > TASKS_MAX:
         inputs.complaints.add(("workload", "generate"), f"more than {TASKS_MAX:,} tasks, ask for less")
-        return (), ()
+        return Planned()
     paths: dict[int, str | None] = {}
     planner, planned = SyntheticPlanner(inputs), list[PlannedJob]()
     for number, (job, file) in enumerate(zip(made, files, strict=True), start=1):
         planned.append(planner.plan(f"job_{number:04d}", job, shared=paths.get(file)))
         paths.setdefault(file, planned[-1].input)
     check_fits(planned[0], ("workload", "generate"), inputs)
-    return tuple(planned), tuple(warnings)
+    return Planned(tuple(planned), tuple(warnings))
 
 
 def _drawn(asked: Generated, seed: int) -> tuple[Trace, Sequence[int]]:

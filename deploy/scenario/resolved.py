@@ -106,6 +106,7 @@ class ResolvedScenario:
     simulate: SimulateChoice = SimulateChoice()
     framework: Framework = NONE  # used in simulated runs only
     measure: Mapping[str, float | None] | None = None  # from_s and until_s of the jobs that count
+    record: Mapping[str, Any] | None = None  # of a recorded trace: its policy, and completion_s by job
     auto_stretch: bool = False  # `cluster.stretch` is computed for this host
     warnings: tuple[str, ...] = ()  # missing data of a trace, and assumptions
     given: Mapping[str, Any] = field(default_factory=dict)  # the scenario file's values, overrides applied
@@ -141,6 +142,8 @@ class ResolvedScenario:
         for node in rest["cluster"]["nodes"]:
             for key in [key for key in SUFFERING if not node[key]]:
                 del node[key]
+        if self.record is None:
+            del rest["record"]
         rest["policies"] = [{"spec": choice.spec, "given": choice.given} for choice in self.policies]
         jobs, inputs = [job_json(job) for job in self.jobs], [input_json(file) for file in self.inputs]
         return {"format": FORMAT, **rest, "jobs": jobs, "inputs": inputs, "given": self.given}

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from schedbed.deploy.scenario.check import did_you_mean
 from schedbed.deploy.scenario.cluster import topology_hosts
 from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.jobs import TASKS_MAX, check_fits, demand
 from schedbed.deploy.scenario.models import Phase, Workload
 from schedbed.scheduler.engines import ready_engine
+from schedbed.scheduler.registry.registry import POLICIES
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost, NodeId, made_once
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.topology import map_hosts, replica_nodes
-from schedbed.tasks.traces.trace import Host, Trace
+from schedbed.tasks.traces.trace import Host, Trace, TraceJob
 from schedbed.tasks.workloads.from_trace import DEALT, Assume, SyntheticJob, select, synthesize
 from schedbed.tasks.workloads.planned import PlannedJob, cut
 
@@ -23,29 +25,32 @@ MANY_JOBS = 50_000
 """The number of jobs from which users are drawn by the fast engine, if it is ready. Below, to load the engine
 would take longer."""
 
-Planned = tuple[tuple[PlannedJob, ...], tuple[str, ...]]
+
+class Planned(NamedTuple):
+    """The jobs of a workload, sentences about what was assumed, and the record of `ResolvedScenario`."""
+
+    jobs: tuple[PlannedJob, ...] = ()
+    warnings: tuple[str, ...] = ()
+    record: Mapping[str, Any] | None = None
 
 
 def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
-    """Return the trace's selected jobs, and sentences about data that was missing, assumed or cut.
-
-    Both are empty after an error, which is added to `inputs.complaints`.
-    """
+    """Return the trace's selected jobs. There are none after an error, which is added to `inputs.complaints`."""
     trace = _read(workload, inputs)
     if trace is None:
-        return (), ()
+        return Planned()
     chosen = workload.select
     jobs = select(trace.jobs, chosen.jobs, chosen.from_, chosen.until)
     if not jobs:
         inputs.complaints.add(
             ("workload", "select"), f"none of the {len(trace.jobs)} jobs of the trace is in it"
         )
-        return (), ()
+        return Planned()
     assume = assumptions(workload, inputs)
     made, warnings = synthesize(trace, jobs, assume, _dealt(len(jobs), assume))
     if sum(len(job.maps) + len(job.reduces) for job in made) > TASKS_MAX:
         inputs.complaints.add(("workload", "select"), f"more than {TASKS_MAX:,} tasks, select fewer jobs")
-        return (), ()
+        return Planned()
     mapped = _mapped(trace, inputs)
     shared = share_inputs(made, inputs, workload.block or inputs.scenario.blocks.size)
     planner = SyntheticPlanner(inputs)
@@ -61,7 +66,30 @@ def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
         for number, job in enumerate(made, start=1)
     ]
     check_fits(planned[0], ("workload", "trace"), inputs)
-    return tuple(planned), tuple(warnings)
+    record = _record(workload.recorded_under, planned, jobs, inputs)
+    return Planned(tuple(planned), tuple(warnings), record)
+
+
+def _record(
+    policy: str | None, planned: Sequence[PlannedJob], jobs: Sequence[TraceJob], inputs: JobInputs
+) -> dict[str, Any] | None:
+    """Return the policy of the recording, and the recorded completion time of each job that has one to compare with.
+
+    Of a job that waits for another, the time from its own submission is not recorded.
+    """
+    if policy is None:
+        return None
+    if policy not in POLICIES:
+        hint = did_you_mean(policy, POLICIES)
+        inputs.complaints.add(("workload", "recorded_under"), f"unknown policy {policy!r}, {hint}")
+    found = {
+        mine.job: job.duration_s * inputs.scenario.scale
+        for mine, job in zip(planned, jobs, strict=True)
+        if job.succeeded and job.duration_s and job.after is None
+    }
+    if not found:
+        inputs.complaints.add(("workload", "recorded_under"), "the trace has no recorded ends of jobs")
+    return {"policy": policy, "completion_s": found}
 
 
 def _dealt(count: int, assume: Assume) -> Sequence[int]:

@@ -14,6 +14,7 @@ import yaml
 
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.fit.fit import fitted_scenario
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.simulated.isolated import JobEnds
@@ -248,14 +249,16 @@ def validate_recorded(
     policies: Sequence[str] | None = None,
     sets: Sequence[str] = (),
     fit: bool = False,
+    confs: Sequence[Path] = (),
     say: Say = print,
 ) -> list[RecordedAgreement]:
-    """Simulate recorded traces under each policy. Print and return the comparisons with the recordings.
+    """Simulate recorded traces, or scenarios of such, under each policy. Print and return the comparisons.
 
     The folder `out` gets validate.json, and a scenario with its topology for `schedbed run --machines sim`; of
-    several traces, each has a folder there. `framework` is the profile of delays, and `sets` are changes
-    `KEY=VALUE`. With `fit`, half of the recordings fit the delays, and only the others are compared. Raises BadInput
-    for a trace that is not a recording, RunFailed if an error of the simulator is too large.
+    several traces, each has a folder there. `framework` is the profile of delays, `sets` are changes `KEY=VALUE`,
+    and `confs` the configuration files of the recorded cluster. With `fit`, half of the recordings fit the delays,
+    and only the others are compared. Raises BadInput for a trace that is not a recording, RunFailed if an error of
+    the simulator is too large.
     """
     root = result_folder(out, "recorded", datetime.now(UTC))
     many = len(trace_files) > 1
@@ -266,6 +269,7 @@ def validate_recorded(
             framework,
             policies,
             sets,
+            confs,
         )
         for number, file in enumerate(trace_files, start=1)
     ]
@@ -299,26 +303,70 @@ def validate_recorded(
 
 
 def _prepared(
-    file: Path, folder: Path, framework: str | None, policies: Sequence[str] | None, sets: Sequence[str]
+    file: Path,
+    folder: Path,
+    framework: str | None,
+    policies: Sequence[str] | None,
+    sets: Sequence[str],
+    confs: Sequence[Path],
 ) -> _Prepared:
-    """Read a recording, and write and resolve the scenario that simulates it. Raises BadInput."""
-    trace = read_trace(file)
-    if trace.topology is not None or not trace.jobs:
-        raise BadInput(f"{file}: holds hosts and no jobs, expected a recording of jobs")
-    recording = recording_of(trace, file)
-    if policies is None and recording.policy is None and trace.format != "rumen":
-        raise BadInput(f"{file}: the trace does not say its policy, expected --policy {HINTS[trace.format]}")
-    name = framework or DEFAULTS.get(trace.format, trace.format)
-    framework = name if name in PROFILES else "none"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = prepare(folder, file, recording, framework_for(framework, recording))
-    scenario = resolve(path, sets=sets, policies=policies)
+    """Resolve the scenario that simulates a recording, which is first written if `file` is a trace. Raises BadInput.
+
+    A scenario file, and the scenario of a history whose system's configuration gives the cluster, say the recorded
+    policy. Other traces say their cluster themselves.
+    """
+    if file.suffix in (".yaml", ".yml"):
+        if confs or framework is not None:
+            raise BadInput(
+                f"{file}: --conf and --framework only go with a trace, expected the scenario's own"
+            )
+        scenario, assumed = resolve(file, sets=sets, policies=policies), list[str]()
+        file = _trace_of(scenario, file)
+        trace = read_trace(file)
+    else:
+        trace = read_trace(file)
+        if trace.topology is not None or not trace.jobs:
+            raise BadInput(f"{file}: holds hosts and no jobs, expected a recording of jobs")
+        folder.mkdir(parents=True, exist_ok=True)
+        if confs or trace.format == "jhist":
+            if framework is not None:
+                sets = [*sets, f"framework={framework}"]
+            made = fitted_scenario(file, confs, folder / SCENARIO)
+            made.write(folder / SCENARIO, [file, *confs])
+            assumed = [*made.assumed, *made.without, *made.contradicted]
+        else:
+            assumed = _prepare_as_traced(file, folder, trace, framework, policies)
+        scenario = resolve(folder / SCENARIO, sets=sets, policies=policies)
     if len(scenario.jobs) != len(trace.jobs) or scenario.scale != 1:
         raise BadInput(
             "--recorded: the whole trace is replayed at scale 1, expected no --set of select or scale"
         )
-    heartbeats = f"heartbeats each {recording.heartbeat_s:g} s, and attempts last as long as recorded"
-    return _Prepared(file, folder, trace, scenario, [*recording.why, *_said_of(recording), heartbeats])
+    if policies is None and scenario.record is not None:
+        name = scenario.record["policy"]
+        mine = [choice for choice in scenario.policies if choice.spec.partition(":")[0] == name]
+        scenario = replace(scenario, policies=tuple(mine[:1]) or scenario.policies)
+    return _Prepared(file, folder, trace, scenario, [*assumed, "attempts last as long as recorded"])
+
+
+def _trace_of(scenario: ResolvedScenario, file: Path) -> Path:
+    """Return the path of the scenario's trace. Raises BadInput if its workload is no trace."""
+    trace = scenario.given.get("workload", {}).get("trace")
+    if trace is None:
+        raise BadInput(f"{file}: workload: no trace, expected `trace: FILE` with --recorded")
+    return Path(scenario.base) / Path(trace).expanduser()
+
+
+def _prepare_as_traced(
+    file: Path, folder: Path, trace: Trace, framework: str | None, policies: Sequence[str] | None
+) -> list[str]:
+    """Write the scenario of a trace that says its cluster. Return the lines on what was assumed. Raises BadInput."""
+    recording = recording_of(trace, file)
+    if policies is None and recording.policy is None and trace.format != "rumen":
+        raise BadInput(f"{file}: the trace does not say its policy, expected --policy {HINTS[trace.format]}")
+    name = framework or DEFAULTS.get(trace.format, trace.format)
+    prepare(folder, file, recording, framework_for(name if name in PROFILES else "none", recording))
+    heartbeats = f"heartbeats each {recording.heartbeat_s:g} s"
+    return [*recording.why, *_said_of(recording), heartbeats]
 
 
 def _report(held: _Prepared, found: Sequence[RecordedAgreement]) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def test_a_capacity_scheduler_with_its_queues_and_limits(tmp_path: Path) -> None
     assert its["node_locality_delay"] == 20 and its["resource_calculator"] == "dominant"
     assert its["preemption"] == {"monitoring_interval": "1000ms"}
     assert found.scenario["cluster"]["node"]["memory"] == "8192MiB"
-    assert found.scenario["framework"] == {"yarn": {"slowstart": 0.8}}
+    assert found.scenario["framework"] == {"yarn": {"slowstart": 0.8, "am_memory": "1536MiB"}}
     assert found.scenario["workload"]["map_memory"] == "2048MiB"
     assert "acl_submit_applications" in found.under("without counterpart")
     assert "maximum-applications" in found.under("without counterpart")

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from schedbed.deploy.cli.main import app
 from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.fit.fit import fit
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.studies.recorded_run import framework_for, validate_recorded
@@ -293,3 +294,61 @@ def test_a_job_that_waits_for_another_counts_from_that_end_in_both(tmp_path: Pat
     path.write_text(f"1 0 0 100 1 {tail} -1 -1\n2 20 110 50 1 {tail} 1 30\n")
     (found,) = validate_recorded([path], tmp_path / "out", policies=["easy"], say=lambda _: None)
     assert [job.recorded_s for job in found.jobs] == [100, 50] and found.job_error < 0.03
+
+
+# Job histories of MapReduce on YARN, recorded by us: skipped where the folder is missing.
+YARN = Path(__file__).parents[4] / "shared" / "traces" / "hadoop-mapreduce-yarn"
+recorded = pytest.mark.skipif(not YARN.is_dir(), reason="needs the recorded job histories beside the project")
+
+
+@recorded
+@pytest.mark.parametrize(
+    ("name", "policy"),
+    [
+        ("ss1.0-1", "yarn-capacity"),
+        ("ramp", "yarn-fair"),
+        ("wc2-cap", "yarn-capacity"),
+        ("uber", "yarn-fifo"),
+    ],
+)
+def test_a_job_on_yarn_is_within_a_tenth_of_its_history(tmp_path: Path, name: str, policy: str) -> None:
+    history = YARN / f"{name}.json.jhist.gz"
+    [found] = validate_recorded([history], tmp_path / "out", policies=[policy], say=lambda _: None)
+    assert [job.judged for job in found.jobs] == [True] and found.job_error <= 0.1
+
+
+@recorded
+def test_a_scenario_of_a_history_is_checked_by_validate_and_by_each_run(tmp_path: Path) -> None:
+    history = tmp_path / "history"
+    history.mkdir()
+    for number in (1, 2, 3):
+        (history / f"{number}.jhist.gz").symlink_to(YARN / f"fifo-2-j{number}.json.jhist.gz")
+    site = tmp_path / "yarn-site.xml"
+    scheduler = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fifo.FifoScheduler"
+    site.write_text(
+        f"<configuration><property><name>yarn.resourcemanager.scheduler.class</name><value>{scheduler}</value>"
+        "</property></configuration>"
+    )
+    path = tmp_path / "my.yaml"
+    fit([history], [site], path, lambda _: None)
+    [found] = validate_recorded([path], tmp_path / "checked", say=lambda _: None)
+    [same] = validate_recorded([history], tmp_path / "again", confs=[site], say=lambda _: None)
+    assert found.policy == "yarn-fifo" and found == same
+    assert found.job_error <= 0.1
+    scenario = resolve(path, policies=["yarn-fair", "yarn-fifo"])
+    run_scenario(scenario, RunOptions(machines="sim", out=tmp_path / "out", live=False))
+    policies = json.loads((tmp_path / "out" / "summary.json").read_text())["policies"]
+    errors = sorted(abs(job.error) for job in found.jobs if job.error is not None)
+    assert policies["yarn-fifo"]["record_error"]["median"]["mean"] == pytest.approx(errors[1])
+    told = f"simulated, checked against the record: median error of a job {errors[1]:.1%} (3 jobs)"
+    assert policies["yarn-fifo"]["evidence"] == told
+    assert policies["yarn-fair"]["evidence"] == "simulated, unchecked"
+
+
+def test_only_a_scenario_of_a_trace_can_be_held_against_a_record(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("cluster: {nodes: 1}\nworkload: {suite: xu2015}\npolicies: [fifo]\n")
+    with pytest.raises(BadInput, match="workload: no trace, expected `trace: FILE`"):
+        validate_recorded([path], tmp_path / "out")
+    with pytest.raises(BadInput, match="only go with a trace"):
+        validate_recorded([path], tmp_path / "out", confs=[path])
