@@ -160,11 +160,12 @@ class Driver:
     def report(self) -> dict[str, Any]:
         """Return the policy's report, with `replay` (an answer differed), `journal` (no more snapshots), `limits`.
 
-        The limits on a node are those in force, unless they are slots only.
+        The limits on a node are those in force, `none` without any, unless they are slots only.
         """
         difference = "" if self._answers is None else self._answers.difference
         limits = self.ledger.limits
-        told = [] if limits == Limits() else [name for name, holds in limits._asdict().items() if holds]
+        held = [name for name, holds in limits._asdict().items() if holds]
+        told = [] if limits == Limits() else held or ["none"]
         notes = {"replay": difference, "journal": self._keeps_all, "limits": told}
         return {**report_of(self.policy), **{name: note for name, note in notes.items() if note}}
 

@@ -48,8 +48,8 @@ RUN = [
     "yarn-capacity",
     COMPOSED,
 ]
-BLOCKS = {"size": "16MiB", "replication": 1, "placement": {"skewed": 0.3}}  # all input on one of three nodes
-WORDS = {"name": "words", "app": "wordcount", "input": {"generate": "text", "size": "80MiB"}, "user": "ana"}
+BLOCKS = {"size": "8MiB", "replication": 1, "placement": {"skewed": 0.3}}  # all input on one of three nodes
+WORDS = {"name": "words", "app": "wordcount", "input": {"generate": "text", "size": "40MiB"}, "user": "ana"}
 OF_TRACES = {"deadline": "10m", "requested": "5m", "queue": "default", "priority": "high"}
 """The properties besides costs that jobs of traces have."""
 JOBS: list[dict[str, Any]] = [
@@ -57,12 +57,12 @@ JOBS: list[dict[str, Any]] = [
     {
         "name": "order",
         "app": "sort",
-        "input": {"generate": "records", "size": "48MiB"},
+        "input": {"generate": "records", "size": "24MiB"},
         "reduces": 2,
         "user": "bo",
         **OF_TRACES,
     },
-    {**WORDS, "reduces": 1, "user": "bo", "submit": "40s"},  # after copies of its input may have come to be
+    {**WORDS, "reduces": 1, "user": "bo", "submit": "20s"},  # after copies of its input may have come to be
 ]
 
 
@@ -107,7 +107,7 @@ def test_what_dtss_splits_is_read_once_and_leaves_copies_where_it_was_read(finis
         mine = attempts[(attempts["policy"] == policy) & (attempts["kind"] == "map")]
         done = mine[mine["state"] == "succeeded"]
         assert done["split_of"].astype(bool).any()
-        assert done.groupby("job")["length"].sum().tolist() == [4194304, 2516500, 4194304]
+        assert done.groupby("job")["length"].sum().tolist() == [2097150, 1258200, 2097150]
 
 
 def test_a_copy_of_a_slow_task_wins_and_changes_nothing(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from schedbed.deploy.results.referee import Referee
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.whole_run import run_scenario
+from schedbed.scheduler.registry.registry import POLICIES, is_rigid
 
 SCENARIO = {
     "name": "two-jobs",
@@ -139,3 +140,19 @@ def test_parts_of_an_ended_run_are_sealed(folder: Path, tmp_path: Path) -> None:
     assert record.rewritten == ["faults/" + part.name.replace("-0.parquet", "-9.parquet")]
     tables = Recorded(folder, RunFile.load(folder)).tables(record.policy, 0).tables
     assert "rows of faults/" in Referee(run).impossible(record, dict(tables))[0]
+
+
+def test_no_shipped_policy_is_accused(tmp_path: Path) -> None:
+    """Their rows are those of the quickstart, where RAS runs two reduces on a node with one slot for reduces."""
+    # mrcp needs OR-Tools, and rigid policies place a whole job at once, for which the cluster is too small.
+    policies = [name for name in POLICIES if name != "mrcp" and not is_rigid(name)]
+    scenario = resolve("quickstart", policies=policies)
+    run_scenario(scenario, RunOptions(machines="sim", out=tmp_path, live=False, report=False))
+    run = RunFile.load(tmp_path)
+    referee, recorded = Referee(run), Recorded(tmp_path, run)
+    found = {
+        record.policy: referee.impossible(record, dict(recorded.tables(record.policy, 0).tables))
+        for record in run.runs
+    }
+    assert {policy: lines for policy, lines in found.items() if lines} == {}
+    assert len(found) == len(policies)
