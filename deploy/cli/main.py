@@ -371,6 +371,7 @@ def profile(
     clear: Annotated[
         bool, typer.Option("--clear", help="Delete the saved measurements of these jobs, and run nothing.")
     ] = False,
+    trust_code: TrustCode = False,
 ) -> None:
     """Run an application alone, measure its use of resources and the durations of its phases, and save them.
 

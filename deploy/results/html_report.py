@@ -56,7 +56,7 @@ def rebuild(
     except BadInput:
         raise
     except Exception:
-        refuse_impossible(out, run, recorded)  # Metrics may fail on such rows.
+        refuse_impossible(out, run, also_failed=True)  # Metrics may fail on such rows.
         raise
     figures = summary.write(out, run, parts.measures)
     if with_report:

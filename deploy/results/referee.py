@@ -7,7 +7,7 @@ change: the plan of the run (jobs, costs, nodes) and arithmetic.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -456,12 +456,16 @@ class AttemptColumns:
         return found
 
 
-def refuse_impossible(folder: Path | str, run: RunFile, recorded: Recorded | None = None) -> None:
-    """Raise RunFailed if the tables in a run's folder have impossible rows."""
-    referee, recorded = Referee(run), recorded or Recorded(folder, run)
+def refuse_impossible(folder: Path | str, run: RunFile, *, also_failed: bool = False) -> None:
+    """Raise RunFailed if the tables in a run's folder have impossible rows. Rows of failed runs count if asked."""
+    referee, recorded, found = Referee(run), Recorded(folder, run), list[str]()
     for record in run.runs:
-        if lines := referee.impossible(record, recorded.measured(record.policy, record.repeat).tables):
-            raise RunFailed(f"{folder}: {record.policy}: {'; '.join(lines)}")
+        if also_failed:
+            record = replace(record, state="")
+        tables = recorded.measured(record.policy, record.repeat).tables
+        found += [f"{record.policy}: {line}" for line in referee.impossible(record, tables)]
+    if found:
+        raise RunFailed(f"{folder}: {'; '.join(found)}")
 
 
 def _first(bad: np.ndarray, said: Callable[[int], str]) -> Iterator[str]:

@@ -101,12 +101,15 @@ def show_down(name: str | None, *, everything: bool, wait: bool) -> None:
 
 
 def _end(cluster: Cluster, wait: bool, console: Console) -> None:
-    from schedbed.deploy.results.summary import load
+    from schedbed.deploy.results.summary import impossible_rows, load
     from schedbed.deploy.results.table import show
 
     folder = cluster.down(wait=wait)
-    show(load(folder), console)
+    summary = load(folder)
+    show(summary, console)
     print(f"cluster {cluster.name} is down. Results: {folder}  (open {folder / 'report.html'})", flush=True)
+    if lines := impossible_rows(summary):
+        raise RunFailed("\n".join(lines))
 
 
 def _show_one(status: Json, console: Console) -> None:

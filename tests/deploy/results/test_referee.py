@@ -10,11 +10,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.options import RunOptions
+from schedbed.deploy.results import summary
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.referee import Referee
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.service.show import show_down
 from schedbed.deploy.whole_run import run_scenario
 from schedbed.scheduler.registry.registry import POLICIES, is_rigid
 
@@ -156,3 +159,19 @@ def test_no_shipped_policy_is_accused(tmp_path: Path) -> None:
     }
     assert {policy: lines for policy, lines in found.items() if lines} == {}
     assert len(found) == len(policies)
+
+
+def test_down_of_a_cluster_with_impossible_rows_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ended:
+        name = "lab"
+
+        def down(self, *, wait: bool) -> Path:
+            return folder
+
+    figures = summary.load(folder)
+    monkeypatch.setattr("schedbed.deploy.service.show.connect", lambda name: Ended())
+    monkeypatch.setattr("schedbed.deploy.results.summary.load", lambda _: figures)
+    show_down("lab", everything=False, wait=False)
+    figures["policies"]["fifo"]["fidelity"]["impossible"] = ["Impossible: a row."]
+    with pytest.raises(RunFailed, match="fifo: Impossible: a row"):
+        show_down("lab", everything=False, wait=False)
