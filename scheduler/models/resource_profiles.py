@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler.view import AttemptView
 from schedbed.tasks.specs import JobSpec
 
 RESOURCES = "resources"
@@ -93,6 +94,37 @@ class ResourceProfile:
         }
         node = None if self.node is None else self.node._asdict()
         return values | {"parallel_copies": self.parallel_copies, "map_s": self.map_s, "node": node}
+
+
+class MapUse:
+    """The CPU and disk that a job's first maps used, from which its profile is learned online (polo2011 3.6).
+
+    The paper profiles jobs beforehand, in a sandbox, and names an online profiler for jobs whose use is not known.
+    """
+
+    __slots__ = ("_cpu_s", "_elapsed_s", "_moved_bytes", "maps")
+
+    def __init__(self) -> None:
+        self.maps = 0
+        self._cpu_s = self._moved_bytes = self._elapsed_s = 0.0
+
+    def add(self, attempt: AttemptView, elapsed_s: float) -> None:
+        """Add a successful map, which took `elapsed_s`."""
+        used = attempt.counters
+        self.maps += 1
+        self._cpu_s += used.cpu_s
+        self._moved_bytes += (
+            used.read_local_bytes + used.read_remote_bytes + used.spill_bytes + used.output_bytes
+        )
+        self._elapsed_s += elapsed_s
+
+    def on(self, job: JobSpec, spec: NodeSpec) -> NodeDemands:
+        """Return the demands on a node: CPU and I/O of a map as used, all others as declared."""
+        declared, elapsed_s = declared_demands(job, spec), max(1e-9, self._elapsed_s)
+        cpu = FULL * self._cpu_s / elapsed_s / spec.cpu_rate
+        io = FULL * self._moved_bytes / elapsed_s / spec.disk_bps
+        used = Amounts(min(FULL, cpu), min(FULL, io), declared.map.memory)
+        return declared._replace(map=used)
 
 
 def rates_of(spec: NodeSpec) -> Amounts:

@@ -57,7 +57,8 @@ class Ras:
     `steps`: number of jobs or nodes that a cycle processes per tick, so that no heartbeat waits for long.
     `stall_timeout_s`: seconds until a job whose maps find no room gives up a reduce. `profiles["resources"]`:
     resource profiles by job name, workload or application. A job without a profile is assumed to use the
-    vcores and memory that it declares, and no I/O.
+    vcores and memory that it declares, and no I/O, until `learn` of its maps have ended, 0 for ever: from the next
+    cycle on, its maps are assumed to use the CPU and I/O that those used.
     """
 
     limits = Limits(slots=False)
@@ -70,12 +71,14 @@ class Ras:
         capacity: float = FULL,
         steps: int = 100,
         stall_timeout_s: float = 10.0,
+        learn: int = 0,
         profiles: Mapping[str, Mapping[str, ResourceProfile]] | None = None,
     ) -> None:
         self.cycle_s = cycle_s
         self.rounds = rounds
         self.capacity = capacity
         self.steps = steps
+        self.learn = learn
         self._profiles = (profiles or {}).get(RESOURCES, {})
         self._stalls = Stalls(stall_timeout_s, patience=None)
         self._locality = Greedy()
@@ -120,6 +123,8 @@ class Ras:
             duration_s = took_s(attempt)
             known.maps.add(duration_s)
             self._maps.add(duration_s)
+            if known.used is not None and known.used.maps < self.learn:
+                known.used.add(attempt, duration_s)
 
     # Resting nodes
 
@@ -176,6 +181,9 @@ class Ras:
             self._cycle = None
 
     def _begin(self, view: View) -> Cycle:
+        if sum(known.learns(self.learn) for known in self._known.values()):
+            self._loads = NodeLoads(self._known_or_new)
+            self._least.clear()
         nodes = [node for node in view.nodes.values() if node.alive]
         numbers = {node.node: number for number, node in enumerate(nodes)}
         kinds = {kind_of(node.spec): node.spec for node in nodes}
@@ -386,6 +394,12 @@ POLICY = Whole(
             least=1,
         ),
         profiles(RESOURCES, parse=read_profile),
+        count(
+            "learn",
+            "0",
+            "number of a job's first ended maps from which the CPU and disk use of its maps is learned if it has no "
+            "profile. With 0, maps use what the job declares",
+        ),
         duration(
             "stall_timeout",
             "10s",

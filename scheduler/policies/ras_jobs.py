@@ -17,6 +17,7 @@ from schedbed.scheduler.models.ras_placement import (
 )
 from schedbed.scheduler.models.resource_profiles import (
     PARALLEL_COPIES,
+    MapUse,
     NodeDemands,
     ResourceProfile,
     declared_demands,
@@ -109,16 +110,19 @@ class KnownJob:
     """A running job with its resource profile, its mean map duration (`maps`) and its last placement
     (`share`).
 
-    `copies`: largest number of maps from which a reduce fetches at the same time.
+    `copies`: largest number of maps from which a reduce fetches at the same time. `used`: what the maps have used,
+    if the job has no profile.
     """
 
-    __slots__ = ("_capacity", "_demands", "_profile", "copies", "job", "maps", "share")
+    __slots__ = ("_capacity", "_demands", "_is_learned", "_profile", "copies", "job", "maps", "share", "used")
 
     def __init__(self, job: JobView, profile: ResourceProfile | None, capacity: float) -> None:
         self.job = job
         self.maps = MeanMap()
         self.share = Share()
         self._profile = profile
+        self.used = MapUse() if profile is None else None
+        self._is_learned = False
         self._capacity = capacity
         self.copies = PARALLEL_COPIES if profile is None else profile.parallel_copies
         self._demands: dict[tuple[float, ...], NodeDemands] = {}
@@ -128,10 +132,21 @@ class KnownJob:
         kind = kind or kind_of(spec)
         known = self._demands.get(kind)
         if known is None:
-            profile = self._profile
-            known = declared_demands(self.job.spec, spec) if profile is None else profile.on(spec)
+            job, profile = self.job.spec, self._profile
+            if self.used is not None and self._is_learned:
+                known = self.used.on(job, spec)
+            else:
+                known = declared_demands(job, spec) if profile is None else profile.on(spec)
             self._demands[kind] = known = known.of_capacity(self._capacity)
         return known
+
+    def learns(self, maps: int) -> bool:
+        """Take what the first `maps` maps used as demand from now on. Return whether demands change by this."""
+        if self._is_learned or self.used is None or not self.used.maps >= maps > 0:
+            return False
+        self._is_learned = True
+        self._demands.clear()
+        return True
 
     def utility(self) -> float:
         """Return the utility of the running maps (equation 2), with the need as of the last cycle."""

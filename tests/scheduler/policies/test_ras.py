@@ -18,7 +18,7 @@ from schedbed.scheduler.policies.ras import Ras
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.view import AttemptView, NodeView, View
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.specs import TaskKind
+from schedbed.tasks.specs import Counters, TaskKind
 from tests.harness.declared_costs import TABLE_2
 from tests.harness.world import World, job, node
 from tests.scheduler.core.test_properties import Story, run_story, stories
@@ -57,6 +57,22 @@ def test_a_submitted_job_gets_its_part_in_the_next_cycle_and_nothing_is_killed()
     assert running(world, 9.0) == {"combine": 4}
     assert running(world, 15.0) == {"combine": 2, "sort": 1}
     assert not world.ends("killed")
+
+
+def test_what_the_first_maps_used_limits_the_next_ones():
+    """A map of 10 s moves half of what the disk can in that time: two of them fill it.
+
+    Its job declares a core of each map, and the node has four. The third map ends at 11 s, and the next cycle learns.
+    """
+    together = {}
+    for learn in (0, 3):
+        hardware = node("n1", maps=4, cores=4)
+        world = World(build_policy(f"ras:cycle=2s,learn={learn}"), [hardware])
+        world.counters = Counters(cpu_s=1.0, spill_bytes=round(hardware.disk_bps * 5))
+        world.submit(job("own", 24)).run()
+        together[learn] = [running(world, at_s)["own"] for at_s in (5.0, 35.0)]
+        assert len(world.ends("succeeded")) == 24
+    assert together == {0: [4, 4], 3: [4, 2]}
 
 
 def test_a_goal_moves_slots():
