@@ -157,7 +157,8 @@ def scenario_of(
     workload = {"trace": _from(history, out), **sections.get("workload", {})}
     if any(job.duration_s for job in trace.jobs):
         workload["recorded_under"] = policy
-    blocks = {"replication": min(3, cluster["nodes"])} | sections.get("blocks", {})
+    replicas = 3 if trace.recording is None else trace.recording.replicas
+    blocks = {"replication": min(replicas, cluster["nodes"])} | sections.get("blocks", {})
     others = [
         name for name in (CAPACITY, FAIR) if name != policy and {"queues"} & set(sections.get(name, {}))
     ]

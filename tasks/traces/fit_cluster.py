@@ -82,17 +82,21 @@ def demands(jobs: Iterable[SyntheticJob], lasted_s: Iterable[float | None], io_r
 def fit_cluster(trace: Trace, asked: TraceLoad) -> Fit:
     """Return the recorded machine, or a cluster with the slots that the load `asked` needs."""
     racks = max(1, len({rack for rack, _ in trace.hosts}))
-    heartbeat_s = 3.0 if trace.machine is None else trace.machine.heartbeat_s
-    reduce_slots = _slots(asked.reduce_s, asked.span_s)
-    if trace.machine is not None:
+    heartbeat_s, recorded = 3.0, trace.recording
+    wanted, each = _slots(asked.map_s, asked.span_s), None
+    if recorded is not None:  # Of systems without heartbeats of nodes: a replay has short ones.
+        nodes, map_slots, each = len(recorded.hosts), recorded.map_slots, recorded.reduce_slots
+        why = recorded.why[0] if trace.machine is None else trace.machine.why
+        heartbeat_s = recorded.heartbeat_s
+    elif trace.machine is not None:
         nodes, map_slots = trace.machine.nodes, math.ceil(trace.machine.processors / trace.machine.nodes)
-        why = trace.machine.why
+        why, heartbeat_s = trace.machine.why, trace.machine.heartbeat_s
     else:
-        wanted = _slots(asked.map_s, asked.span_s)
         nodes = len(trace.hosts) or max(1, math.ceil(wanted / SLOTS_A_NODE))
         map_slots = max(LEAST_SLOTS, math.ceil(wanted / nodes))
         why = f"{len(trace.hosts)} hosts in the trace" if trace.hosts else f"slots busy to {LOAD:.0%}"
-    each = math.ceil(reduce_slots / nodes)
+    if each is None:
+        each = math.ceil(_slots(asked.reduce_s, asked.span_s) / nodes)
     load = asked.map_s / asked.span_s / (nodes * map_slots)
     busy = f"{load:.0%} of the map slots are busy"
     if load > 1:  # Jobs whose waits are not recorded.

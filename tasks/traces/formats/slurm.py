@@ -224,7 +224,7 @@ _NEVER_WITH_BAR = {
     "nodelist": r"\S*|None assigned",
     "timelimit": r"[\d:.-]*|UNLIMITED|Partition_Limit|INVALID",
     "timelimitraw": r"\d*|UNLIMITED|Partition_Limit",
-    "state": r"[A-Z_]*\+?|CANCELLED by \d+",
+    "state": r"[A-Z][A-Z_]*\+?|CANCELLED by \d+",
     "totalcpu": r"[\d:.-]*|INVALID",
     "user": r"[^\s|]*",
     "partition": r"[^\s|]*",

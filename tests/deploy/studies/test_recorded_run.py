@@ -352,3 +352,34 @@ def test_only_a_scenario_of_a_trace_can_be_held_against_a_record(tmp_path: Path)
         validate_recorded([path], tmp_path / "out")
     with pytest.raises(BadInput, match="only go with a trace"):
         validate_recorded([path], tmp_path / "out", confs=[path])
+
+
+# Runs of Slurm and Spark, recorded by us: skipped where the folder is missing.
+OTHERS = YARN.parent
+
+
+@pytest.mark.skipif(not OTHERS.is_dir(), reason="needs the recorded runs beside the project")
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        (
+            "slurm/exact-easy-1.sacct",
+            "SchedulerType=sched/backfill\nSchedulerParameters=bf_interval=1,bf_resolution=1",
+        ),
+        ("slurm/over-fcfs-1.sacct", "SchedulerType=sched/builtin"),
+        ("spark-standalone/w1-fifo-3.json.gz", "spark.scheduler.mode FIFO"),
+        ("spark-standalone/w1-fair-3.json.gz", "spark.scheduler.mode FAIR\nspark.locality.wait 0s"),
+    ],
+)
+def test_a_history_with_its_configuration_is_within_a_twentieth(
+    tmp_path: Path, name: str, settings: str
+) -> None:
+    """The nodes and slots are those of the recording, and heartbeats short, since these systems have none of nodes."""
+    conf = tmp_path / "system.conf"
+    if name.startswith("slurm"):
+        settings += "\nNodeName=n[1-6] CPUs=2 RealMemory=100"
+    if "easy" in name:
+        settings = settings.replace("bf_interval", "bf_job_part_count_reserve=1,bf_interval")
+    conf.write_text(settings + "\n")
+    [found] = validate_recorded([OTHERS / name], tmp_path / "out", confs=[conf], say=lambda _: None)
+    assert found.job_error <= 0.05
