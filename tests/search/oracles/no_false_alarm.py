@@ -9,7 +9,6 @@ from schedbed.deploy.results.referee import Referee
 from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.deploy.scenario.resolved import job_json
 from schedbed.scheduler.history import frame
-from schedbed.scheduler.hooks import Limits
 from schedbed.tasks.specs import TaskKind
 from tests.search.violation import hold
 
@@ -30,9 +29,7 @@ def check_referee(sim: Any, rows: Any) -> None:
         machines="sim",
         jobs=[job.job for job in setup.jobs],
     )
-    limits = sim.core.ledger.limits
-    held = {} if limits == Limits() else {"limits": [name for name, on in limits._asdict().items() if on]}
-    record = RunRecord(policy="any", repeat=0, epoch_s=0.0, state="succeeded", findings=held)
+    record = RunRecord(policy="any", repeat=0, epoch_s=0.0, state="succeeded", findings=sim.master.report())
     tables = {"jobs": frame("jobs", rows.jobs), "attempts": frame("attempts", rows.attempts)}
     lines = Referee(run).impossible(record, {**tables, "heartbeats": frame("heartbeats", [])})
     hold(not lines, "nothing that was simulated is impossible", lines)
