@@ -14,6 +14,16 @@ from schedbed.tasks.errors import BadInput
 BYTES_MAX = 16 << 20
 
 
+TOLD = {
+    "monitor": "yarn-capacity, preemption",
+    "preemption": "yarn-capacity, preemption",
+    "intra_queue_preemption": "yarn-capacity, intra_queue_preemption",
+    "hadoop1": "hadoop1-fair",
+    "spark": "spark-fifo and spark-fair",
+}
+"""What a user reads instead of the name of a section that is no part of a scenario."""
+
+
 class Counterpart(NamedTuple):
     """The counterpart of a setting: `section` of a `ClusterSettings`, the key there, and how its text is read."""
 
@@ -47,7 +57,9 @@ class ClusterSettings:
         except (ValueError, KeyError):
             raise BadInput(f"{where}: {name}: {text!r} is no value of this setting") from None
         self.section(setting.section)[setting.key] = value
-        self.note(where, name, text, f"{setting.section}: {setting.key}={shown(value)}")
+        self.note(
+            where, name, text, f"{TOLD.get(setting.section, setting.section)}: {setting.key}={shown(value)}"
+        )
 
     def note(self, where: str, name: str, text: str, becomes: str) -> None:
         """List a setting as taken."""

@@ -33,6 +33,9 @@ BF = {
 SPARK = {
     "spark.scheduler.revive.interval": Counterpart("spark", "revive", _spark_time),
     "spark.locality.wait": Counterpart("spark", "wait", _spark_time),
+    "spark.locality.wait.legacyResetOnTaskLaunch": Counterpart(
+        "spark", "reset", lambda text: "launch" if truth(text) else "full"
+    ),
     "spark.locality.wait.rack": Counterpart("spark", "rack_wait", _spark_time),
     "spark.speculation": Counterpart(
         "scenario", "speculation", lambda text: "spark" if truth(text) else "none"

@@ -162,10 +162,12 @@ def test_sparks_pools_and_defaults(tmp_path: Path) -> None:
     pool = '<pool name="a"><schedulingMode>FAIR</schedulingMode><minShare>2</minShare></pool>'
     defaults = (
         "spark.scheduler.mode FAIR\nspark.locality.wait 5s\nspark.speculation=true\nspark.ui.port 4040\n"
+        "spark.locality.wait.legacyResetOnTaskLaunch true\n"
     )
     found = Fitted(tmp_path, spark_conf=defaults, fair_xml=f"<allocations>{pool}</allocations>")
     assert found.parameters("spark-fair") == {
         "wait": "5s",
+        "reset": "launch",
         "pools": {"a": {"inside": "fair", "min_share": 2}},
     }
     assert found.scenario["speculation"] == "spark" and "spark.ui.port" in found.under("without counterpart")
