@@ -298,6 +298,7 @@ QUEUE_FIGURES: tuple[tuple[str, tuple[str, ...], Callable[[float], str]], ...] =
     ("completion, mean [s]", ("completion_s", "mean"), seconds),
     ("wait, p95 [s]", ("wait_s", "p95"), seconds),
     ("share held [%]", ("share_held",), percent),
+    ("guaranteed [%]", ("guarantee",), percent),
     ("killed", ("killed",), count),
     ("wasted CPU [core-s]", ("waste_cpu_s",), seconds),
     ("late jobs", ("late",), count),

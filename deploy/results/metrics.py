@@ -40,8 +40,8 @@ class RunTables:
     """The tables of one run, and the facts needed to compute its metrics.
 
     `isolated_s` maps each job to the seconds it takes alone on the cluster, `recorded_s` to those that it took when
-    it was recorded under this policy. `window` is None if all is
-    measured.
+    it was recorded under this policy, `guarantees` each queue to the share that it is promised. `window` is None if
+    all is measured.
     """
 
     policy: str
@@ -50,6 +50,7 @@ class RunTables:
     nodes: tuple[Mapping[str, Any], ...]
     isolated_s: Mapping[str, float] = field(default_factory=dict)
     recorded_s: Mapping[str, float] = field(default_factory=dict)
+    guarantees: Mapping[str, float] = field(default_factory=dict)
     window: Window | None = None  # The measured part; None for the whole run.
 
     @property
@@ -149,7 +150,9 @@ def measure_others(run: RunTables) -> dict[str, Any]:
         "busiest": busiest(during),
         "waste_cpu_s": waste_cpu(counted.attempts, used),
         "heartbeat_service_s": heartbeat_service(during.heartbeats),
-        "per_queue": by_group("queue", counted.jobs, counted.attempts, used, run.end_s),
+        "per_queue": _with_guarantees(
+            by_group("queue", counted.jobs, counted.attempts, used, run.end_s), run.guarantees
+        ),
         "per_user": by_group("user", counted.jobs, counted.attempts, used, run.end_s),
         **({"record_error": record_error(counted.jobs, run.recorded_s)} if run.recorded_s else {}),
     }
@@ -250,6 +253,14 @@ def by_group(
             "late": deadlines(mine, end_s)["late"],
         }
     return found
+
+
+def _with_guarantees(queues: dict[str, Any], guarantees: Mapping[str, float]) -> dict[str, Any]:
+    for name, figures in queues.items():
+        share = guarantees.get(name, guarantees.get(name.removeprefix("root.")))
+        if share is not None:
+            figures["guarantee"] = share
+    return queues
 
 
 def record_error(jobs: pd.DataFrame, recorded_s: Mapping[str, float]) -> dict[str, float]:

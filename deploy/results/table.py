@@ -101,7 +101,8 @@ def queue_lines(policies: Policies) -> list[str]:
         for label, place, form in QUEUE_FIGURES:
             leaves = [leaf_of(policy, ("per_queue", name, *place)) for policy in policies.values()]
             shown = [form(leaf["mean"]) if leaf and leaf["mean"] is not None else "-" for leaf in leaves]
-            cells.append(f"{label} {' / '.join(shown)}")
+            if set(shown) != {"-"}:
+                cells.append(f"{label} {' / '.join(shown)}")
         lines.append(f"  {name}: {'; '.join(cells)}")
     return lines
 

@@ -210,6 +210,13 @@ class Capacity:
         return tuple(self._settings) if self._settings and self._unpromised < _SLACK else ()
 
     @property
+    def guarantees(self) -> dict[str, float]:
+        """Return the share of the cluster that each named queue is promised, from 0 to 1."""
+        return {
+            name: each.capacity / 100 for name, each in self._settings.items() if each.capacity is not None
+        }
+
+    @property
     def is_plain(self) -> bool:
         """Return whether tasks take one slot each, and all queues have shares of the slots."""
         by_slots = not (self._by_memory or self.sizes_slots or self._off_switch is not None)

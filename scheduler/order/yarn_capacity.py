@@ -116,6 +116,12 @@ class CapacityQueues(QueueOrder):
         leaves = [leaf.name for leaf in self.root.leaves()]
         return tuple(dict.fromkeys([*leaves, *(leaf.rpartition(".")[2] for leaf in leaves)]))
 
+    @property
+    def guarantees(self) -> dict[str, float]:
+        """Return the share of the cluster that each declared leaf is promised, by path and by name alone."""
+        found = {leaf.name: leaf.promised for leaf in self.root.leaves()}
+        return {name.rpartition(".")[2]: share for name, share in found.items()} | found
+
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`: also forget which containers were chosen."""
         super().finished(view, job)
