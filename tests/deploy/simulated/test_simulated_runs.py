@@ -32,7 +32,8 @@ from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.studies.compare import Pair, agreement, order_agreement, phases
 from schedbed.deploy.studies.validate import LiveRepeats, compare
 from schedbed.deploy.studies.whatif import load_record, resized, whatif
-from schedbed.scheduler.history import COLUMNS, read_tables
+from schedbed.deploy.whole_run import run_scenario
+from schedbed.scheduler.history import COLUMNS, read_table, read_tables
 from schedbed.scheduler.simulate import simulation
 from schedbed.scheduler.simulate.setup import Setup
 from schedbed.scheduler.simulate.storage import PlacedInputs, place_inputs
@@ -440,3 +441,29 @@ def test_an_application_takes_twice_as_long_on_cores_of_half_the_speed(tmp_path:
     assert used_s["job_0001"]["n1"] == pytest.approx(used_s["job_0001"]["n3"])
     assert ran_s["job_0002"]["n1"] == pytest.approx(ran_s["job_0002"]["n3"], rel=0.05)
     assert used_s["job_0002"]["n1"] == pytest.approx(used_s["job_0002"]["n3"] / 2)
+
+
+def test_late_copies_whole_tasks_and_parts_of_dtss(tmp_path: Path) -> None:
+    """A copy reads what its task or part reads: each byte of input is read once by the attempts that count."""
+    node = {"cores": 2, "core_speed": 1, "memory": "1GiB", "disk": "40MB/s", "network": "100Mbit/s"}
+    job = {"app": "synthetic", "maps": 30, "map": {"cpu": "10s", "read": "64MiB"}, "reduces": 1}
+    scenario = {
+        "name": "copied-parts",
+        "seed": 1,
+        "cluster": {"nodes": 6, "node": {**node, "map_slots": 2, "reduce_slots": 1}, "heartbeat": "500ms"},
+        "blocks": {"size": "64MiB", "replication": 1, "placement": {"skewed": 0.3}},
+        "workload": {"jobs": [job, {**job, "submit": "1s"}]},
+        "policies": ["dtss:p=0.5"],
+        "speculation": {"late": {"min_runtime": "5s", "slow_task": 40, "cap": 0.5}},
+        "simulate": {"stragglers": {"share": 0.2, "factor": 8}},
+    }
+    run_scenario(resolve(scenario), RunOptions(machines="sim", out=tmp_path, live=False, report=False))
+    attempts = read_table(tmp_path, "attempts")
+    attempts = attempts[attempts["kind"] == "map"]
+    copies = attempts[attempts["speculative"].astype(bool)]
+    parts = set(attempts["task"][attempts["split_of"].astype(bool)])
+    assert set(copies["task"]) & parts and set(copies["task"]) - parts
+    done = attempts[attempts["state"] == "succeeded"]
+    assert done["task"].is_unique and done["length"].sum() == 60 * (64 << 20)
+    ranges = attempts.groupby("task")[["offset", "length"]].nunique()
+    assert (ranges == 1).all(axis=None)
