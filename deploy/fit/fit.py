@@ -142,7 +142,12 @@ def scenario_of(
     """Return the scenario's values, and a line for each that is assumed."""
     sections, assumed = reading.sections, list[str]()
     policy = reading.policy
-    if not policy:
+    if not policy and trace.recording is not None and trace.recording.policy is not None:
+        policy, _, told = trace.recording.policy.partition(":")
+        found = dict(pair.split("=") for pair in told.split(",") if told)
+        reading.section(policy).update(found)
+        reading.note("the history's environment", "policy", trace.recording.policy, f"policy {policy}")
+    elif not policy:
         policy = DEFAULTS.get(trace.format, "fifo")
         assumed.append(f"policy {policy}: no file names a scheduler; this is the default of {trace.format}")
     shape = fit_cluster(trace, trace_demands(trace))

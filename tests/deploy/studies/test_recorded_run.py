@@ -279,6 +279,18 @@ def test_a_spark_log_names_its_policy_and_its_slots(tmp_path: Path) -> None:
     )
 
 
+def test_a_scenario_of_a_spark_log_has_the_policy_that_the_log_names(tmp_path: Path) -> None:
+    path = tmp_path / "my.yaml"
+    fit(
+        [spark_log(tmp_path, scheduler_mode="FAIR", locality_wait="500", task_cpus="2")],
+        [],
+        path,
+        lambda _: None,
+    )
+    (found,) = validate_recorded([path], tmp_path / "out", say=lambda _: None)
+    assert found.policy == "spark-fair:wait=0.5s" and found.job_error < 0.05
+
+
 def test_a_recording_that_does_not_name_its_policy_needs_one(tmp_path: Path) -> None:
     result = CliRunner().invoke(
         app, ["validate", "--recorded", str(spark_log(tmp_path)), "--out", str(tmp_path / "o")]
