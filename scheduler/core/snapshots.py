@@ -10,7 +10,7 @@ from __future__ import annotations
 import copyreg
 import gc
 import pickle
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from io import BytesIO
 from operator import attrgetter
@@ -75,7 +75,7 @@ def thaw(data: bytes) -> Any:
 
 
 @contextmanager
-def no_collections() -> Iterator[None]:
+def no_collections() -> Generator[None]:
     """Turn off the garbage collector, which would search millions of objects for a fifth to a third of the time."""
     was_on = gc.isenabled()
     gc.disable()
