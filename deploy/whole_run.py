@@ -14,7 +14,6 @@ from rich.console import Console
 
 from schedbed.deploy import hostwatch
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.no_collections import no_collections
 from schedbed.deploy.options import RunOptions, no_interrupts
 from schedbed.deploy.recorded_form import recorded_form
 from schedbed.deploy.results.html_report import rebuild
@@ -25,6 +24,7 @@ from schedbed.deploy.results.summary import impossible_rows, load
 from schedbed.deploy.results.table import show
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.workspace import locked, result_folder
+from schedbed.scheduler.core.snapshots import no_collections
 from schedbed.scheduler.profiles import named_store
 from schedbed.scheduler.registry.policy_spec import is_policy_file
 from schedbed.scheduler.registry.registry import COSTS, PROFILES, reads_store, sizes_read_by

@@ -114,10 +114,6 @@ class Engine(Protocol):
         """Return an object that places many blocks fast. None: each file is placed alone."""
         return None
 
-    def numbers_below(self, most: int, seed: int, name: str, count: int) -> Sequence[int]:
-        """Return `chance(seed, name, number).randrange(most)` for `count` numbers, or () if not faster."""
-        return ()
-
 
 class ObjectsEngine(Engine):
     """The simulator with Python objects, `Simulation.run`. It runs everything, and is always present."""

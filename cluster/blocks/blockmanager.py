@@ -226,10 +226,6 @@ class BlockManager:
         """Record a complete file's replicas as its client reports them. Nodes' reports may come before or after."""
         with self._journal.together():
             for block, length in file.blocks.items():
-                state = self.map.blocks[block]
-                if not state.replicas and not state.corrupt and self._replication.is_new(block):
-                    self._store(now_s, file, block, holders.get(block, ()))
-                    continue
                 for node in holders.get(block, ()):
                     if node in self.map.nodes and node not in self.map.blocks[block].replicas:
                         self._replica_came(now_s, block, node, length)
@@ -252,17 +248,6 @@ class BlockManager:
             self._count_input(file, block)
             if len(nodes) != count:
                 self._replication.reconsider(block)
-
-    def _store(self, now_s: float, file: File, block: str, nodes: Iterable[NodeId]) -> None:
-        """Record a block's replicas like `stored`, but faster. No replica of it may be recorded before."""
-        length = file.blocks[block]
-        self._prefer(file, block)
-        self._count_input(file, block)
-        for node, cause in self.map.store(block, nodes, length, file.replication):
-            self._journal.begin_life(block, node, length, now_s, cause or "report")
-        if len(self.map.blocks[block].replicas) != file.replication:
-            self._replication.reconsider(block)
-        self._input_changed(file, block)
 
     def _settle(self, file: File, block: str) -> None:
         self._prefer(file, block)

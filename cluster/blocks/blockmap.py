@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from schedbed.cluster.blocks.live_nodes import NodeIndex
@@ -130,36 +130,6 @@ class BlockMap:
             holder = self.nodes[node]
             holder.blocks[block] = None
             holder.used_bytes += length
-
-    def store(
-        self, block: str, nodes: Iterable[NodeId], length: int, target: int
-    ) -> list[tuple[NodeId, str | None]]:
-        """Record a written block's first replicas. Return the live nodes with the cause given to `expect`, or
-        None.
-
-        Faster than `arrived`, `add_replica` and `settle`, with the same effect.
-        """
-        state, charge = self.blocks[block], self.field.charge
-        came: list[tuple[NodeId, str | None]] = []
-        expected, replicas = state.expected, state.replicas
-        for node in nodes:
-            holder = self.nodes.get(node)
-            if holder is None or node in replicas:
-                continue
-            cause, promised = expected.pop(node, (None, 0))
-            replicas[node] = length
-            holder.blocks[block] = None
-            holder.used_bytes += length
-            holder.reserved_bytes -= promised
-            if promised != length:
-                charge(node, length - promised)
-            came.append((node, cause))
-        if expected:
-            for node in list(expected):
-                self.arrived(block, node)
-        self._awaited.pop(block, None)
-        state.length, state.target = length, target
-        return came
 
     def arrived(self, block: str, node: NodeId) -> str | None:
         """Stop expecting a replica. Return the cause given to `expect`, or None if none was expected."""

@@ -160,10 +160,6 @@ class Replication:
         for evicted in self.kept.add(block, node, length):
             self.reconsider(evicted)
 
-    def is_new(self, block: str) -> bool:
-        known = (self._pending, self._leaving, self._level, self._over, self._parked)
-        return not any(block in blocks for blocks in known)
-
     # -- orders ----------------------------------------------------------------------------------------------
 
     @property

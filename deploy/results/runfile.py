@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from schedbed.deploy.no_collections import no_collections
+from schedbed.scheduler.core.snapshots import no_collections
 from schedbed.tasks.errors import BadInput
 
 NAME = "run.json"

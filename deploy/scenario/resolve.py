@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.cluster.spec import BlockSettings
-from schedbed.deploy.no_collections import no_collections
 from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.scenario.check import Complaints, check, did_you_mean
 from schedbed.deploy.scenario.cluster import resolve_cluster, tiny_rates
@@ -33,6 +32,7 @@ from schedbed.deploy.scenario.suites import suites
 from schedbed.deploy.scenario.trace_jobs import Planned, SyntheticPlanner, assumptions
 from schedbed.deploy.scenario.yaml_file import Document, apply_set, from_values, load_file
 from schedbed.deploy.shipped import scenario_file
+from schedbed.scheduler.core.snapshots import no_collections
 from schedbed.scheduler.framework import Framework
 from schedbed.scheduler.models.aria_bounds import allocate, curve
 from schedbed.scheduler.models.job_profile import JobProfile, Times

@@ -11,19 +11,14 @@ from schedbed.deploy.scenario.cluster import topology_hosts
 from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.jobs import TASKS_MAX, check_fits, demand
 from schedbed.deploy.scenario.models import Phase, Workload
-from schedbed.scheduler.engines import ready_engine
 from schedbed.scheduler.registry.registry import POLICIES
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost, NodeId, made_once
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.topology import map_hosts, replica_nodes
 from schedbed.tasks.traces.trace import Host, Trace, TraceJob
-from schedbed.tasks.workloads.from_trace import DEALT, Assume, SyntheticJob, select, synthesize
+from schedbed.tasks.workloads.from_trace import Assume, SyntheticJob, select, synthesize
 from schedbed.tasks.workloads.planned import PlannedJob, cut
-
-MANY_JOBS = 50_000
-"""The number of jobs from which users are drawn by the fast engine, if it is ready. Below, to load the engine
-would take longer."""
 
 
 class Planned(NamedTuple):
@@ -47,7 +42,7 @@ def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
         )
         return Planned()
     assume = assumptions(workload, inputs)
-    made, warnings = synthesize(trace, jobs, assume, _dealt(len(jobs), assume))
+    made, warnings = synthesize(trace, jobs, assume)
     if sum(len(job.maps) + len(job.reduces) for job in made) > TASKS_MAX:
         inputs.complaints.add(("workload", "select"), f"more than {TASKS_MAX:,} tasks, select fewer jobs")
         return Planned()
@@ -90,13 +85,6 @@ def _record(
     if not found:
         inputs.complaints.add(("workload", "recorded_under"), "the trace has no recorded ends of jobs")
     return {"policy": policy, "completion_s": found}
-
-
-def _dealt(count: int, assume: Assume) -> Sequence[int]:
-    """Return random numbers of `count` jobs' users, none if they are drawn one at a time."""
-    if count < MANY_JOBS:
-        return ()
-    return ready_engine().numbers_below(assume.user_count, assume.seed, DEALT, count)
 
 
 def assumptions(workload: Workload, inputs: JobInputs) -> Assume:

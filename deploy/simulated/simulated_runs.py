@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.display.progress import make_progress
-from schedbed.deploy.no_collections import no_collections
 from schedbed.deploy.options import RunOptions, no_interrupts, run_order
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
@@ -23,6 +22,7 @@ from schedbed.deploy.simulated.one_run import HistoryRows, OneRun, RowTarget, Se
 from schedbed.deploy.simulated.recorded_costs import SharedInputs
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.worker_fork import Send
+from schedbed.scheduler.core.snapshots import no_collections
 from schedbed.scheduler.engines import OBJECTS, Chosen, Effort, fast_engine
 from schedbed.scheduler.guard.read_only import check_untouched
 from schedbed.scheduler.policy import HostedPolicy, PolicyFailed

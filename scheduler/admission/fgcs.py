@@ -26,7 +26,7 @@ from schedbed.scheduler.models.fgcs_demand import (
 )
 from schedbed.scheduler.models.same_workload import workload_of
 from schedbed.scheduler.order.sorted_keys import SortedKeys
-from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import count, duration, maybe_rate, profiles
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
@@ -219,12 +219,9 @@ AXIS = Axis(
     ),
     rank=30,
 )
-POLICY = Named(
-    name="fgcs",
+POLICY = AXIS.named(
     summary="Like delay, but a task gets the share of a core that earlier tasks of the same job name used.",
-    paper="liu2015",
     order="fair",
     locality="delay",
-    admission="fgcs",
     rank=40,
 )

@@ -37,10 +37,7 @@ LAST_CALL, LAST_WORDS = "policy-call", "policy-failure.txt"
 
 
 class CallRecord:
-    """The call mark of this process. Nothing is recorded until `share` has set the memory.
-
-    For speed, `guarded_calls.Guard.wrap` has a copy of `enter` and `leave`.
-    """
+    """The call mark of this process. Nothing is recorded until `share` has set the memory."""
 
     def __init__(self) -> None:
         self.memory: mmap | None = None

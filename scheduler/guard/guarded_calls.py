@@ -6,7 +6,6 @@ A call is also aborted if it reads what a skipped heartbeat may have left outdat
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import get_ident
 from typing import Any, NoReturn
 
 from schedbed.scheduler.guard.blame import PolicySource, told
@@ -29,39 +28,23 @@ class Guard:
         return self.wrap(what, function)(*arguments)
 
     def wrap(self, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that does the same as `call`, faster, without helper functions."""
-        bound, mark, now, watch = TIME_BOUND, CALL_RECORD, (what, self._source), self.watch
-        number = mark.number(f"{what} ({self.line_of(what)})")
+        """Return a function that does the same as `call`."""
+        number = CALL_RECORD.number(f"{what} ({self.line_of(what)})")
 
         def call(*arguments: Any) -> Any:
+            CALL_RECORD.enter(number)
             try:
-                memory = mark.memory
-                bound.thread = thread = get_ident()
-                if memory is not None:  # Same as `CallRecord.enter`.
-                    mark.inside, mark.thread = True, thread
-                    memory[0] = number
-                    mark.count = memory[1] = (mark.count + 2) & 255
-                bound.serial += 1
-                bound.now = now
                 try:
-                    return function(*arguments)
+                    return TIME_BOUND.call(what, self._source, function, arguments)
                 finally:
-                    bound.now = None
-                    mark.inside = False
-                    if memory is not None:  # Same as `CallRecord.leave`.
-                        memory[1] = mark.count & 254
-                    if bound.interrupted:
-                        bound.settle()
-                    if watch.read:  # Also raise if the policy caught the exception.
+                    if self.watch.read:  # Also raise if the policy caught the exception.
                         raise HeartbeatRead
             except HeartbeatRead:
                 raise
-            except BaseException as error:
-                mark.enter(number)  # Computing the error's text may run code of the policy.
-                try:
-                    self._fail(what, error)
-                finally:
-                    mark.leave()
+            except BaseException as error:  # Computing the error's text may run code of the policy.
+                self._fail(what, error)
+            finally:
+                CALL_RECORD.leave()
 
         return call
 

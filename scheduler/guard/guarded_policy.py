@@ -148,22 +148,7 @@ class GuardedPolicy(HostedPolicy):
         def hook(*arguments: Any) -> Any:
             return call(*[self._shown(each) for each in arguments])
 
-        def of_view(view: Ledger) -> Any:
-            proxies = self._proxies if view is self._ledger else self._met(view)
-            return call(proxies[view])
-
-        def of_one(view: Ledger, about: Any) -> Any:
-            proxies = self._proxies if view is self._ledger else self._met(view)
-            return call(proxies[view], proxies[about])
-
-        def of_kind(view: Ledger, job: Job, kind: TaskKind) -> Any:
-            proxies = self._proxies if view is self._ledger else self._met(view)
-            return call(proxies[view], proxies[job], kind)
-
-        special = {"tick": of_view, "changed": of_kind} | dict.fromkeys(
-            ("submitted", "beat", "ended", "finished"), of_one
-        )
-        return special.get(name, hook)
+        return hook
 
     def _proxies_of(self, view: Ledger) -> Proxies:
         return self._proxies if view is self._ledger else self._met(view)

@@ -39,7 +39,7 @@ from schedbed.scheduler.guard.read_only import (
 from schedbed.scheduler.policy import HeartbeatWatch
 from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
 from schedbed.tasks.parts import Part
-from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
+from schedbed.tasks.specs import Counters, JobSpec, TaskKind
 
 
 class Proxies(dict[Any, Any]):
@@ -235,12 +235,20 @@ class _WithheldStageProxy(StageProxy):
     ready = property(lambda _: False)
 
 
+def _finder(name: str) -> Any:
+    """Return a method that calls the job's method `name`, and returns the proxy of the task found, or None."""
+
+    def find(self: JobProxy, *arguments: Any) -> Any:
+        task = getattr(raw_of(self), name)(*arguments)
+        return None if task is None else proxies_of(self)[task]
+
+    return find
+
+
 class JobProxy(Proxy):
     """A read-only proxy of a job. Implements `JobView`."""
 
     __slots__ = (
-        "__proxies",
-        "__raw",
         "_spec",
         "attempts",
         "deadline_s",
@@ -259,8 +267,6 @@ class JobProxy(Proxy):
 
     def __init__(self, proxies: Proxies, raw: Job) -> None:
         super().__init__(proxies, raw)
-        put(self, "_JobProxy__proxies", proxies)  # Found faster than in `Proxy`.
-        put(self, "_JobProxy__raw", raw)
         put(self, "job", raw.job)
         put(self, "user", raw.user)
         put(self, "queue", raw.queue)
@@ -296,31 +302,12 @@ class JobProxy(Proxy):
 
     def asks(self) -> tuple[Any, ...]:
         """Implement `JobView.asks`: return the proxies of the stages that ask for containers."""
-        return tuple([self.__proxies[stage] for stage in self.__raw.asks()])
+        proxies = proxies_of(self)
+        return tuple([proxies[stage] for stage in raw_of(self).asks()])
 
-    def local_map(self, node: NodeId) -> Any:
-        task = self.__raw.local_map(node)
-        return None if task is None else self.__proxies[task]
-
-    def rack_map(self, rack: str) -> Any:
-        task = self.__raw.rack_map(rack)
-        return None if task is None else self.__proxies[task]
-
-    def free_map(self) -> Any:
-        task = self.__raw.free_map()
-        return None if task is None else self.__proxies[task]
-
-    def any_map(self) -> Any:
-        task = self.__raw.any_map()
-        return None if task is None else self.__proxies[task]
-
-    def whole_map(self, rack: str) -> Any:
-        task = self.__raw.whole_map(rack)
-        return None if task is None else self.__proxies[task]
-
-    def any_reduce(self) -> Any:
-        task = self.__raw.any_reduce()
-        return None if task is None else self.__proxies[task]
+    local_map, rack_map = _finder("local_map"), _finder("rack_map")
+    free_map, any_map = _finder("free_map"), _finder("any_map")
+    whole_map, any_reduce = _finder("whole_map"), _finder("any_reduce")
 
 
 class _WithheldJobProxy(JobProxy):

@@ -76,8 +76,7 @@ class TimeBound:
     """A watch that limits the time of one call of a user's code at a time.
 
     It counts its checks, so that a pause of the process does not matter, without the time for which the call
-    waited for a CPU, so that a busy host does not matter either. Before a call, the caller sets
-    `thread` and then `now` (name and source); after it, `now` to None, and calls `settle` if `interrupted`.
+    waited for a CPU, so that a busy host does not matter either. `now` is the call's name and source.
     `exit_with` must end the process if a call cannot be interrupted.
     """
 

@@ -17,22 +17,9 @@ from schedbed.scheduler.core.rows import DecisionRow, NoSink
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.guard.time_bound import TIME_BOUND
 from schedbed.scheduler.hooks import acts_on_ticks, hook, quiet_of
+from schedbed.scheduler.isolated import seam
 from schedbed.scheduler.isolated.sandbox import confine
-from schedbed.scheduler.isolated.seam import (
-    ANSWER,
-    BEGIN,
-    COPY,
-    EVENTS,
-    FAILED,
-    KILLS,
-    PING,
-    READ,
-    REPORT,
-    ROW,
-    WATCH,
-    FramePipe,
-    Silent,
-)
+from schedbed.scheduler.isolated.seam import FramePipe, Silent
 from schedbed.scheduler.policy import HeartbeatRead, HostedPolicy
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.registry.speculation import with_speculation
@@ -48,7 +35,7 @@ class Told(NoSink):
     def decision(self, row: DecisionRow) -> None:
         """Note a skip or a reject; the simulation makes the other rows itself."""
         if row.answer in ("skip", "reject"):
-            self.entries.append([ROW, row.answer, row.node, row.job, row.task, row.kind, row.reason])
+            self.entries.append([seam.ROW, row.answer, row.node, row.job, row.task, row.kind, row.reason])
 
     def take(self) -> list[list[Any]]:
         entries, self.entries = self.entries, []
@@ -59,7 +46,7 @@ class Told(NoSink):
 
         def noted(*arguments: Any) -> Any:
             answer = ask(*arguments)
-            if kind == KILLS:
+            if kind == seam.KILLS:
                 answer = list(answer)
                 self.entries.append([kind, [[each.attempt.attempt, each.reason] for each in answer]])
             else:
@@ -95,11 +82,11 @@ class PolicyProcess:
             "takes_containers": bool(hook(policy, "takes_containers")),
             "hears_full_nodes": bool(hook(policy, "hears_full_nodes")),
         }
-        policy.decide = self._told.noting(ANSWER, policy.decide)
+        policy.decide = self._told.noting(seam.ANSWER, policy.decide)
         if made["kills"]:
-            policy.preempt = self._told.noting(KILLS, policy.preempt)
+            policy.preempt = self._told.noting(seam.KILLS, policy.preempt)
         if made["copies"]:
-            policy.speculation.copy = self._told.noting(COPY, policy.speculation.copy)
+            policy.speculation.copy = self._told.noting(seam.COPY, policy.speculation.copy)
         config = codec_of(CoreConfig).take(how["config"])
         self._policy, self._core = policy, Core(config, policy, self._told, seed=how["seed"])
         self._told.take()
@@ -124,7 +111,7 @@ class PolicyProcess:
             "stop": core.stop,
             "start_inside": core.start_inside,
         }
-        events[kind](now_s, *EVENTS[kind].take(arguments))
+        events[kind](now_s, *seam.EVENTS[kind].take(arguments))
         self._core.take_effects()
         return self._told.take()
 
@@ -157,7 +144,7 @@ def _plain(proposal: Any) -> list[Any]:
 
 def _last_words(pipe: FramePipe) -> Callable[[str], NoReturn]:
     def leave(text: str) -> NoReturn:
-        pipe.send([-1, [FAILED, text]])
+        pipe.send([-1, [seam.FAILED, text]])
         pipe.flush()
         os._exit(1)
 
@@ -170,21 +157,21 @@ def _serve(pipe: FramePipe) -> None:
     while True:
         number, now_s, kind, arguments = pipe.receive()
         try:
-            if kind == BEGIN:
+            if kind == seam.BEGIN:
                 found: Any = process.begin(*arguments)
-            elif kind == WATCH:
+            elif kind == seam.WATCH:
                 found = process.watch()
-            elif kind == PING:
+            elif kind == seam.PING:
                 found = None
-            elif kind == REPORT:
+            elif kind == seam.REPORT:
                 found = process.report()
             else:
                 found = process.do(now_s, kind, arguments)
         except HeartbeatRead:
-            found = [READ, ""]
+            found = [seam.READ, ""]
         except Exception as error:
-            found = [FAILED, str(error)]
-        if found or kind in (BEGIN, WATCH, REPORT, PING):
+            found = [seam.FAILED, str(error)]
+        if found or kind in (seam.BEGIN, seam.WATCH, seam.REPORT, seam.PING):
             pipe.send([number, found])
             pipe.flush()
 

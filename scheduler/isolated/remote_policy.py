@@ -22,22 +22,9 @@ from schedbed.cluster.wire.value_codec import codec_of, packed
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.guard.read_only import clean
 from schedbed.scheduler.hooks import QUIET, Keeping, Kill, Limits, Proposal
+from schedbed.scheduler.isolated import seam
 from schedbed.scheduler.isolated.sandbox import others_can_read, unconfined
-from schedbed.scheduler.isolated.seam import (
-    ANSWER,
-    BEGIN,
-    COPY,
-    EVENTS,
-    FAILED,
-    KILLS,
-    PING,
-    READ,
-    REPORT,
-    ROW,
-    WATCH,
-    FramePipe,
-    Silent,
-)
+from schedbed.scheduler.isolated.seam import FramePipe, Silent
 from schedbed.scheduler.policy import HeartbeatRead, HeartbeatWatch, HostedPolicy, KeptAnswers, PolicyFailed
 from schedbed.scheduler.sizes import Sizes
 from schedbed.tasks.chance import chance
@@ -124,7 +111,7 @@ class ConfinedProcess:
 
     def tell(self, now_s: float, kind: str, arguments: Sequence[Any]) -> None:
         """Send an event. Its answers are those of `next_entry`."""
-        codec = EVENTS.get(kind)
+        codec = seam.EVENTS.get(kind)
         if codec is None:
             return
         if kind == "submit":
@@ -152,9 +139,9 @@ class ConfinedProcess:
             self._pipe.flush()
             while True:
                 match self._receive():
-                    case [int(), [str(kind), str(text)]] if kind == READ:
+                    case [int(), [str(kind), str(text)]] if kind == seam.READ:
                         raise HeartbeatRead
-                    case [int(), [str(kind), str(text)]] if kind == FAILED:
+                    case [int(), [str(kind), str(text)]] if kind == seam.FAILED:
                         raise PolicyFailed(clean(text))
                     case [int(number), found]:
                         if number == self._number:
@@ -172,7 +159,7 @@ class ConfinedProcess:
             try:
                 return self._pipe.receive(SOON_S)
             except Silent:  # Perhaps its core has nothing to answer, unlike the one here.
-                self._pipe.send([self._number, 0.0, PING, None])
+                self._pipe.send([self._number, 0.0, seam.PING, None])
                 self._pipe.flush()
                 return self._pipe.receive(PATIENCE_S)
         except Silent:
@@ -229,7 +216,7 @@ class RemotePolicy(HostedPolicy):
         self._process = process
         self.relay = process.tell
         try:
-            said: dict[str, Any] = dict(process.ask(BEGIN, process.setup.begin()))
+            said: dict[str, Any] = dict(process.ask(seam.BEGIN, process.setup.begin()))
             self._line = str(said["line"])
             if said["limits"]:
                 self.limits = Limits(*map(bool, said["limits"]))
@@ -249,18 +236,18 @@ class RemotePolicy(HostedPolicy):
 
     def decide(self, view: Any, node: Any, kind: TaskKind) -> Proposal | None:
         """Implement `Policy.decide`."""
-        return self._proposal(view, ANSWER)
+        return self._proposal(view, seam.ANSWER)
 
     def _tick(self, view: Any) -> None:
         """Do nothing here: the policy in the other process is told of the tick as of each event."""
 
     def _copy(self, view: Any, node: Any, kind: TaskKind) -> Proposal | None:
-        return self._proposal(view, COPY)
+        return self._proposal(view, seam.COPY)
 
     def _preempt(self, view: Any) -> list[Kill]:
         live = {name: attempt for job in view.jobs.values() for name, attempt in job.attempts.items()}
         try:
-            return [Kill(live[name], clean(reason)) for name, reason in self._answer(view, KILLS)]
+            return [Kill(live[name], clean(reason)) for name, reason in self._answer(view, seam.KILLS)]
         except (LookupError, TypeError, ValueError) as error:
             raise self._wrong(error) from None
 
@@ -282,7 +269,7 @@ class RemotePolicy(HostedPolicy):
             match self._process.next_entry():
                 case [str(kind), answer] if kind == wanted:
                     return answer
-                case [str(kind), answer, node, job, task, label, reason] if kind == ROW:
+                case [str(kind), answer, node, job, task, label, reason] if kind == seam.ROW:
                     self._write(view, answer, (node, job, task, label, reason))
                 case entry:
                     raise self._wrong(entry)
@@ -306,14 +293,14 @@ class RemotePolicy(HostedPolicy):
     def report(self) -> dict[str, Any]:
         """Return what the policy reports."""
         try:
-            found = self._process.ask(REPORT)
+            found = self._process.ask(seam.REPORT)
         except HeartbeatRead:  # After the last decision.
-            found = self._process.ask(REPORT)
+            found = self._process.ask(seam.REPORT)
         return found if isinstance(found, dict) else {}
 
     def watch_heartbeats(self) -> HeartbeatWatch:
         """Implement `HostedPolicy.watch_heartbeats`: the process watches, and HeartbeatRead comes with its answer."""
-        self._process.ask(WATCH)
+        self._process.ask(seam.WATCH)
         return HeartbeatWatch()
 
     def keep_answers(self) -> KeptAnswers:

@@ -22,7 +22,7 @@ from schedbed.scheduler.hooks import Proposal, Quiet, hook
 from schedbed.scheduler.models.staging_costs import FORBIDDEN, cost_matrix, solve, staging_s
 from schedbed.scheduler.policies.explained import Explained
 from schedbed.scheduler.policy import AVOIDED, Admission, Locality, Order, place_of
-from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import count, number, positive
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
 from schedbed.tasks.specs import TaskKind
@@ -371,12 +371,9 @@ AXIS = Axis(
     compose=AssignedSlots,
     rank=30,
 )
-POLICY = Named(
-    name="lsap",
+POLICY = AXIS.named(
     summary="Like fifo, but all idle slots and the next maps are matched such that transfers of "
     "input take the least time.",
-    paper="xu2015 3.3.1; Guo 2012 (lsap-sched)",
     order="fifo",
-    locality="lsap",
     rank=32,
 )

@@ -16,7 +16,7 @@ from typing import Any
 from schedbed.scheduler.hooks import Quiet
 from schedbed.scheduler.locality.lsap import MAP, PARAMETERS, AssignedSlots, Lsap
 from schedbed.scheduler.models.staging_costs import FORBIDDEN
-from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import choice, number, share
 from schedbed.scheduler.view import JobView, TallyView, TaskView, View
 
@@ -95,12 +95,9 @@ AXIS = Axis(
     compose=AssignedSlots,
     rank=31,
 )
-POLICY = Named(
-    name="lsap-fair",
+POLICY = AXIS.named(
     summary="Like fair, but idle slots and maps are matched by the time to transfer input and by "
     "users' fair shares.",
-    paper="xu2015 3.3.1; Guo 2012 (lsap-fair-sched)",
     order="fair",
-    locality="lsap-fair",
     rank=33,
 )

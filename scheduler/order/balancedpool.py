@@ -17,7 +17,7 @@ from schedbed.scheduler.hooks import QUIET
 from schedbed.scheduler.models.johnson import PlannedPool, PlannedStages, balanced_pools
 from schedbed.scheduler.models.task_times import StageTimes
 from schedbed.scheduler.order.sorted_keys import SortedKeys
-from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import count
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
@@ -153,11 +153,8 @@ AXIS = Axis(
     ),
     rank=60,
 )
-POLICY = Named(
-    name="balancedpool",
+POLICY = AXIS.named(
     summary="Small and large jobs run in two pools that end at the same time, each in Johnson's "
     "order, for a short makespan.",
-    paper="xu2015 3.1.4.2; Verma 2012",
-    order="balancedpool",
     rank=90,
 )

@@ -18,7 +18,7 @@ from schedbed.scheduler.hooks import QUIET, Quiet, drop
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import Admission, Locality
-from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import (
     PolicyParameter,
     by_name,
@@ -498,11 +498,8 @@ AXIS = Axis(
     check=_check,
     rank=20,
 )
-POLICY = Named(
-    name="capacity",
+POLICY = AXIS.named(
     summary="Queues have guaranteed shares and may also use idle slots of other queues; each job "
     "starts the map nearest to its data.",
-    paper="Hadoop capacity scheduler; lakshmi2019",
-    order="capacity",
     rank=50,
 )

@@ -30,7 +30,7 @@ from schedbed.scheduler.models.same_workload import workload_of
 from schedbed.scheduler.models.task_times import MeanTimes, took_s
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
-from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import at_least_one, by_name, count, positive
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, TallyView, View
 from schedbed.tasks.specs import TaskKind
@@ -329,11 +329,8 @@ AXIS = Axis(
     ),
     rank=50,
 )
-POLICY = Named(
-    name="coshh",
+POLICY = AXIS.named(
     summary="Similar jobs form classes, which run on the hardware that suits them; users below their "
     "min share come first.",
-    paper="xu2015 3.1.3.3; Rasooli and Down 2014",
-    order="coshh",
     rank=58,
 )

@@ -24,7 +24,7 @@ from schedbed.scheduler.hooks import QUIET, Kill, drop
 from schedbed.scheduler.order.pools import Pool, PoolOrder, PoolSettings
 from schedbed.scheduler.order.preemption import Claim, fair_shares, frees_slots, slots_of, take_back
 from schedbed.scheduler.policy import Admission, Locality
-from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import by_name, duration, number, positive, switch
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
@@ -230,11 +230,8 @@ AXIS = Axis(
     check=_check,
     rank=40,
 )
-POLICY = Named(
-    name="dp",
+POLICY = AXIS.named(
     summary="Users bid for slots in each interval and pay from a budget; attempts of users above "
     "their share are killed.",
-    paper="xu2015 3.1.3.2; Sandholm and Lai 2010",
-    order="dp",
     rank=54,
 )

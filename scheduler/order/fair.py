@@ -19,7 +19,7 @@ from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.pools import Pool, PoolOrder, PoolSettings, SlotsByKind
 from schedbed.scheduler.order.preemption import Preemption, frees_slots
 from schedbed.scheduler.policy import Admission, Locality
-from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import (
     PolicyParameter,
     by_name,
@@ -266,11 +266,8 @@ AXIS = Axis(
     check=_check,
     rank=10,
 )
-POLICY = Named(
-    name="fair",
+POLICY = AXIS.named(
     summary="Pools of jobs share the slots by weight and min share; each job starts the map nearest "
     "to its data.",
-    paper="Hadoop fair scheduler (HFS); xu2015 chapter 3",
-    order="fair",
     rank=10,
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from schedbed.scheduler.hooks import QUIET
 from schedbed.scheduler.order.sorted_keys import SortedKeys
-from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind, id_key
 
@@ -50,10 +50,7 @@ AXIS = Axis(
     paper="Hadoop JobQueueTaskScheduler",
     rank=0,
 )
-POLICY = Named(
-    name="fifo",
+POLICY = AXIS.named(
     summary="Jobs by priority, then by submit time; each job starts the map nearest to its data.",
-    paper="Hadoop JobQueueTaskScheduler",
-    order="fifo",
     rank=0,
 )

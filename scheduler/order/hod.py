@@ -21,7 +21,7 @@ from schedbed.scheduler.hooks import QUIET, Limits
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import Admission, Locality
-from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import at_least_one, by_name, choice, count
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import NodeId, TaskKind
@@ -236,11 +236,8 @@ AXIS = Axis(
     check=_check,
     rank=30,
 )
-POLICY = Named(
-    name="hod",
+POLICY = AXIS.named(
     summary="Each user has a fixed private cluster with FIFO order; idle nodes do not run jobs of "
     "other users.",
-    paper="xu2015 3.1.2.2; Hadoop On Demand",
-    order="hod",
     rank=52,
 )

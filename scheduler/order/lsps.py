@@ -26,7 +26,7 @@ from typing import Any
 from schedbed.scheduler.hooks import QUIET
 from schedbed.scheduler.models.task_times import MeanTimes, took_s
 from schedbed.scheduler.order.pools import Pool, PoolOrder, PoolSettings, SlotsByKind
-from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import count, number, positive, share
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
@@ -201,12 +201,9 @@ AXIS = Axis(
     ),
     rank=60,
 )
-POLICY = Named(
-    name="lsps",
+POLICY = AXIS.named(
     summary="Users with small jobs get more slots; a user's jobs run in FIFO order if their sizes "
     "are similar, else they share equally.",
-    paper="xu2015 3.1.4.1, equations 1 to 4; Yao et al. 2013",
-    order="lsps",
     rank=56,
 )
 

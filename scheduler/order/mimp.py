@@ -31,7 +31,7 @@ from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler.hooks import QUIET
 from schedbed.scheduler.models.task_times import UNKNOWN_S, took_s
 from schedbed.scheduler.order.fifo import fifo_key
-from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import number, positive
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
@@ -194,12 +194,9 @@ AXIS = Axis(
     ),
     rank=73,
 )
-POLICY = Named(
-    name="mimp",
+POLICY = AXIS.named(
     summary="Jobs that may miss their deadlines come first; other jobs run on nodes where other work "
     "slows them least.",
-    paper="xu2015 3.1.5.4; Zhang et al. 2014",
-    order="mimp",
     rank=94,
 )
 

@@ -28,7 +28,7 @@ from schedbed.scheduler.hooks import QUIET
 from schedbed.scheduler.models.task_times import StageTimes
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
-from schedbed.scheduler.registry.declarations import Axis, Named, Needs
+from schedbed.scheduler.registry.declarations import Axis, Needs
 from schedbed.scheduler.registry.parameters import count, number, positive
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
@@ -215,12 +215,8 @@ AXIS = Axis(
     needs=OR_TOOLS,
     rank=72,
 )
-POLICY = Named(
-    name="mrcp",
+POLICY = AXIS.named(
     summary="Plans the start times of tasks by constraint programming (OR-Tools), so that few jobs "
     "miss their deadlines.",
-    paper="xu2015 3.1.5.3; Lim 2014",
-    order="mrcp",
-    needs=OR_TOOLS,
     rank=92,
 )

@@ -24,7 +24,7 @@ from schedbed.scheduler.models.task_times import MeanTimes, took_s
 from schedbed.scheduler.models.time_left import time_left_s
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
-from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import choice, count
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
@@ -164,12 +164,9 @@ AXIS = Axis(
     ),
     rank=70,
 )
-POLICY = Named(
-    name="pd",
+POLICY = AXIS.named(
     summary="Each job gets the slots that its deadline requires, estimated from its own ended tasks; "
     "late jobs come first.",
-    paper="xu2015 3.1.5.1, equations 5 and 6; Polo et al. 2010",
-    order="pd",
     rank=78,
 )
 

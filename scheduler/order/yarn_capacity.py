@@ -37,7 +37,7 @@ from schedbed.scheduler.order.queues.queue_tree import (
 )
 from schedbed.scheduler.policies.node_offers import NodeOffers
 from schedbed.scheduler.policy import Admission, Locality
-from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import (
     PolicyParameter,
     at_least_one,
@@ -348,12 +348,9 @@ AXIS = Axis(
     compose=NodeOffers,
     rank=26,
 )
-POLICY = Named(
-    name="yarn-capacity",
+POLICY = AXIS.named(
     summary="YARN's CapacityScheduler: a tree of queues with guaranteed shares of memory and limits of users; jobs "
     "miss offers of nodes without their data.",
-    paper=_PAPER,
-    order="yarn-capacity",
     locality="yarn-capacity-wait",
     admission="containers",
     rank=28,

@@ -29,7 +29,7 @@ from schedbed.scheduler.order.queues.starvation import Starvation
 from schedbed.scheduler.order.queues.weighted_queue import DRF, FAIR, FIFO, FairQueue, FairQueueSettings
 from schedbed.scheduler.policies.node_offers import NodeOffers
 from schedbed.scheduler.policy import Admission, Locality
-from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.registry.parameters import (
     PolicyParameter,
     at_least_one,
@@ -335,12 +335,9 @@ AXIS = Axis(
     compose=NodeOffers,
     rank=25,
 )
-POLICY = Named(
-    name="yarn-fair",
+POLICY = AXIS.named(
     summary="YARN's FairScheduler: a tree of queues shares memory and vcores, and jobs pass up offers of nodes without "
     "their data; large containers are reserved.",
-    paper=_PAPER,
-    order="yarn-fair",
     locality="yarn-fair-wait",
     admission="containers",
     rank=27,

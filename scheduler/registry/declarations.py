@@ -76,6 +76,11 @@ class Axis(Declared):
     check: Callable[[Any, Any, Any], None] | None = None
     compose: Callable[[Any, Any, Any], Policy | None] | None = None
 
+    def named(self, summary: str, rank: int, **others: str) -> Named:
+        """Return the policy of the axis's name, from the same paper, with `others` as its other axes."""
+        axes: dict[str, Any] = {self.axis: self.name, **others}
+        return Named(name=self.name, summary=summary, paper=self.paper, needs=self.needs, rank=rank, **axes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named(Declared):

@@ -308,49 +308,28 @@ def _made(where: str, values: Mapping[str, Any], make: Callable[..., Any]) -> An
         raise ValueError(f"{where}: {error}") from None
 
 
-def percent(raw: object) -> float:
-    """Parse a percentage above 0 and at most 100. Raises ValueError for other values."""
-    value = _float(raw)
-    if value is None or not 0 < value <= 100:
-        raise ValueError(f"{raw!r} is not a percentage (above 0, at most 100)")
-    return value
+def _number_that(fits: Callable[[float], bool], what: str) -> Callable[[object], float]:
+    """Return a function that parses a number that `fits`. It raises ValueError for other values."""
+
+    def read(raw: object) -> float:
+        value = _float(raw)
+        if value is None or not fits(value):
+            raise ValueError(f"{raw!r} is not {what}")
+        return value
+
+    return read
 
 
-def percentile(raw: object) -> float:
-    """Parse a percentile from 0 to 100. Raises ValueError for other values."""
-    value = _float(raw)
-    if value is None or not 0 <= value <= 100:
-        raise ValueError(f"{raw!r} is not a percentile (0 to 100)")
-    return value
-
-
-def share(raw: object) -> float:
-    """Parse a share from 0 to 1. Raises ValueError for other values."""
-    value = _float(raw)
-    if value is None or not 0 <= value <= 1:
-        raise ValueError(f"{raw!r} is not a share (0 to 1)")
-    return value
-
-
-def positive(raw: object) -> float:
-    """Parse a number above 0. Raises ValueError for other values."""
-    value = _float(raw)
-    if value is None or not 0 < value < 1e9:
-        raise ValueError(f"{raw!r} is not a number above 0")
-    return value
+percent = _number_that(lambda value: 0 < value <= 100, "a percentage (above 0, at most 100)")
+percentile = _number_that(lambda value: 0 <= value <= 100, "a percentile (0 to 100)")
+share = _number_that(lambda value: 0 <= value <= 1, "a share (0 to 1)")
+positive = _number_that(lambda value: 0 < value < 1e9, "a number above 0")
+multiple = _number_that(lambda value: 0 <= value < 1e9, "a number of 0 or more")
 
 
 def or_minus_one(read: Reader, without: Any = -1.0) -> Reader:
     """Return a function that reads -1, which stands for no limit, as `without`, and other values with `read`."""
     return lambda raw: without if str(raw) in ("-1", "-1.0") else read(raw)
-
-
-def multiple(raw: object) -> float:
-    """Parse a factor of 0 or more. Raises ValueError for other values."""
-    value = _float(raw)
-    if value is None or not 0 <= value < 1e9:
-        raise ValueError(f"{raw!r} is not a number of 0 or more")
-    return value
 
 
 def at_least_one(raw: object) -> int:

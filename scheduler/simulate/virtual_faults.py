@@ -15,33 +15,15 @@ from schedbed.cluster.fault_plan import FaultPlan
 from schedbed.cluster.faults import KINDS, PlannedFault
 from schedbed.cluster.virtual.node_model import Emulation
 from schedbed.scheduler.simulate.event_queue import FAULT, EventQueue
+from schedbed.scheduler.simulate.heartbeats import HeartbeatSchedule
+from schedbed.scheduler.simulate.replication_upkeep import Upkeep
 from schedbed.scheduler.simulate.setup import Rows, Setup
 from schedbed.scheduler.simulate.skipping import TimerSchedule
 from schedbed.scheduler.simulate.storage import Storage
-from schedbed.scheduler.simulate.tracked_nodes import SimNode
+from schedbed.scheduler.simulate.tracked_nodes import Master, SimNode
 from schedbed.tasks.chance import chance
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import NodeId
-
-
-class _Heartbeats(Protocol):
-    """The methods of `heartbeats.HeartbeatSchedule` that this module calls."""
-
-    def forget(self, node: SimNode) -> None: ...
-
-    def set_off(self, now_s: float, node: SimNode) -> None: ...
-
-
-class _Upkeep(Protocol):
-    """The method of `replication_upkeep.Upkeep` that this module calls."""
-
-    def stir(self) -> None: ...
-
-
-class _Master(Protocol):
-    """The method of `virtual_jobtracker.Master` that this module calls."""
-
-    def crash(self) -> None: ...
 
 
 class FaultySimulation(Protocol):
@@ -60,13 +42,13 @@ class FaultySimulation(Protocol):
     def node_by_name(self) -> Mapping[NodeId, SimNode]: ...
 
     @property
-    def heartbeats(self) -> _Heartbeats: ...
+    def heartbeats(self) -> HeartbeatSchedule: ...
 
     @property
-    def upkeep(self) -> _Upkeep: ...
+    def upkeep(self) -> Upkeep: ...
 
     @property
-    def master(self) -> _Master: ...
+    def master(self) -> Master: ...
 
     def is_alive(self, node: NodeId) -> bool: ...
 

@@ -23,8 +23,6 @@ _Tasks = tuple[tuple[Cost, ...], tuple[Cost, ...], tuple[tuple[Host, ...], ...]]
 
 _START_S = 1.0  # Base CPU time of each SWIM task.
 _WORK_SHARE_MIN = 0.1
-DEALT = "trace user"
-"""The name of the random generators with which jobs are divided among users, see `chance`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,17 +95,15 @@ def _submitted(job: TraceJob, submit_s: float) -> TraceJob:
 
 
 def synthesize(
-    trace: Trace, jobs: Sequence[TraceJob], assume: Assume, dealt: Sequence[int] = ()
+    trace: Trace, jobs: Sequence[TraceJob], assume: Assume
 ) -> tuple[list[SyntheticJob], list[str]]:
-    """Return synthetic jobs, and a line for each assumption. `dealt` may have each job's random user."""
-    made = list(synthetic_jobs(jobs, assume, dealt))
+    """Return synthetic jobs, and a line for each assumption."""
+    made = list(synthetic_jobs(jobs, assume))
     tasks = sum(len(job.maps) + len(job.reduces) for job in made)
     return made, [*trace.warnings, *assumed(jobs, tasks, assume)]
 
 
-def synthetic_jobs(
-    jobs: Iterable[TraceJob], assume: Assume, dealt: Sequence[int] = ()
-) -> Iterator[SyntheticJob]:
+def synthetic_jobs(jobs: Iterable[TraceJob], assume: Assume) -> Iterator[SyntheticJob]:
     """Yield synthetic jobs one at a time. Jobs without recorded tasks share costs for equal bytes."""
     supposed: dict[tuple[int, int, int], _Tasks] = {}
     for number, job in enumerate(jobs):
@@ -117,7 +113,7 @@ def synthetic_jobs(
             tasks = _tasks(job, assume)
             if not job.maps:
                 supposed[key] = tasks
-        yield _job(job, _user(number, job, assume, dealt), tasks)
+        yield _job(job, _user(number, job, assume), tasks)
 
 
 def _job(job: TraceJob, user: str, tasks: _Tasks) -> SyntheticJob:
@@ -304,11 +300,10 @@ def _limited(costs: Sequence[Cost], assume: Assume) -> tuple[Cost, ...]:
     return made_once(lambda cost: _times(cost, factor, int(cost.read_bytes * factor)), costs)
 
 
-def _user(number: int, job: TraceJob, assume: Assume, dealt: Sequence[int]) -> str:
+def _user(number: int, job: TraceJob, assume: Assume) -> str:
     if job.user is not None and not assume.users:
         return job.user
-    drawn = dealt[number] if dealt else chance(assume.seed, DEALT, number).randrange(assume.user_count)
-    return f"u{drawn + 1}"
+    return f"u{chance(assume.seed, 'trace user', number).randrange(assume.user_count) + 1}"
 
 
 def assumed(jobs: Sequence[TraceJob], tasks: int, assume: Assume) -> list[str]:

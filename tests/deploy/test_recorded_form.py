@@ -1,4 +1,4 @@
-"""Tests that the text of a scenario in run.json, made in a fast way, is the scenario's form as JSON."""
+"""Tests that the text of a scenario in run.json is the scenario's form as JSON."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from schedbed.cluster.blocks.namenode import NameNode
-from schedbed.cluster.blocks.served_namenode import ServedNameNode
+from schedbed.cluster.blocks.served_namenode import served
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.masters import NameNodeDoor, make_stub, make_table
 
@@ -214,7 +214,7 @@ class Cluster:
         self.agents = agents
         self.names = NameNode(seed=1, order=list(agents.disks))
         self.calls: list[str] = []
-        self._table = make_table(NameNodeDoor, ServedNameNode(self.names, StandingClock(1.0)))
+        self._table = make_table(NameNodeDoor, served(self.names, StandingClock(1.0)))
         self.door = make_stub(NameNodeDoor, self._send)
 
     async def _send(self, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:

@@ -18,6 +18,7 @@ STREAM = "passes the members of a stream that it does not change on to the wrapp
 
 CHOSEN_BY_NAME: dict[str, tuple[int, str]] = {
     "cluster/agent/warm/zygote.py": (1, IMPORT),
+    "cluster/blocks/served_namenode.py": (1, DOOR),
     "cluster/conditions.py": (1, FIELD),
     "cluster/masters.py": (1, DOOR),
     "deploy/display/plain_terminal.py": (1, STREAM),
@@ -37,6 +38,7 @@ CHOSEN_BY_NAME: dict[str, tuple[int, str]] = {
     "scheduler/guard/blame.py": (1, HOOK),
     "scheduler/guard/guarded_policy.py": (1, HOOK),
     "scheduler/guard/own_order.py": (2, HOOK),
+    "scheduler/guard/proxies.py": (1, FIELD),
     "scheduler/hooks.py": (2, HOOK),
     "scheduler/models/job_profile.py": (7, FIELD),
     "scheduler/models/resource_profiles.py": (1, FIELD),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schedbed.cluster.blocks.namenode import NameNode
-from schedbed.cluster.blocks.served_namenode import ServedNameNode
+from schedbed.cluster.blocks.served_namenode import served
 from schedbed.cluster.masters import NameNodeDoor, make_table
 from schedbed.cluster.run_config import RunConfig
 from schedbed.deploy.live.actors.actor_base import MasterActor, MasterService
@@ -25,9 +25,12 @@ class NameNodeActor(MasterActor):
             seed=config.seed,
             order=[node.node for node in config.cluster.nodes],
         )
-        served = ServedNameNode(names, config.clock())
-        self._names = served
-        return MasterService(make_table(NameNodeDoor, served), served.stop)
+        self._names = served(names, config.clock())
+
+        async def stop() -> None:
+            names.shutdown()
+
+        return MasterService(make_table(NameNodeDoor, self._names), stop)
 
     async def serve_web(self, port: int) -> str:
         """Serve WebHDFS on a port of the loopback interface until the run ends. Return the root URL."""

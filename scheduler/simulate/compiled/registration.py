@@ -82,12 +82,6 @@ class CompiledEngine(Engine):
 
         return InputPlacer(loads, seed)
 
-    def numbers_below(self, most: int, seed: int, name: str, count: int) -> Sequence[int]:
-        """Implement `Engine.numbers_below` for `most` below `TOO_MANY`."""
-        from schedbed.scheduler.simulate.loading.task_tables import TOO_MANY, numbers_below
-
-        return numbers_below(most, seed, name, count) if most < TOO_MANY else ()
-
 
 @cache
 def _tell_absent(why: str) -> None:

@@ -21,7 +21,7 @@ from schedbed.scheduler.simulate.launch_plans import times
 from schedbed.scheduler.simulate.placed_files import PlacedSplits
 from schedbed.scheduler.simulate.setup import CostModel, CostRuns, NotCovered, Setup, stage_costs
 from schedbed.scheduler.simulate.storage import Storage
-from schedbed.tasks.chance import chance, keys_of
+from schedbed.tasks.chance import keys_of
 from schedbed.tasks.specs import JobSpec, TaskKind, task_id
 
 
@@ -225,29 +225,3 @@ class InputPlacer(BlockPlacer):
             low, begin = int(ends[done - 1]) if done else 0, int(ends[done])
             chosen[low:begin] = self.place_input(blocks[done], lengths[low:begin], chosen.shape[1])
             done += 1
-
-
-# Random whole numbers of many generators of `tasks.chance`, with compiled code.
-
-DRAWS = 4
-HIGH_BITS, LOW_BITS = 27, 26
-"""A random number of `random()` is made of these numbers of bits of two words of the generator."""
-TOO_MANY = 1 << LOW_BITS
-
-
-def numbers_below(most: int, seed: int, name: str, count: int) -> list[int]:
-    """Return `chance(seed, name, number).randrange(most)` for `count` numbers; `most` is below `TOO_MANY`.
-
-    Python takes the first bits of its words, one after the other, until they are below `most`.
-    """
-    draws = first_draws(keys_of(seed, (name,), map(str, range(count))), DRAWS)
-    bits = (draws.reshape(count, DRAWS) * 2.0 ** (HIGH_BITS + LOW_BITS)).astype(np.int64)
-    high, low = bits >> LOW_BITS, bits % (1 << LOW_BITS)
-    wanted = most.bit_length()
-    words = np.stack([high >> (HIGH_BITS - wanted), low >> (LOW_BITS - wanted)], axis=2)
-    words = words.reshape(count, 2 * DRAWS)
-    fits = words < most
-    found = words[np.arange(count), fits.argmax(axis=1)]
-    for number in np.flatnonzero(~fits.any(axis=1)).tolist():
-        found[number] = chance(seed, name, number).randrange(most)
-    return found.tolist()

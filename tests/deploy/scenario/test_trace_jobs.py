@@ -6,17 +6,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from schedbed.deploy.scenario import trace_jobs
 from schedbed.deploy.scenario.resolve import resolve
-from schedbed.scheduler.engines import OBJECTS, fast_engine
-from schedbed.tasks.chance import chance
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import BlockRange
 from schedbed.tasks.workloads.planned import build_job
@@ -179,29 +174,6 @@ def test_jobs_that_read_one_path_share_one_file(tmp_path):
         ("b0", 0, 50),
         ("b0", 50, 50),
     ]
-
-
-def test_users_that_are_drawn_together_are_those_drawn_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trace = tmp_path / "many.tsv"
-    trace.write_text("".join(f"job{number}\t{number}\t0\t100\t0\t0\n" for number in range(200)))
-    users = [job.user for job in of(trace, users=7).jobs]
-    monkeypatch.setattr(trace_jobs, "MANY_JOBS", 200)
-    monkeypatch.setattr(trace_jobs, "ready_engine", fast_engine)
-    asked: list[int] = []
-
-    def numbers_below(most: int, seed: int, name: str, count: int) -> list[int]:
-        asked.append(count)
-        return [chance(seed, name, number).randrange(most) for number in range(count)]
-
-    # The module itself would load the compiler.
-    fake = SimpleNamespace(TOO_MANY=8, numbers_below=numbers_below)
-    monkeypatch.setitem(sys.modules, "schedbed.scheduler.simulate.loading.task_tables", fake)
-    assert [job.user for job in of(trace, users=7).jobs] == users and len(set(users)) == 7
-    assert len({job.user for job in of(trace, users=8).jobs}) == 8 and asked == [200]
-    monkeypatch.setattr(trace_jobs, "ready_engine", lambda: OBJECTS)
-    assert [job.user for job in of(trace, users=7).jobs] == users and asked == [200]
 
 
 def test_jobs_with_the_same_bytes_share_their_costs(tmp_path: Path) -> None:

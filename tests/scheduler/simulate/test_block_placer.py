@@ -232,11 +232,3 @@ def namenode_files(nodes: int, seed: int = 5) -> PlainFiles:
     for i in range(nodes):
         names.register(0.0, f"n{i}", f"r{i % 3}", "", [])
     return PlainFiles(names, seed)
-
-
-@pytest.mark.parametrize("draws", [1, task_tables.DRAWS])
-@pytest.mark.parametrize("most", [1, 2, 5, 17, 32, 1000, (1 << 26) - 1])
-def test_whole_numbers_are_those_of_chance(most: int, draws: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_tables, "DRAWS", draws)
-    found = task_tables.numbers_below(most, 7, "trace user", 300)
-    assert found == [chance(7, "trace user", number).randrange(most) for number in range(300)]
