@@ -169,7 +169,7 @@ class CapacityQueues(QueueOrder):
 
         One of them may always run. Deviation: there is no limit for each user.
         """
-        queue, calculator, held = app.queue, self.calculator, self.masters_of(app.queue)
+        queue, calculator, held = app.queue, self.calculator, app.queue.masters
         others = self.root.held.plus(queue.held, -1)
         free = calculator.smaller(queue.most_held(), calculator.cluster.plus(others, -1))
         limit = calculator.larger(queue.guaranteed(), free).times(queue.masters_share)

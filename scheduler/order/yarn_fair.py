@@ -135,7 +135,7 @@ class FairQueues(QueueOrder):
             return None
         self.root.divide(self._cluster, self._cluster)
         share = queue.share if queue.share != NOTHING else Amount(*map(min, queue.most, self._cluster))
-        held = self.masters_of(queue).plus(need)
+        held = queue.masters.plus(need)
         if queue.compares(held, self._cluster) <= queue.compares(
             share.times(queue.most_masters), self._cluster
         ):

@@ -225,8 +225,9 @@ class CapacityQueue(TreeQueue):
         divided = current
         if active:
             divided = calc.least
-            for each in users:
-                divided = divided.plus(self.held_by(each))
+            for app in self.apps.values():
+                if app.job.user in users:
+                    divided = divided.plus(app.held)
         limit = calc.larger(divided.times(1 / weights), current.times(self.user_percent / 100))
         most = self.most_held() if self.user_factor < 0 else promised.times(self.user_factor)
         limit = calc.whole(calc.smaller(limit, most), up=True)

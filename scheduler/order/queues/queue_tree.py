@@ -57,6 +57,7 @@ class QueuedApp(Schedulable):
         self.tie = (1, job.submit_s, job.serial, "")
         self.fifo = (1, *fifo_key(job))
         self.runs = self.asks = False
+        self.master = NOTHING
 
     def pending(self) -> Amount:
         """Return the amount asked for."""
@@ -69,8 +70,10 @@ class QueuedApp(Schedulable):
         """Return the amount held and asked for."""
         return self.held.plus(self.pending())
 
-    def hold(self, held: Amount) -> None:
-        """Change what the job holds, here and in the queues above it."""
+    def hold(self, held: Amount, master: Amount) -> None:
+        """Change what the job holds, here and in the queues above it, and what of it is its ApplicationMaster."""
+        self.queue.masters = self.queue.masters.plus(master).plus(self.master, -1)
+        self.master = master
         change = held.plus(self.held, -1)
         self.held = held
         if change != NOTHING:
@@ -89,7 +92,8 @@ class TreeQueue(Schedulable):
     """A queue with its child queues and the jobs in it that may run.
 
     `most`: what it may hold. `most_apps`: the jobs in it that may run. `asking`, `running`: the numbers of jobs that
-    ask for containers, and that may run, in the queue and below it.
+    ask for containers, and that may run, in the queue and below it. `masters`: what the ApplicationMasters of the jobs
+    in it hold.
     """
 
     most = UNLIMITED
@@ -100,6 +104,7 @@ class TreeQueue(Schedulable):
         self.tie = (0, 0.0, 0, name)
         self.fifo = (0, name)
         self.asking = self.running = 0
+        self.masters = NOTHING
         self.apps: dict[str, QueuedApp] = {}
         self.children: dict[str, Any] = {}
 
@@ -278,7 +283,8 @@ class QueueOrder:
         for stage in app.job.stages:
             kept = len(self.reservations.nodes_of(stage)) if self.counts_reserved else 0
             held = held.plus(amount_of(stage.demand), stage.running + kept)
-        app.hold(held)
+        master = app.job.master
+        app.hold(held, NOTHING if master is None else NOTHING.plus(amount_of(master.demand), master.running))
 
     def keep(self, node: NodeView, job: JobView, stage: StageView) -> None:
         """Reserve the node for a container of the job."""
@@ -308,6 +314,8 @@ class QueueOrder:
         if not self.continues(view, node):
             return
         full = set[str]()
+        # A limit is the same for all jobs of a user in a queue, until a container starts.
+        limits: dict[tuple[str, str, Amount, bool], tuple[str, bool] | None] = {}
         for app in self.root.in_order(self.cluster(view)):
             job = app.job
             if app.queue.name in full:
@@ -317,11 +325,16 @@ class QueueOrder:
                 if self._turn_is_over:
                     return
                 continue
-            limit = self.declines(app, amount_of(stage.demand))
-            if limit is None and stage is job.master:
-                limit = self.holds_master_back(app, amount_of(stage.demand))
+            need = amount_of(stage.demand)
+            key = (app.queue.name, job.user, need, stage is job.master)
+            if key not in limits:
+                limits[key] = self.declines(app, need)
+                if limits[key] is None and stage is job.master:
+                    limits[key] = self.holds_master_back(app, need)
+            limit = limits[key]
             if limit is None:
                 yield job
+                limits.clear()
                 continue
             why, ends_queue = limit
             view.skip(node, job, kind, why)
@@ -341,14 +354,6 @@ class QueueOrder:
             return stage
         self._turn_is_over = kind is TaskKind.MAP and self._takes_reduce(view, node, app)
         return None
-
-    def masters_of(self, queue: Any) -> Amount:
-        """Return what the ApplicationMasters of the queue's jobs hold."""
-        held = NOTHING
-        for app in self._apps.values():
-            if app.queue is queue and app.job.master is not None:
-                held = held.plus(amount_of(app.job.master.demand), app.job.master.running)
-        return held
 
     def _takes_reduce(self, view: View, node: NodeView, app: QueuedApp) -> bool:
         """Return whether a reduce of the job could start on the node, so that no other job's map may come first."""
