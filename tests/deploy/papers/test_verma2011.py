@@ -212,7 +212,8 @@ def test_deadlines_are_up_to_three_times_the_time_alone_and_can_be_spawned(name:
 
 
 @pytest.mark.slow  # seconds
-def test_jobs_are_spawned_by_load_and_end_by_their_deadlines() -> None:
+def test_jobs_are_spawned_by_load_and_end_by_their_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "W1_REDUCES", 64)
     drawn = arrivals.workload("W1", 6, 0.9, 5, "avg")
     jobs = [replace(job, maps_s=job.maps_s[:40]) for job in drawn]
     calm, busy = (arrivals.simulate_jobs(jobs, threshold, 5, "first_map", "avg") for threshold in (0.9, 1.8))
