@@ -173,7 +173,7 @@ def over_fifo(runs: list[FinishedRun]) -> tuple[list[float], list[float]]:
 
 
 EXPERIMENTS = (
-    reviewed("scarlett", scarlett, 70),
-    reviewed("dare", dare, 30),
-    reviewed("lsap", lsap, 50),
+    reviewed("scarlett", scarlett, 34),
+    reviewed("dare", dare, 20),
+    reviewed("lsap", lsap, 22),
 )

@@ -263,7 +263,7 @@ def balancedpool(bench: Bench) -> Measured:
 
 
 EXPERIMENTS = (
-    reviewed("coshh", coshh, 60),
-    reviewed("lsps", lsps, 55),
-    reviewed("balancedpool", balancedpool, 60),
+    reviewed("coshh", coshh, 15),
+    reviewed("lsps", lsps, 35),
+    reviewed("balancedpool", balancedpool, 35),
 )

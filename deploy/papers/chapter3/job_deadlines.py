@@ -192,4 +192,4 @@ def mimp(bench: Bench) -> Measured:
     return Measured(values=found | {"shared": _on_shared(runs, MIMP), "shared_fifo": _on_shared(runs, FIFO)})
 
 
-EXPERIMENTS = (reviewed("mrcp", mrcp, 65), reviewed("mimp", mimp, 45))
+EXPERIMENTS = (reviewed("mrcp", mrcp, 61), reviewed("mimp", mimp, 14))

@@ -292,10 +292,10 @@ def gain(finished: FinishedRun) -> Sequence[float]:
 
 
 EXPERIMENTS = (
-    Experiment("fig2", fig2, draw_fig2, {"sim": 15, "process": 40}),
-    Experiment("table1", table1, DRAW_TABLE1, {"sim": 10, "process": 180}, repeats=1, sim_repeats=1),
+    Experiment("fig2", fig2, draw_fig2, {"sim": 30, "process": 40}),
+    Experiment("table1", table1, DRAW_TABLE1, {"sim": 1, "process": 180}, repeats=1, sim_repeats=1),
     Experiment(
-        "tests", tests, draw_tests, {"sim": 70, "process": 700}, sim_repeats=FEW_REPEATS, size=(7.2, 6.6)
+        "tests", tests, draw_tests, {"sim": 80, "process": 700}, sim_repeats=FEW_REPEATS, size=(7.2, 6.6)
     ),
     live_experiment(headline, gain, 420),
 )

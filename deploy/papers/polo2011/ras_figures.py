@@ -488,15 +488,15 @@ EXPERIMENTS = (
         "table1", table1, DRAW_TABLE1, {"sim": 60, "process": 1350}, sim_repeats=FEW_REPEATS, size=(7.2, 3.2)
     ),
     Experiment(
-        "fig3", fig3, draw_fig3, {"sim": 170, "process": 1200}, sim_repeats=FEW_REPEATS, full_repeats=1
+        "fig3", fig3, draw_fig3, {"sim": 110, "process": 1200}, sim_repeats=FEW_REPEATS, full_repeats=1
     ),
-    Experiment("fig4", fig4, draw_fig4, {"sim": 15, "process": 5}, sim_repeats=FEW_REPEATS, size=(7.2, 5.6)),
-    Experiment("fig5", fig5, draw_fig5, {"sim": 15, "process": 5}, sim_repeats=FEW_REPEATS),
+    Experiment("fig4", fig4, draw_fig4, {"sim": 1, "process": 5}, sim_repeats=FEW_REPEATS, size=(7.2, 5.6)),
+    Experiment("fig5", fig5, draw_fig5, {"sim": 1, "process": 5}, sim_repeats=FEW_REPEATS),
     Experiment(
         "fig6",
         fig6,
         draw_fig6,
-        {"sim": 25, "process": 400},
+        {"sim": 15, "process": 400},
         sim_repeats=FEW_REPEATS,
         full_repeats=1,
         size=(6.4, 4.6),

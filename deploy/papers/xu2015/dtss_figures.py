@@ -396,10 +396,10 @@ def gain(finished: FinishedRun) -> Sequence[float]:
 
 EXPERIMENTS = (
     Experiment("analysis", analysis, draw_analysis, {"sim": 90, "process": 1200}, repeats=6),
-    Experiment("fig12", fig12, draw_users, {"sim": 10, "process": 10}, repeats=6),
-    Experiment("fig13", fig13, draw_fig13, {"sim": 10, "process": 2}, repeats=6, size=(4.5, 3.0)),
+    Experiment("fig12", fig12, draw_users, {"sim": 4, "process": 10}, repeats=6),
+    Experiment("fig13", fig13, draw_fig13, {"sim": 2, "process": 2}, repeats=6, size=(4.5, 3.0)),
     Experiment("fig14", fig14, draw_users, {"sim": 40, "process": 600}, repeats=6),
-    Experiment("fig15", fig15, draw_fig15, {"sim": 20, "process": 3}, repeats=6, size=(6.4, 4.2)),
-    Experiment("beyond", beyond, draw_beyond, {"sim": 10}, repeats=6),
+    Experiment("fig15", fig15, draw_fig15, {"sim": 2, "process": 3}, repeats=6, size=(6.4, 4.2)),
+    Experiment("beyond", beyond, draw_beyond, {"sim": 4}, repeats=6),
     live_experiment(lambda _: plan, gain, 240),
 )

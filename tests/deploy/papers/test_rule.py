@@ -110,10 +110,15 @@ def test_no_outcome_is_there_twice(paper: str) -> None:
     assert not [text[:80] for text, count in found.items() if count > 1]
 
 
-def test_what_is_contradicted_ran_in_the_printed_set_up() -> None:
-    for paper, about, each in experiments("sim"):
-        rows = claims.judged(paper, each)
-        assert about.meets(each["size"]) or all(row.verdict != CONTRADICTED for row in rows)
+@pytest.mark.parametrize(
+    ("nodes", "differs", "meets"),
+    [([20, 20], None, True), ([5, 5], None, False), ([5, 20], None, False), ([20, 20], "the disk", False)],
+)
+def test_a_set_up_meets_what_is_printed_in_its_sizes_and_in_all_else(
+    nodes: list[int], differs: str | None, *, meets: bool
+) -> None:
+    about = paper_file.load("polo2011").experiments["fig3"].model_copy(update={"differs": differs})
+    assert about.meets({"nodes": nodes, "jobs": [9, 9], "tasks": [100, 900]}) is meets
 
 
 WIDE, NARROW, OUT = [9.0, 10.0, 12.0], [10.0, 10.1, 10.2], [20.0, 20.1, 20.2]
