@@ -390,17 +390,17 @@ DRAW_OVERHEAD = panels(
     Panel({f"{MANY_JOBS} jobs on {MANY_NODES} nodes": "round_s"}, "CPU time of a round [s]")
 )
 EXPERIMENTS = (
-    Experiment("table2", drawn_jobs, DRAW_TABLE2, {"sim": 20, "process": 3}, repeats=5),
+    Experiment("table2", drawn_jobs, DRAW_TABLE2, {"sim": 14, "process": 3}, repeats=5),
     Experiment(
         "table3",
         table3,
         DRAW_TABLE3,
-        {"sim": 400},
+        {"sim": 230},
         sim_repeats=LEAST_REPEATS,
         full_repeats=FULL_RUNS,
         size=(7.2, 4.4),
     ),
-    Experiment("fig7", fig7, draw_fig7, {"sim": 60}, sim_repeats=LEAST_REPEATS, size=(6.4, 4.0)),
+    Experiment("fig7", fig7, draw_fig7, {"sim": 26}, sim_repeats=LEAST_REPEATS, size=(6.4, 4.0)),
     Experiment("table4", table4, DRAW_TABLE4, {"process": 1500}),
-    Experiment("overhead", overhead, DRAW_OVERHEAD, {"sim": 45}, sim_repeats=LEAST_REPEATS),
+    Experiment("overhead", overhead, DRAW_OVERHEAD, {"sim": 37}, sim_repeats=LEAST_REPEATS),
 )
