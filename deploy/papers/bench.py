@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,62 +15,83 @@ from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.results.summary import load
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
-from schedbed.deploy.simulated.isolated import JobEnds
 from schedbed.deploy.simulated.simulated_runs import setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.whole_run import RunOptions, run_scenario
 from schedbed.scheduler.simulate.setup import Setup
-from schedbed.scheduler.simulate.simulation import Simulation
 
 if TYPE_CHECKING:
     from schedbed.deploy.results.metrics import RunTables
 
 LOG = "log.txt"
 
+Asked = Mapping[str, Any] | ResolvedScenario
+Size = Mapping[str, int]
+"""The numbers of `nodes`, `jobs` and `tasks` of a scenario."""
+
+
+def size_of(scenario: ResolvedScenario) -> Size:
+    """Return the size of a scenario as it runs."""
+    tasks = sum(job.maps + job.reduces for job in scenario.jobs)
+    return {"nodes": len(scenario.cluster.nodes), "jobs": len(scenario.jobs), "tasks": tasks}
+
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A finished run of a scenario under each of its policies: the output folder and the recorded tables."""
+    """A scenario that has run under each of its policies: a folder and its tables for each repeat."""
 
-    folder: Path
-    run: RunFile
-    recorded: Recorded
+    folders: Sequence[Path]
+    sizes: Sequence[Size]
+    runs: Sequence[RunFile]
+    recorded: Sequence[Recorded]
 
     @property
     def scale(self) -> float:
         """Return the factor by which the scenario shortens all times."""
-        return self.run.scenario["scale"]
+        return self.runs[0].scenario["scale"]
 
     @property
     def policies(self) -> list[str]:
-        return self.run.policies
+        return self.runs[0].policies
+
+    @property
+    def repeats(self) -> range:
+        return range(len(self.runs))
+
+    def split(self) -> list[FinishedRun]:
+        """Return a finished run for each repeat."""
+        parts = zip(self.folders, self.sizes, self.runs, self.recorded, strict=True)
+        return [FinishedRun([folder], [size], [run], [tables]) for folder, size, run, tables in parts]
 
     def of(self, policy: str, repeat: int = 0) -> RunTables:
         """Return the tables of a policy's run in a repeat."""
-        return self.recorded.tables(policy, repeat)
+        return self.recorded[repeat].tables(policy, 0)
 
     def each(self, policy: str) -> list[RunTables]:
         """Return the tables of each repeat, all in memory: runs must be small."""
-        return [self.of(policy, repeat) for repeat in range(self.run.repeats)]
+        return [self.of(policy, repeat) for repeat in self.repeats]
 
     def findings(self, policy: str, repeat: int = 0) -> Mapping[str, Any]:
         """Return what the policy reported at the end of a repeat, or nothing."""
-        record = self.run.run(policy, repeat)
+        record = self.runs[repeat].run(policy, 0)
         return record.findings if record else {}
 
     def figures(self, policy: str, *path: str) -> list[float]:
         """Return a policy's value in summary.json for each repeat, NaN if missing: `figures("fair", "makespan_s")`."""
-        found: Any = load(self.folder)["policies"][policy]
-        for key in path:
-            found = found[key]
-        return [float("nan") if value is None else value for value in found["repeats"]]
+        values: list[float] = []
+        for folder in self.folders:
+            found: Any = load(folder)["policies"][policy]
+            for key in path:
+                found = found[key]
+            values += [float("nan") if value is None else value for value in found["repeats"]]
+        return values
 
 
 class Bench:
-    """Runs scenarios for an experiment. `run` records all tables, `times` only the jobs' times.
+    """Runs scenarios for an experiment, with one of the command's seeds.
 
-    `finished` shares runs among experiments of one command. `full` uses the paper's own size, maybe for
-    hours. `jobs` simulations run in parallel.
+    Each repeat draws the scenario's tasks and jobs again. `finished` shares runs among experiments of one
+    command. `full` uses the paper's own size, maybe for hours. `jobs` simulations run in parallel.
     """
 
     def __init__(
@@ -89,8 +110,8 @@ class Bench:
         self.full = full
         self._jobs = jobs
         self.used: list[Path] = []  # folders of the runs that the experiment used
+        self.sizes: list[Size] = []  # of the scenarios that the experiment used
         self.simulations = 0  # number of simulations without a folder
-        self._times: dict[str, list[JobTime]] = {}
 
     @property
     def live(self) -> bool:
@@ -99,7 +120,7 @@ class Bench:
 
     @property
     def seeds(self) -> range:
-        """Return seeds of the repeats, for an experiment with another scenario in each."""
+        """Return seeds of the repeats."""
         return range(self.seed, self.seed + self.repeats)
 
     @property
@@ -110,41 +131,38 @@ class Bench:
     def run(
         self,
         name: str,
-        scenario: Mapping[str, Any] | ResolvedScenario,
+        scenario: Asked | Callable[[int], Asked],
         *,
         repeats: int | None = None,
         slowdowns: bool = False,
     ) -> FinishedRun:
         """Run a scenario in the subfolder `name`, once for all calls with this name. Raises RunFailed.
 
-        The bench's seed counts unless the scenario has one. With `slowdowns`, each job is also simulated
-        alone.
+        A function gets the seed of a repeat, and returns its scenario. With `slowdowns`, each job is also
+        simulated alone.
         """
         folder = self.folder / name
-        self.used.append(folder)
-        if folder not in self._finished:
-            self._run_scenario(folder, self._resolved(scenario, name, repeats or self.repeats), slowdowns)
-            run = open_record(folder)
-            self._finished[folder] = FinishedRun(folder, run, Recorded(folder, run))
-        return self._finished[folder]
+        found = self._finished.get(folder)
+        if found is None:
+            seeds = self.seeds[:repeats]
+            folders = [folder / str(number) for number in range(1, len(seeds) + 1)]
+            asked = [scenario(seed) if callable(scenario) else scenario for seed in seeds]
+            drawn = [self._resolved(each, name, seed) for each, seed in zip(asked, seeds, strict=True)]
+            for mine, each in zip(folders, drawn, strict=True):
+                self._run_scenario(mine, each, slowdowns)
+            runs = [open_record(mine) for mine in folders]
+            found = FinishedRun(folders, list(map(size_of, drawn)), runs, list(map(Recorded, folders, runs)))
+            self._finished[folder] = found
+        self.sizes += found.sizes
+        self.used += found.folders
+        return found
 
-    def times(self, name: str, scenario: Mapping[str, Any]) -> list[JobTime]:
-        """Simulate a scenario of one policy once for each `name`. Return jobs' times; no tables are written."""
-        if name not in self._times:
-            self.simulations += 1
-            resolved = self._resolved(scenario, name, 1)
-            (policy,) = resolved.policies
-            self._times[name] = job_times(resolved, policy)
-        return self._times[name]
-
-    def _resolved(
-        self, scenario: Mapping[str, Any] | ResolvedScenario, name: str, repeats: int
-    ) -> ResolvedScenario:
+    def _resolved(self, scenario: Asked, name: str, seed: int) -> ResolvedScenario:
         if isinstance(scenario, ResolvedScenario):
-            return replace(scenario, repeats=repeats)
-        own: dict[str, Any] = {"name": name, "seed": self.seed, "repeats": repeats}
+            return replace(scenario, repeats=1)
+        own: dict[str, Any] = {"name": name, "repeats": 1}
         own["profiles"] = {"store": "none"}  # The user's earlier runs must have no influence.
-        return resolve({**own, **scenario})
+        return resolve({**own, **scenario, "seed": seed})
 
     def _run_scenario(self, folder: Path, scenario: ResolvedScenario, slowdowns: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -154,6 +172,7 @@ class Bench:
             live=False,
             jobs=self._jobs,
             slowdowns=slowdowns,
+            report=self.live,
         )
         with (folder / LOG).open("w") as log, contextlib.redirect_stdout(log):
             run_scenario(scenario, options)
@@ -162,38 +181,6 @@ class Bench:
 def paired(mine: Sequence[float], first: Sequence[float]) -> list[float]:
     """Return (first - mine) / first: 0.2 means that `mine` is 20% smaller."""
     return [(b - a) / b for a, b in zip(mine, first, strict=True)]
-
-
-# Simulations that record only the times of jobs. They take half the time of a run with tables.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobTime:
-    """The submission, the end and the deadline (or None) of a job, in seconds since the run's start."""
-
-    name: str
-    submit_s: float
-    finish_s: float
-    deadline_s: float | None
-
-    @property
-    def took_s(self) -> float:
-        return self.finish_s - self.submit_s
-
-
-def job_times(resolved: ResolvedScenario, policy: PolicyChoice) -> list[JobTime]:
-    """Simulate a scenario under one of its policies once, and return the times of its jobs."""
-    ends = JobEnds()
-    Simulation(lean_setup(resolved, policy), ends).run()
-    return [
-        JobTime(
-            name=job.name,
-            submit_s=job.submit_s,
-            finish_s=ends.finish_s[job.job],
-            deadline_s=job.deadline_s,
-        )
-        for job in resolved.jobs
-    ]
 
 
 def lean_setup(resolved: ResolvedScenario, policy: PolicyChoice) -> Setup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +89,12 @@ class ExperimentResult:
     state: str = DONE
     note: str = ""
     took_s: float = 0.0
-    repeats: int = 0
+    repeats: int = 0  # for each seed
+    seeds: Sequence[int] = ()
+    size: Mapping[str, Sequence[int]] = field(default_factory=dict)  # least and largest, as run
     rows: Sequence[Row] = ()
     notes: Sequence[str] = ()
     figure: str = ""
-    runs: Sequence[str] = ()  # folders of runs
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain JSON values, as stored in results.json."""
@@ -104,14 +105,17 @@ class ExperimentResult:
             "title": about.title,
             "where": about.where,
             "setup": about.setup,
+            "printed": about.printed.model_dump(),
+            "differs": about.differs,
             "state": self.state,
             "note": self.note,
             "took_s": round(self.took_s, 1),
             "repeats": self.repeats,
+            "seeds": list(self.seeds),
+            "size": dict(self.size),
             "rows": [row.to_json() for row in self.rows],
             "notes": list(self.notes),
             "figure": self.figure,
-            "runs": list(self.runs),
         }
 
 

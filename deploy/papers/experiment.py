@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedbed.deploy.papers.paper_file import Value
-from schedbed.deploy.papers.verdict import Exact
+from schedbed.deploy.papers.verdict import SEEDS, Exact
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,8 +17,14 @@ if TYPE_CHECKING:
 
 Values = Mapping[str, Value]
 
-SIM_REPEATS = 10
-"""The least default number of simulated repeats of an experiment with randomness."""
+SEEDS_APART = 1000
+"""The distance of the seeds of a command: each repeat has the next integer as its seed."""
+
+SIM_REPEATS = 20
+"""The number of simulated repeats for each seed, fixed before the results are known."""
+
+FEW_REPEATS = 5
+"""The number for experiments that take many minutes with 20 repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +53,8 @@ class Experiment:
     """An experiment of a paper. `takes_s` has seconds of all repeats by machines: `sim`, or `process` for
     live.
 
-    `quick` ones are part of `reproduce --quick`. `repeats` are live; simulations have at least `sim_repeats`
-    unless it is 1, as nothing is random. `full_repeats` is for `reproduce --full`.
+    `quick` ones are part of `reproduce --quick`. `repeats` are live; simulations have `sim_repeats` for each
+    seed, and 1 for one seed if nothing is random. `full_repeats` is for `reproduce --full`.
     """
 
     name: str  # the key in paper.yaml
@@ -67,12 +73,13 @@ class Experiment:
         return kind(machines) in self.takes_s
 
     def repeats_on(self, machines: str) -> int:
-        """Return the default repeats. Simulations are cheap and have more."""
-        return (
-            self.repeats
-            if kind(machines) != "sim" or self.repeats == 1
-            else max(self.repeats, self.sim_repeats)
-        )
+        """Return the repeats for each seed."""
+        return self.sim_repeats if kind(machines) == "sim" else self.repeats
+
+    def seeds_on(self, machines: str, seed: int) -> list[int]:
+        """Return the seeds: one if nothing is random, and live, where a run takes its time."""
+        several = kind(machines) == "sim" and self.sim_repeats > 1
+        return [seed + SEEDS_APART * number for number in range(SEEDS if several else 1)]
 
 
 Key = TypeVar("Key", bound=Hashable)

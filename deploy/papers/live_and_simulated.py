@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 LIVE_REPEATS = 5
 SIMULATED = "simulated"
 
+Plan = Mapping[str, Any] | Callable[[int], Mapping[str, Any]]
+"""A scenario, or a function that returns it for the seed of a repeat."""
+
 Measure = Callable[[FinishedRun], Sequence[float]]
 """A function that returns the main result of a run, one number per repeat."""
 
 
-def compare(bench: Bench, name: str, plan: Mapping[str, Any], value: Measure) -> Measured:
+def compare(bench: Bench, name: str, plan: Plan, value: Measure) -> Measured:
     """Run `plan` live and simulated, and check that the paper's main `value` has the same sign.
 
     Both have the same seed and number of repeats.
@@ -47,7 +50,7 @@ def simulating(bench: Bench) -> Bench:
     return Bench(bench.folder / SIMULATED, machines="sim", repeats=bench.repeats, seed=bench.seed)
 
 
-def live_experiment(plan: Callable[[Bench], Mapping[str, Any]], value: Measure, takes_s: float) -> Experiment:
+def live_experiment(plan: Callable[[Bench], Plan], value: Measure, takes_s: float) -> Experiment:
     """Return an experiment that measures a paper's main result live and is part of `reproduce --quick`.
 
     `plan` is the function that returns the live scenario, and `value` the one that computes the result from a

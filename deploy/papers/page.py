@@ -11,13 +11,13 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from schedbed.deploy.papers.terminal import VERDICTS, counted, marks, number, remarks, with_unit, without_task
-from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN
+from schedbed.deploy.papers.terminal import counted, marks, number, ran, remarks, with_unit, without_task
+from schedbed.deploy.papers.verdict import CONTRADICTED, HOLDS, OPEN, WORDS
 from schedbed.deploy.results.page import templates
 
 NAME = "index.html"
-MARKS = {HOLDS: "good", FAILS: "bad", OPEN: "open"}
-HEADS = "".join(f"<th>{head}</th>" for head in ("hold", "do not", "open"))
+MARKS = {HOLDS: "good", OPEN: "open", CONTRADICTED: "bad"}
+HEADS = "".join(f"<th>{word}</th>" for word in WORDS)
 
 Content = Mapping[str, Any]
 
@@ -44,9 +44,7 @@ def _facts(content: Content) -> str:
     host = content["host"]
     memory = f", {host['memory_bytes'] / 2**30:.0f} GiB" if host.get("memory_bytes") else ""
     facts = [
-        "simulated, at the papers' sizes"
-        if content["machines"] == "sim"
-        else f"{content['machines']} machines",
+        "simulated" if content["machines"] == "sim" else f"{content['machines']} machines",
         f"seed {content['seed']}",
         f"host: {host.get('cores', '?')} cores{memory}, {host.get('system', '')}",
         content["wall_start"],
@@ -55,7 +53,7 @@ def _facts(content: Content) -> str:
 
 
 def _by_kind(experiments: Sequence[Content]) -> str:
-    """Return an HTML table of claims by kind and verdict."""
+    """Return an HTML table of claims by kind and word."""
     rows = [row for each in experiments for row in each["rows"]]
     idle = without_task(rows)
     body = "".join(
@@ -66,18 +64,18 @@ def _by_kind(experiments: Sequence[Content]) -> str:
 
 
 def _overview(experiments: Sequence[Content]) -> str:
-    """Return an HTML table of claims by experiment and verdict, with `outcome` in its own columns."""
+    """Return an HTML table of claims by experiment and word, with `outcome` in its own columns."""
     rows: list[str] = []
     for each in experiments:
         counts = dict(counted(each["rows"]))
-        outcomes = counts.pop("outcome", [0] * len(VERDICTS))
-        others = [sum(numbers) for numbers in zip([0] * len(VERDICTS), *counts.values(), strict=False)]
+        outcomes = counts.pop("outcome", [0] * len(WORDS))
+        others = [sum(numbers) for numbers in zip([0] * len(WORDS), *counts.values(), strict=False)]
         link = f'<a href="#{_id(each)}">{escape(each["paper"])}/{escape(each["experiment"])}</a>'
         title = escape(each["title"]) + (" <b>(broken)</b>" if each["note"] else "")
         rows.append(
             f'<tr><th>{link}</th><td class="text">{title}</td>{_cells(outcomes)}{_cells(others)}</tr>'
         )
-    spans = "".join(f'<th colspan="{len(VERDICTS)}">{head}</th>' for head in ("outcomes", "other claims"))
+    spans = "".join(f'<th colspan="{len(WORDS)}">{head}</th>' for head in ("outcomes", "other claims"))
     return (
         f'<table><thead><tr><th></th><th class="text"></th>{spans}</tr>'
         f'<tr><th></th><th class="text"></th>{HEADS * 2}</tr></thead>'
@@ -101,25 +99,28 @@ def _paper(said: Content, experiments: Sequence[Content], folder: Path) -> str:
 
 
 def _experiment(each: Content, folder: Path) -> str:
-    about = f"{each['repeats']} repeat{'' if each['repeats'] == 1 else 's'}, {each['took_s']:.0f} s"
+    seeds = ", ".join(map(str, each["seeds"]))
+    about = f"{each['repeats']} repeat{'' if each['repeats'] == 1 else 's'}, seeds {seeds}, {each['took_s']:.0f} s"
     head = (
         f'<article id="{_id(each)}"><h3>{escape(each["paper"])}/{escape(each["experiment"])}: '
         f'{escape(each["title"])}</h3><p class="note">{escape(each["where"])} · {about}</p>'
-        f'<p class="setup">{escape(each["setup"])}</p>'
+        f'<p class="setup">{escape(each["setup"])}</p><p class="setup">{escape(size_of(each))}</p>'
     )
     if each["note"]:
         return f'{head}<div class="banner doubt"><b>Broken.</b> {escape(each["note"])}</div></article>'
     letters = marks(each["rows"])
     beside = [f"[{letter}] {text}" for text, letter in letters.items()]
     notes = "".join(f"<li>{escape(note)}</li>" for note in (*beside, *each["notes"]))
-    runs = ", ".join(f'<a href="{escape(run)}/report.html">{escape(run)}</a>' for run in each["runs"])
     return (
         f'{head}<div class="outcome"><div class="scroll">{_table(each["rows"], letters)}</div>'
-        f"{_picture(each, folder)}</div>"
-        + (f'<ul class="note">{notes}</ul>' if notes else "")
-        + (f"<details><summary>runs</summary>{runs}</details>" if runs else "")
-        + "</article>"
+        f"{_picture(each, folder)}</div>" + (f'<ul class="note">{notes}</ul>' if notes else "") + "</article>"
     )
+
+
+def size_of(each: Content) -> str:
+    """Return the size of what ran against the printed one, and what else is not as printed."""
+    differs = f"Not as printed: {each['differs']}." if each["differs"] else ""
+    return f"{ran(each['printed'], each['size'])}. {differs}" if each["size"] else differs
 
 
 def _table(rows: Sequence[Content], letters: Mapping[str, str]) -> str:
@@ -158,7 +159,8 @@ def _claim(row: Content, letters: Mapping[str, str]) -> str:
     marked = "".join(f" [{letters[text]}]" for text in remarks(row))
     if not row["wanted"]:
         return marked
-    return f'{escape(row["verdict"])}{marked}<span class="diff">{escape(row["wanted"])}</span>'
+    why = f"; {row['why']}" if row["why"] else ""
+    return f'{escape(row["verdict"])}{marked}<span class="diff">{escape(row["wanted"] + why)}</span>'
 
 
 def _picture(each: Content, folder: Path) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -12,6 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 # The criterion that our value must satisfy so that a paper's claim holds, as given in a `paper.yaml`.
 #
 # Here, our value is the one measured with schedbed.
+
+SLACK = 0.25
+"""The share by which our value may be off a printed number."""
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 Number = int | float
 Text = Annotated[str, Field(min_length=1)]
@@ -57,10 +65,15 @@ class Criterion(PaperPart):
 
 Shown = Number | list[Number] | str | None
 
-Kind = Literal["outcome", "consistency", "input", "ours"]
-"""The kind of a claim. `outcome`: a measured or simulated result that could have come out otherwise. `consistency`: a
-formula, a model or a constructed input gives what the paper prints. `input`: the paper's own inputs, read back. `ours`:
-measured, but the paper prints no value and no bound, so that the criterion or the measure is ours.
+Kind = Literal["outcome", "fitted", "consistency", "input", "implied", "ours"]
+"""The kind of a claim.
+
+- `outcome`: a measured or simulated result that could have come out otherwise.
+- `fitted`: our set-up was chosen with this value in view (`Paper.fitted`).
+- `consistency`: a formula, a model or a constructed input gives what the paper prints.
+- `input`: the paper's own inputs, read back.
+- `implied`: other claims imply it, or it is one of them again.
+- `ours`: measured, but the paper prints no value and no bound, so that the criterion or the measure is ours.
 """
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -72,8 +85,7 @@ class Value(PaperPart):
 
     The value is a claim if it has a criterion (`holds`). Otherwise it is only shown next to our value. With
     `read_off`, the value was read off a figure. `chosen` lists parameters, seeds, etc. that were chosen when
-    results were known. With `no_task`, our value is computed without running a task. `constant` says why all
-    repeats give the same value. `least` is the least possible value, such as 0 for a count.
+    results were known. With `no_task`, our value is computed without running a task.
     """
 
     what: Text
@@ -85,8 +97,6 @@ class Value(PaperPart):
     kind: Kind | None = None
     chosen: Text | None = None
     no_task: bool = False
-    constant: Text | None = None
-    least: Number | None = None
 
     @model_validator(mode="after")
     def _of_a_kind(self) -> Value:
@@ -102,6 +112,8 @@ class Value(PaperPart):
             raise ValueError("within needs a number as value")
         if self.holds and self.holds.equal and (self.value is None or isinstance(self.value, str)):
             raise ValueError("equal needs a number, or a list of them, as value")
+        if self.holds and not self.holds.equal and not printed_bounds(self.value, self.bounds()):
+            raise ValueError(f"the paper prints {self.value}, which the criterion does not ask for")
         return self
 
     @property
@@ -126,22 +138,83 @@ class Value(PaperPart):
         return asked.bounds(None if asked.within is None else self.number)
 
 
+def printed_bounds(value: Shown, bounds: tuple[float, float]) -> bool:
+    """Return whether a criterion asks for what the paper prints: a number within 25%, or a printed bound.
+
+    `bounds` are the least and the largest value with which the claim holds. Words print no bound.
+    """
+    texts = NUMBER.findall(value) if isinstance(value, str) else [value]
+    numbers = [float(each) for each in texts if isinstance(each, int | float | str)]
+    if not numbers:
+        return True
+    low, high = bounds
+    inside = all(math.isinf(edge) or any(_near(edge, each) for each in numbers) for edge in bounds)
+    one_sided = math.isinf(low) != math.isinf(high) and any(abs(edge) in numbers for edge in bounds)
+    return inside and (one_sided or not math.isinf(high - low))
+
+
+def _near(edge: float, printed: float) -> bool:
+    """Return whether a bound is within 25% of a printed number, on either side of 0."""
+    return abs(abs(edge) - abs(printed)) <= SLACK * abs(printed) + 1e-9
+
+
+class PrintedSize(PaperPart):
+    """The numbers of nodes, of jobs and of tasks that a paper prints of its set-up, None if not printed."""
+
+    nodes: int | None = None
+    jobs: int | None = None
+    tasks: int | None = None
+
+
 class About(PaperPart):
-    """The description of one experiment of a paper. `setup` says how our setup differs from the paper's."""
+    """The description of one experiment of a paper.
+
+    `setup` says how our set-up differs from the paper's, `printed` what the paper prints of its size, and
+    `differs` what else of ours is not as printed, or is not printed: None if nothing is.
+    """
 
     title: str
     where: str
     setup: str
+    printed: PrintedSize = PrintedSize()
+    differs: Text | None
     values: Annotated[dict[str, Value], Field(min_length=1)]
+
+    def meets(self, ran: Mapping[str, Sequence[int]]) -> bool:
+        """Return whether what ran is what the paper prints. `ran` has the least and the largest numbers."""
+        asked = self.printed.model_dump(exclude_none=True)
+        return self.differs is None and all(set(ran[name]) == {number} for name, number in asked.items())
+
+
+class FittedChoice(PaperPart):
+    """A choice of our set-up that was made with values of the paper in view.
+
+    `constants` are names MODULE.NAME and their values in this paper's folder, and `gives` names the values
+    (EXPERIMENT/KEY) that the choice was made for, or that follow from it.
+    """
+
+    choice: Text
+    constants: dict[str, Any] = {}
+    gives: Annotated[list[str], Field(min_length=1)]
 
 
 class Paper(PaperPart):
-    """The whole content of a `paper.yaml`."""
+    """The whole content of a `paper.yaml`. Exactly the values that `fitted` names are of the kind `fitted`."""
 
     title: str
     authors: str
     published: str
+    fitted: list[FittedChoice] = []
     experiments: dict[str, About]
+
+    @model_validator(mode="after")
+    def _what_was_fitted(self) -> Paper:
+        named = {name for fit in self.fitted for name in fit.gives}
+        values = {f"{e}/{key}": v for e, about in self.experiments.items() for key, v in about.values.items()}
+        marked = {name for name, value in values.items() if value.kind == "fitted"}
+        if named != marked:
+            raise ValueError(f"fitted: and kind: fitted differ in {', '.join(sorted(named ^ marked))}")
+        return self
 
 
 def parse(text: str, file: str) -> Paper:

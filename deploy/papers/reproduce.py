@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,10 +17,12 @@ from typing import Any
 from schedbed.deploy import hostwatch
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.papers import page, terminal
-from schedbed.deploy.papers.bench import Bench, FinishedRun
+from schedbed.deploy.papers.bench import Bench, FinishedRun, Size
 from schedbed.deploy.papers.catalogue import BROKEN, CatalogueEntry, ExperimentResult, PlannedExperiment
+from schedbed.deploy.papers.experiment import Measured
 from schedbed.deploy.papers.figures import draw
-from schedbed.deploy.papers.verdict import Row, judge
+from schedbed.deploy.papers.paper_file import About
+from schedbed.deploy.papers.verdict import Exact, Row, judge
 from schedbed.deploy.results.fidelity import doubts
 from schedbed.deploy.results.summary import load
 from schedbed.deploy.side_by_side import SideWork, side_by_side
@@ -155,7 +158,7 @@ def _run_papers(
 
         def take(said: dict[str, Any]) -> None:
             job = left.pop(0)
-            rows = [_row(row) for row in said.pop("rows")]
+            rows = [Row(**row) for row in said.pop("rows")]
             done(job, ExperimentResult(entry=job.entry, rows=rows, **said))
 
         def ended(end: WorkEnd) -> None:
@@ -173,21 +176,13 @@ def _run_papers(
 
 
 def _experiments(mine: Sequence[PlannedExperiment], send: Send) -> None:
-    """Run the experiments of one paper, and send each result to the parent process as JSON values."""
+    """Run the experiments of one paper, and send each result to the parent process."""
     finished: dict[Path, FinishedRun] = {}
     for job in mine:
         found = run(job, finished)
         about = {"state": found.state, "note": found.note, "took_s": found.took_s, "repeats": found.repeats}
-        made = {"notes": found.notes, "figure": found.figure, "runs": found.runs}
+        made = {"seeds": found.seeds, "size": found.size, "notes": found.notes, "figure": found.figure}
         send(about | made | {"rows": [row.to_json() for row in found.rows]})
-
-
-def _row(said: dict[str, Any]) -> Row:
-    """Convert a JSON value to a row, with tuples for lists."""
-    for key in ("mean", "ci95", "repeats"):
-        if isinstance(said[key], list):
-            said[key] = tuple(said[key])
-    return Row(**said)
 
 
 def _write(path: Path, text: str) -> None:
@@ -196,43 +191,30 @@ def _write(path: Path, text: str) -> None:
     tmp.replace(path)
 
 
-# Runs one experiment, and compares the measured values with the paper's.
+# Runs one experiment with each seed, and compares the measured values with the paper's.
 
 
 def run(job: PlannedExperiment, finished: dict[Path, FinishedRun]) -> ExperimentResult:
     """Run one experiment, judge its values and draw its figure. The result has an error if it failed.
 
-    Experiments of a paper share `finished` runs, by folder.
+    Experiments of a paper share `finished` runs, by folder. The figure shows the first seed.
     """
     began_s = time.monotonic()
     entry, folder = job.entry, job.folder
-    bench = Bench(
-        folder / "runs" / entry.paper,
-        machines=job.machines,
-        repeats=job.repeats,
-        seed=job.seed,
-        finished=finished,
-        full=job.full,
-        jobs=job.jobs,
-    )
-    result = ExperimentResult(entry=entry, repeats=bench.repeats)
+    seeds = entry.experiment.seeds_on(job.machines, job.seed)
+    result = ExperimentResult(entry=entry, repeats=job.repeats, seeds=seeds)
+    benches = [_bench(job, seed, finished) for seed in seeds]
     try:
-        measured = entry.experiment.measure(bench)
-        said = entry.about.values
-        unknown = set(measured.values) - set(said)
-        if unknown:
-            raise KeyError(f"paper.yaml does not know {', '.join(sorted(unknown))}")
-        result.rows = [
-            judge(key, value, entry.about.where, measured.values[key])
-            for key, value in said.items()
-            if key in measured.values
-        ]
-        idle = [row.key for row in result.rows if row.kind == "outcome" and not bench.ran]
+        measured = [entry.experiment.measure(bench) for bench in benches]
+        result.size = _ranges([size for bench in benches for size in bench.sizes])
+        result.rows = _judged(entry.about, measured, result.size)
+        idle = [row.key for row in result.rows if row.kind == "outcome" and not benches[0].ran]
         if idle:
             raise ValueError(f"outcomes of an experiment that ran no task: {', '.join(idle)}")
-        result.notes = (*measured.notes, *_doubts(bench))
+        doubted = (note for bench in benches for note in _doubts(bench))
+        result.notes = (*dict.fromkeys((*measured[0].notes, *doubted)),)
         result.figure = f"figures/{entry.paper}-{entry.experiment.name}.svg"
-        draw(folder / result.figure, entry.experiment, said, measured)
+        draw(folder / result.figure, entry.experiment, entry.about.values, measured[0])
     except (BadInput, RunFailed) as error:
         result.state, result.note = BROKEN, str(error)
     except Exception as error:
@@ -240,8 +222,45 @@ def run(job: PlannedExperiment, finished: dict[Path, FinishedRun]) -> Experiment
         kept = folder / f"{entry.paper}-{entry.experiment.name}.traceback.txt"
         kept.write_text(traceback.format_exc(), encoding="utf-8")
     result.took_s = time.monotonic() - began_s
-    result.runs = [str(path.relative_to(folder)) for path in bench.used]
     return result
+
+
+def _bench(job: PlannedExperiment, seed: int, finished: dict[Path, FinishedRun]) -> Bench:
+    return Bench(
+        job.folder / "runs" / job.entry.paper / f"seed-{seed}",
+        machines=job.machines,
+        repeats=job.repeats,
+        seed=seed,
+        finished=finished,
+        full=job.full,
+        jobs=job.jobs,
+    )
+
+
+def _ranges(sizes: Sequence[Size]) -> dict[str, list[int]]:
+    """Return the least and the largest number of nodes, jobs and tasks of the scenarios that ran."""
+    names = sizes[0] if sizes else ()
+    return {name: [find(size[name] for size in sizes) for find in (min, max)] for name in names}
+
+
+def _judged(about: About, measured: Sequence[Measured], size: Mapping[str, Sequence[int]]) -> list[Row]:
+    """Return the rows of an experiment, from what was measured with each seed."""
+    unknown = set(measured[0].values) - set(about.values)
+    if unknown:
+        raise KeyError(f"paper.yaml does not know {', '.join(sorted(unknown))}")
+    rows = []
+    for key, value in about.values.items():
+        ours = [each.values[key] for each in measured if key in each.values]
+        if ours:
+            found = next((each for each in ours if isinstance(each, Exact)), None)
+            samples = [list(map(_plain, each)) for each in ours if not isinstance(each, Exact)]
+            rows.append(judge(key, value, about.where, found or samples, meets=about.meets(size)))
+    return rows
+
+
+def _plain(value: float) -> float | None:
+    """Return a value as JSON has it: None if it is not a number."""
+    return None if math.isnan(value) else float(value)
 
 
 def _doubts(bench: Bench) -> Iterator[str]:
@@ -251,4 +270,4 @@ def _doubts(bench: Bench) -> Iterator[str]:
         if not fidelity["trusted"]:
             why = doubts(fidelity)
             more = f" Its report has {len(why) - 1} more reasons." if len(why) > 1 else ""
-            yield f"Not to be trusted, the run {folder.name}: {why[0]}{more}"
+            yield f"Not to be trusted, the run {folder.parent.name}: {why[0]}{more}"

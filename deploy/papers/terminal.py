@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, product
-from math import isclose
 from string import ascii_lowercase
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from rich.text import Text
 
 from schedbed.deploy.papers.experiment import kind
 from schedbed.deploy.papers.paper_file import KINDS, Kind, Shown
-from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN, Row
+from schedbed.deploy.papers.verdict import WORDS, Row
 
 if TYPE_CHECKING:
     from schedbed.deploy.papers.catalogue import CatalogueEntry, ExperimentResult
@@ -82,13 +81,14 @@ def result(done: ExperimentResult) -> str:
 
 
 def tally(results: Iterable[ExperimentResult], machines: str) -> str:
-    """Return the numbers of claims that hold, do not, and are open, a line per kind."""
+    """Return the numbers of claims by word, a line per kind."""
     rows = [row.to_json() for done in results for row in done.rows]
     idle, where = without_task(rows), "simulated" if kind(machines) == "sim" else "live"
     lines = [f"Claims, {where}:"]
-    for each, (hold, fail, left) in counted(rows).items():
+    for each, numbers in counted(rows).items():
         no_task = f" ({idle[each]} run no task)" if idle.get(each) else ""
-        lines.append(f"  {each}: {hold} hold, {fail} do not, {left} open{no_task}")
+        counts = ", ".join(f"{number} {word}" for word, number in zip(WORDS, numbers, strict=True))
+        lines.append(f"  {each}: {counts}{no_task}")
     return "\n".join(lines)
 
 
@@ -111,6 +111,16 @@ def paper(row: Row) -> str:
     return f"{'~' if row.read_off else ''}{with_unit(row.paper, row.unit)}"
 
 
+def ran(printed: Mapping[str, int | None], size: Mapping[str, Sequence[int]]) -> str:
+    """Return the size as run against the printed one, such as `5 nodes (printed: 20)`."""
+    texts = []
+    for name, numbers in size.items():
+        ours = "–".join(f"{number:,}" for number in sorted(set(numbers)))
+        theirs = "not printed" if printed[name] is None else f"printed: {printed[name]:,}"
+        texts.append(f"{ours} {name} ({theirs})")
+    return ", ".join(texts)
+
+
 def ours(row: Row) -> str:
     """Return our mean with its 95% interval."""
     text = "-" if row.mean is None else number(row.mean)
@@ -118,8 +128,8 @@ def ours(row: Row) -> str:
 
 
 def claim(row: Row) -> str:
-    """Return the verdict with the criterion, or "" without one."""
-    return f"{row.verdict} ({row.wanted})" if row.wanted else ""
+    """Return the word with the criterion and the reason, or "" without a criterion."""
+    return f"{row.verdict} ({row.wanted}{f'; {row.why}' if row.why else ''})" if row.wanted else ""
 
 
 def number(value: Shown | tuple[float, ...]) -> str:
@@ -144,23 +154,18 @@ def _time(seconds: float | None) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
-# Numbers of claims by kind and verdict, and footnote letters for remarks on claims.
+# Numbers of claims by kind and word, and footnote letters for remarks on claims.
 #
 # The rows that these functions receive are values of an experiment as in results.json.
-
-VERDICTS = (HOLDS, FAILS, OPEN)
-"""The verdicts in the order in which counts are shown."""
 
 Rows = Iterable[Mapping[str, Any]]
 Counts = Mapping[Kind, Sequence[int]]
 
 
 def counted(rows: Rows) -> Counts:
-    """Return, by kind with claims, how many hold, do not, and are open; `outcome` comes first."""
+    """Return the number of claims for each word, by kind; `outcome` comes first."""
     found = Counter((row["kind"], row["verdict"]) for row in rows if row["wanted"])
-    counts: dict[Kind, Sequence[int]] = {
-        kind: [found[kind, verdict] for verdict in VERDICTS] for kind in KINDS
-    }
+    counts: dict[Kind, Sequence[int]] = {kind: [found[kind, word] for word in WORDS] for kind in KINDS}
     return {kind: numbers for kind, numbers in counts.items() if any(numbers)}
 
 
@@ -170,17 +175,8 @@ def without_task(rows: Rows) -> Mapping[Kind, int]:
 
 
 def remarks(row: Mapping[str, Any]) -> list[str]:
-    """Return remarks on a claim: what was chosen with results in view, or why all repeats agree."""
-    texts = (
-        ("Chosen with results in view", row["chosen"]),
-        ("Why all repeats agree", row["constant"] if agree(row["ci95"]) else ""),
-    )
-    return [f"{head}: {text.rstrip('.')}." for head, text in texts if text]
-
-
-def agree(interval: Sequence[float] | None) -> bool:
-    """Return whether an interval has zero width: all repeats gave the same value."""
-    return interval is not None and isclose(*interval, rel_tol=1e-9, abs_tol=1e-12)
+    """Return a sentence that says what was chosen with results in view, or nothing."""
+    return [f"Chosen with results in view: {row['chosen'].rstrip('.')}."] if row["chosen"] else []
 
 
 def marks(rows: Rows) -> dict[str, str]:

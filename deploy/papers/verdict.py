@@ -1,17 +1,26 @@
-"""Verdicts on claims: whether our value, or the interval of its mean, satisfies the claim's criterion."""
+"""The one rule for claims: what our repeats, simulated or live, say about a value that a paper prints."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from schedbed.deploy.papers.paper_file import Kind, Shown, Value
-from schedbed.deploy.results import stats
+from schedbed.deploy.results.stats import mean_interval
 
-HOLDS, FAILS, OPEN, COMPARED = "holds", "does not hold", "open", ""
-"""Verdicts. `open`: the interval includes a bound of the criterion, or there are too few repeats for an interval."""
+HOLDS, OPEN, CONTRADICTED, COMPARED = "holds", "not reproduced", "contradicted", ""
+"""The words. A value without a criterion has none (`COMPARED`)."""
+
+WORDS = (HOLDS, OPEN, CONTRADICTED)
+"""The words in the order in which counts are shown."""
+
+SEEDS = 3
+"""The seeds that a claim with randomness needs. In each of them the repeats draw their own tasks and jobs."""
+
+Interval = tuple[float, float]
+Samples = Sequence[Sequence[float | None]]
+"""A list of numbers for each seed, with a number for each repeat; None if a repeat has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,44 +44,59 @@ class Row:
     kind: Kind | None
     chosen: str  # choices made when results were known, or empty
     no_task: bool
-    constant: str  # why all repeats are equal, or empty
     mean: float | tuple[float, ...] | None
-    ci95: tuple[float, float] | None
-    repeats: tuple[float | None, ...]
+    ci95: Interval | None  # of all repeats
+    samples: Samples  # empty if nothing is random
     verdict: str
+    why: str  # why the claim does not hold, or empty
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def judge(key: str, said: Value, where: str, ours: Exact | Sequence[float]) -> Row:
-    """Compare our value, Exact or one number per repeat, with a paper's, and return the verdict.
+def judge(key: str, said: Value, where: str, ours: Exact | Samples, *, meets: bool = False) -> Row:
+    """Return our value next to the paper's, with the word for the claim.
 
-    A claim holds if the whole 95% interval of the mean (Student's t) satisfies the criterion, does not if the
-    whole interval violates it, and is otherwise open. If only the least possible value satisfies it, one
-    repeat with a larger one refutes it, as the true mean is then larger too. Raises ValueError for an Exact
+    A claim holds if the 95% interval of the mean (Student's t) satisfies the criterion in each of three
+    seeds. It is contradicted if the interval is outside in each of them, and our set-up `meets` what the
+    paper prints of its cluster and its jobs. It is not reproduced otherwise. Raises ValueError for an Exact
     `outcome`, which could not have been different.
     """
     if isinstance(ours, Exact):
         if said.kind == "outcome":
             raise ValueError(f"{key}: an outcome needs a number a repeat, got a value without chance")
-        return judge_kept(key, said, where, mean=ours.value, exact=True)
-    leaf = stats.leaf(ours)
-    interval = None if leaf["ci95"] is None else tuple(leaf["ci95"])
-    return judge_kept(key, said, where, mean=leaf["mean"], ci95=interval, repeats=tuple(leaf["repeats"]))
+        return _row(key, said, where, ours.value, _exactly(said, ours), "")
+    numbers = [each for one in ours for each in _known(one)]
+    word, why = _word(said, list(map(_interval, ours)), meets)
+    mean = sum(numbers) / len(numbers) if numbers else None
+    return _row(key, said, where, mean, word, why, ci95=mean_interval(numbers), samples=ours)
 
 
 def judge_kept(
     key: str,
     said: Value,
     where: str,
+    mean: float,
+    intervals: Sequence[Interval | None],
     *,
-    mean: float | tuple[float, ...] | None,
-    ci95: tuple[float, float] | None = None,
-    repeats: tuple[float | None, ...] = (),
-    exact: bool = False,
+    meets: bool = False,
 ) -> Row:
-    """Judge a value measured earlier by the current criterion. `exact` has no randomness."""
+    """Judge a value by the interval of each seed, of which `mean` is the mean."""
+    word, why = _word(said, intervals, meets)
+    return _row(key, said, where, mean, word, why, ci95=intervals[0])
+
+
+def _row(
+    key: str,
+    said: Value,
+    where: str,
+    mean: float | tuple[float, ...] | None,
+    word: str,
+    why: str,
+    *,
+    ci95: Interval | None = None,
+    samples: Samples = (),
+) -> Row:
     return Row(
         key=key,
         what=said.what,
@@ -84,11 +108,11 @@ def judge_kept(
         kind=said.kind,
         chosen=said.chosen or "",
         no_task=said.no_task,
-        constant=said.constant or "",
         mean=mean,
         ci95=ci95,
-        repeats=repeats,
-        verdict=_exactly(said, mean) if exact and mean is not None else _surely(said, mean, ci95),
+        samples=samples,
+        verdict=word,
+        why=why,
     )
 
 
@@ -104,28 +128,45 @@ def wanted(said: Value) -> str:
     return ", ".join(share + [f"{word} {bound:g}" for word, bound in edges if bound is not None])
 
 
-def _exactly(said: Value, ours: float | tuple[float, ...]) -> str:
+def _exactly(said: Value, ours: Exact) -> str:
     if said.holds is None:
         return COMPARED
     if said.holds.equal:
-        mine = list(ours) if isinstance(ours, tuple) else ours
-        return HOLDS if mine == said.value else FAILS
-    if isinstance(ours, tuple):
-        raise ValueError(f"{said.what}: several numbers {ours} can only be held against `equal`")
+        mine = list(ours.value) if isinstance(ours.value, tuple) else ours.value
+        return HOLDS if mine == said.value else OPEN
+    if isinstance(ours.value, tuple):
+        raise ValueError(f"{said.what}: several numbers {ours.value} can only be held against `equal`")
     low, high = said.bounds()
-    return HOLDS if low <= ours <= high else FAILS
+    return HOLDS if low <= ours.value <= high else OPEN
 
 
-def _surely(said: Value, mean: float | tuple[float, ...] | None, interval: tuple[float, float] | None) -> str:
+def _word(said: Value, intervals: Sequence[Interval | None], meets: bool) -> tuple[str, str]:
+    """Return the word for a claim, and the reason if it does not hold. There is an interval for each seed."""
     if said.holds is None:
-        return COMPARED
-    if said.holds.equal:
-        raise ValueError(f"{said.what}: `equal` is for figures without chance")
-    if interval is None or any(math.isnan(edge) for edge in interval):
-        return OPEN
+        return COMPARED, ""
+    sides = {_side(said, each) for each in intervals}
+    few = f", {len(intervals)} of {SEEDS} seeds" if len(intervals) < SEEDS else ""
+    if sides == {"inside"} and not few:
+        return HOLDS, ""
+    if sides == {"outside"} and meets and not few:
+        return CONTRADICTED, "outside, with the printed set-up"
+    return OPEN, (sides.pop() if len(sides) == 1 else "seeds disagree") + few
+
+
+def _side(said: Value, interval: Interval | None) -> str:
     low, high = said.bounds()
-    if said.least is not None and high <= said.least and isinstance(mean, float | int) and mean > said.least:
-        return FAILS
+    if interval is None:
+        return "interval undecided"
     if low <= interval[0] and interval[1] <= high:
-        return HOLDS
-    return FAILS if interval[1] < low or interval[0] > high else OPEN
+        return "inside"
+    return "outside" if interval[1] < low or interval[0] > high else "interval undecided"
+
+
+def _interval(repeats: Sequence[float | None]) -> Interval | None:
+    """Return the interval of the mean, or None if a repeat has no number or there are too few repeats."""
+    known = _known(repeats)
+    return mean_interval(known) if len(known) == len(repeats) else None
+
+
+def _known(repeats: Sequence[float | None]) -> list[float]:
+    return [each for each in repeats if each is not None and each == each]

@@ -1,8 +1,8 @@
 """Keep the values of `schedbed reproduce` as result files, and render them as Markdown.
 
-A file keeps only measurements: key, mean, interval and number of repeats. The paper's value, the criterion
-and the kind of a claim are read from the present paper.yaml when a page is rendered. The verdict follows from
-them, so that pages and code cannot disagree.
+A file keeps only measurements: the number of each repeat, by seed. The paper's value, the criterion and the
+kind of a claim are read from the present paper.yaml when a page is rendered. The words follow from them, so
+that pages and code cannot disagree.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import yaml
 
 from schedbed.deploy.papers import paper_file, terminal
 from schedbed.deploy.papers.catalogue import PAPERS
+from schedbed.deploy.papers.experiment import SIM_REPEATS
+from schedbed.deploy.papers.page import size_of
 from schedbed.deploy.papers.paper_file import KINDS
 from schedbed.deploy.papers.reproduce import RESULTS
 from schedbed.deploy.papers.terminal import counted, marks, without_task
-from schedbed.deploy.papers.verdict import FAILS, Row, judge_kept
+from schedbed.deploy.papers.verdict import CONTRADICTED, HOLDS, OPEN, WORDS, Exact, Row, judge, judge_kept
 from tests.bench.figures import rounded
-from tests.pages import causes
 
 NOTES = "notes.yaml"
 MACHINES = {"sim": "simulated", "process": "live, in processes", "docker": "live, in containers"}
@@ -43,7 +44,7 @@ def keep(reproduced: Path, folder: Path) -> None:
         raise ValueError(f"{reproduced}: broken experiments: {', '.join(broken)}")
     target = folder / content["machines"]
     target.mkdir(parents=True, exist_ok=True)
-    about = {key: content[key] for key in ("machines", "seed", "versions", "host")}
+    about = {key: content[key] for key in ("machines", "versions", "host")}
     date = content["wall_start"][:10]
     for paper in content["papers"]:
         path = target / f"{paper}.json"
@@ -55,36 +56,46 @@ def keep(reproduced: Path, folder: Path) -> None:
             for each in content["experiments"]
             if each["paper"] == paper
         }
-        kept = {**about, "experiments": list(found.values())}
-        path.write_text(json.dumps(kept, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        write(path, {**about, "experiments": list(found.values())})
+
+
+def write(path: Path, kept: Content) -> None:
+    """Write a result file, with a line for each row."""
+    rows = [row for each in kept["experiments"] for row in each["rows"]]
+    marked = {
+        **kept,
+        "experiments": [
+            {**each, "rows": [f"@{id(row)}" for row in each["rows"]]} for each in kept["experiments"]
+        ],
+    }
+    text = json.dumps(marked, indent=1, allow_nan=False)
+    for row in rows:
+        text = text.replace(f'"@{id(row)}"', json.dumps(row, allow_nan=False))
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 def tables(folder: Path) -> dict[str, str]:
-    """Return a dictionary from places in the pages of all papers to their Markdown text.
-
-    The places are the counts, the causes and the headline values.
-    """
+    """Return a dictionary from places in the pages of all papers to their Markdown text."""
     kept = _kept(folder)
-    rows = rows_of(kept["sim"])
-    by_paper = {name: [key for key in rows if key.startswith(f"{name}/")] for name in kept["sim"]}
+    rows = {machines: rows_of(papers) for machines, papers in kept.items()}
     return {
         "counts": _counts(kept),
-        "causes": causes.table(by_paper, rows, causes.load(folder, rows)),
-        "headlines": _headlines(kept["sim"], _notes(folder)["headlines"]),
+        "summary": _summary(rows),
+        "words": _words(kept["sim"], rows["sim"]),
+        "headlines": _headlines(rows, _notes(folder)["headlines"]),
+        "fewer": _fewer(kept["sim"]),
     }
 
 
 def papers(folder: Path) -> dict[str, str]:
     """Return a dictionary from papers to their results on each kind of machines as Markdown."""
     kept, notes = _kept(folder), _notes(folder)
-    rows = rows_of(kept["sim"])
-    why: Why = rows, causes.load(folder, rows)
     return {
         name: "\n".join(
             [
                 _about(name),
                 *(
-                    _results(name, machines, papers[name], notes.get(machines, {}).get(name, {}), why)
+                    _results(name, machines, papers[name], notes.get(machines, {}).get(name, {}))
                     for machines, papers in kept.items()
                     if name in papers
                 ),
@@ -131,39 +142,36 @@ def judged(paper: str, each: Content) -> list[Row]:
     unknown = [row["key"] for row in each["rows"] if said is None or row["key"] not in said.values]
     if said is None or unknown:
         raise ValueError(f"{paper}/{each['experiment']}: paper.yaml has no {', '.join(unknown)}")
-    return [
-        judge_kept(
-            row["key"],
-            said.values[row["key"]],
-            said.where,
-            mean=_tuple(row["mean"]),
-            ci95=_tuple(row["ci95"]),
-            exact=row["repeats"] == 0,
-        )
-        for row in each["rows"]
-    ]
+    meets = said.meets(each["size"])
+    return [_judged(row, said.values[row["key"]], said.where, meets) for row in each["rows"]]
+
+
+def _judged(row: Content, said: paper_file.Value, where: str, meets: bool) -> Row:
+    """Return a kept value as a row. Live values of before 2026-11-30 have intervals without their repeats."""
+    if "samples" in row:
+        return judge(row["key"], said, where, row["samples"], meets=meets)
+    if "ci95" not in row:
+        return judge(row["key"], said, where, Exact(value=_tuple(row["mean"])))
+    return judge_kept(row["key"], said, where, row["mean"], [_tuple(row["ci95"])], meets=meets)
 
 
 def _compact(each: Content, date: str) -> dict[str, Any]:
+    """Return what is kept of an experiment in results.json."""
     rows = [
-        {
-            "key": row["key"],
-            "mean": rounded(row["mean"], DIGITS),
-            "ci95": rounded(row["ci95"], DIGITS),
-            "repeats": len(row["repeats"]),
-        }
+        {"key": row["key"]}
+        | (
+            {"samples": rounded(row["samples"], DIGITS)}
+            if row["samples"]
+            else {"mean": rounded(row["mean"], DIGITS)}
+        )
         for row in each["rows"]
     ]
-    return {"experiment": each["experiment"], "date": date, "notes": each["notes"], "rows": rows}
+    same = {key: each[key] for key in ("experiment", "seeds", "repeats", "size", "notes")}
+    return {**same, "date": date, "rows": rows}
 
 
 def _tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
-
-
-def tally(rows: Iterable[Row]) -> Counter[str]:
-    """Return the number of claims for each verdict: how many hold, do not hold, and are open."""
-    return Counter(row.verdict for row in rows if row.wanted)
 
 
 def _counts(kept: Mapping[str, Mapping[str, Content]]) -> str:
@@ -192,8 +200,48 @@ def _count_row(name: str, rows: Sequence[Content]) -> str:
     return f"| {name} | {' | '.join(cells)} | {idle or '-'} |"
 
 
-Why = tuple[causes.Rows, causes.Checked]
-"""Rows by name, and the causes of those that do not hold."""
+def outcomes(rows: Mapping[str, Row]) -> dict[str, Row]:
+    """Return the rows that tell whether a paper's finding was reproduced."""
+    return {key: row for key, row in rows.items() if row.kind == "outcome" and row.wanted}
+
+
+def _summary(rows: Mapping[str, Mapping[str, Row]]) -> str:
+    """Return the sentence on top of the page: how many outcomes hold, and how many are open."""
+    told = []
+    for machines, mine in rows.items():
+        counts = Counter(row.verdict for row in outcomes(mine).values())
+        told.append(
+            f"{MACHINES[machines].capitalize()}, **{counts[HOLDS]} of {sum(counts.values())} outcomes hold, "
+            f"{counts[OPEN]} are not reproduced and so open, {counts[CONTRADICTED]} are contradicted**."
+        )
+    return " ".join(told)
+
+
+def _words(papers: Iterable[str], rows: Mapping[str, Row]) -> str:
+    """Return a Markdown table of simulated outcomes by paper and word, with the reasons of those that are open."""
+    reasons = ("outside", "interval undecided", "seeds disagree")
+    heads = (*WORDS, *(f"open: {reason}" for reason in reasons))
+    lines = [f"| simulated outcomes | all | {' | '.join(heads)} |", f"|---|{'---|' * (len(heads) + 1)}"]
+    every = outcomes(rows)
+    for name in (*papers, ""):
+        mine = [row for key, row in every.items() if key.startswith(f"{name}/" if name else "")]
+        words = Counter(row.verdict for row in mine)
+        whys = Counter(row.why for row in mine if row.verdict == OPEN)
+        cells = [len(mine), *(words[word] for word in WORDS), *(whys[reason] for reason in reasons)]
+        title = f"[{name}](results/papers/{name}.md)" if name else "**all**"
+        lines.append(f"| {title} | {' | '.join(map(str, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _fewer(papers: Mapping[str, Content]) -> str:
+    """Return a sentence that lists the experiments with fewer repeats than `SIM_REPEATS` for each seed."""
+    found = [
+        f"{paper}/{each['experiment']} {each['repeats']}"
+        for paper, content in papers.items()
+        for each in content["experiments"]
+        if 1 < each["repeats"] < SIM_REPEATS
+    ]
+    return f"Experiments with fewer than {SIM_REPEATS} repeats for each seed: {', '.join(found) or 'none'}."
 
 
 def _about(name: str) -> str:
@@ -203,17 +251,16 @@ def _about(name: str) -> str:
 
 {said.authors}. {said.published}.
 
-[What "holds" means](../claims.md#what-holds-means), [kinds of claims](../claims.md#kinds-of-claims),
+[The rule](../claims.md#the-rule), [kinds of claims](../claims.md#kinds-of-claims),
 [criteria](../claims.md#criteria). [All papers](../../reproduce.md).
 """
 
 
-def _results(name: str, machines: str, paper: Content, notes: Mapping[str, str], why: Why) -> str:
+def _results(name: str, machines: str, paper: Content, notes: Mapping[str, str]) -> str:
     """Return the Markdown section of a paper's results on a kind of machines, with a table for each
     experiment.
 
-    `notes` maps experiments to texts that follow their tables. `why` has the simulated results and the causes
-    of claims that do not hold.
+    `notes` maps experiments to texts that follow their tables.
     """
     known = {each["experiment"]: each for each in paper["experiments"]}
     unknown = set(notes) - set(known)
@@ -221,59 +268,76 @@ def _results(name: str, machines: str, paper: Content, notes: Mapping[str, str],
         raise ValueError(f"{NOTES}: {name} has no experiment {', '.join(sorted(unknown))}")
     versions = ", ".join(f"{each} {version}" for each, version in paper["versions"].items())
     host = f"{paper['host']['cores']} cores, {paper['host']['system']}"
-    head = (
-        f"## {MACHINES[machines].capitalize()}\n\nSeed {paper['seed']}. Host: {host}. Versions: {versions}.\n"
-    )
-    mine = why if machines == "sim" else ({}, {})
-    return "\n".join([head, *(_experiment(name, each, notes, mine) for each in known.values())])
+    head = f"## {MACHINES[machines].capitalize()}\n\nHost: {host}. Versions: {versions}.\n"
+    return "\n".join([head, *(_experiment(name, each, notes) for each in known.values())])
 
 
-def _experiment(paper: str, each: Content, notes: Mapping[str, str], why: Why) -> str:
+def _experiment(paper: str, each: Content, notes: Mapping[str, str]) -> str:
     rows = judged(paper, each)
     name = each["experiment"]
     about = paper_file.load(paper).experiments[name]
     letters = marks(row.to_json() for row in rows)
-    lines = [f"### {name}: {about.title}\n", f"{about.where}; run on {each['date']}.\n", *_head("value")]
-    lines += [_row(row, kept, row.what, letters) for row, kept in zip(rows, each["rows"], strict=True)]
+    seeds = f"seeds {', '.join(map(str, each['seeds']))}, {each['repeats']} repeats each"
+    lines = [f"### {name}: {about.title}\n", f"{about.where}; run on {each['date']}, {seeds}.\n"]
+    lines += [*_head("value"), *(_row(row, letters) for row in rows)]
     beside = [f"[{letter}] {text}" for text, letter in letters.items()]
-    keys = [key for key in (f"{paper}/{name}/{row.key}" for row in rows) if key in why[0]]
+    size = size_of({"printed": about.printed.model_dump(), "differs": about.differs, "size": each["size"]})
     note = [notes[name].strip()] if name in notes else []
-    texts = [*beside, *each["notes"], *note, *causes.texts(keys, *why)]
+    texts = [*([f"Set-up: {size}"] if size else []), about.setup.strip(), *beside, *each["notes"], *note]
     return "\n".join(lines) + "\n" + "".join(f"\n{text}\n" for text in texts)
 
 
-def _headlines(papers: Mapping[str, Content], names: Sequence[str]) -> str:
-    """Return a Markdown table of the values `names`, each PAPER/EXPERIMENT/VALUE.
+def _headlines(rows: Mapping[str, Mapping[str, Row]], named: Mapping[str, str | None]) -> str:
+    """Return a Markdown table of the main claims, simulated and live.
 
+    `named` maps a simulated value PAPER/EXPERIMENT/VALUE to the value that is its live counterpart, or None.
     Raise KeyError for an unknown name.
     """
-    found = {
-        f"{paper}/{each['experiment']}/{row.key}": (row, kept)
-        for paper, content in papers.items()
-        for each in content["experiments"]
-        for row, kept in zip(judged(paper, each), each["rows"], strict=True)
-    }
-    rows = [_row(*found[name], f"{name.rpartition('/')[0]}: {found[name][0].what}", {}) for name in names]
-    return "\n".join([*_head("paper, experiment"), *rows]) + "\n"
+    lines = [
+        "| paper: claim | paper | simulated [95%] | live [95%] | word | why |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, beside in named.items():
+        row = rows["sim"][name]
+        paper, experiment, _ = name.split("/")
+        live = rows["process"][beside] if beside else None
+        differs = paper_file.load(paper).experiments[experiment].differs
+        why = "" if row.verdict == HOLDS else "; ".join(filter(None, (row.why, differs)))
+        cells = (
+            f"[{paper}](results/papers/{paper}.md)/{experiment}: {row.what}",
+            terminal.paper(row),
+            terminal.ours(row),
+            "-" if live is None else f"{terminal.ours(live)}, {live.verdict}",
+            f"**{row.verdict}**",
+            why,
+        )
+        safe = (cell.replace("|", "\\|") for cell in cells)
+        lines.append(f"| {' | '.join(safe)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _head(first: str) -> tuple[str, str]:
     return (
-        f"| {first} | kind | paper | ours [95%] | repeats | holds when | verdict |",
+        f"| {first} | kind | paper | ours [95%] | by seed | holds when | word |",
         "|---|---|---|---|---|---|---|",
     )
 
 
-def _row(row: Row, kept: Content, what: str, letters: Mapping[str, str]) -> str:
-    verdict = f"**{row.verdict}**" if row.verdict == FAILS else row.verdict
-    marked = terminal.marked(row, letters) if letters else ""
+def _row(row: Row, letters: Mapping[str, str]) -> str:
+    means = [terminal.number(sum(known) / len(known)) for each in row.samples if (known := _numbers(each))]
+    why = f" ({row.why})" if row.why else ""
+    verdict = f"**{row.verdict}**" if row.verdict == CONTRADICTED else row.verdict
     cells = (
-        what.replace("|", "\\|"),
+        row.what.replace("|", "\\|"),
         terminal.kind_of(row),
         terminal.paper(row),
         terminal.ours(row),
-        str(kept["repeats"] or "-"),
+        ", ".join(means) or "-",
         row.wanted,
-        f"{verdict}{marked}".strip(),
+        f"{verdict}{why}{terminal.marked(row, letters)}".strip(),
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _numbers(repeats: Sequence[float | None]) -> list[float]:
+    return [each for each in repeats if each is not None]

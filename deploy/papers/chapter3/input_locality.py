@@ -9,7 +9,6 @@ from typing import Any
 from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.chapter3.runs import (
     DELAY,
-    FAIR,
     FIFO,
     LOCAL,
     MEAN,
@@ -55,12 +54,13 @@ def popular_files(seed: int, *, dynamic: Any = "none", machines: int = NODES) ->
     }
 
 
-def run_popular(bench: Bench, name: str, **asked: Any) -> list[FinishedRun]:
-    """Run the scenario of popular files with another seed in each repeat, and measure the slowdowns of jobs.
+def run_popular(bench: Bench, name: str, *, slowdowns: bool = True, **asked: Any) -> list[FinishedRun]:
+    """Run the scenario of popular files with another seed in each repeat.
 
     `asked` are keyword arguments of `popular_files`. Experiments that pass the same `name` share the runs.
+    With `slowdowns`, each job is also simulated alone.
     """
-    return run_each(bench, f"popular-{name}", partial(popular_files, **asked), slowdowns=True)
+    return run_each(bench, f"popular-{name}", partial(popular_files, **asked), slowdowns=slowdowns)
 
 
 def local(runs: list[FinishedRun], policy: str) -> list[float]:
@@ -74,7 +74,10 @@ def scarlett(bench: Bench) -> Measured:
     The value `most` is a reduction without Scarlett: FIFO waits for nodes with a map's input, so that more
     input is local, and is compared with FIFO that does not wait.
     """
-    plain, mine = run_popular(bench, "plain"), run_popular(bench, "scarlett", dynamic=SCARLETT)
+    plain, mine = (
+        run_popular(bench, "plain"),
+        run_popular(bench, "scarlett", slowdowns=False, dynamic=SCARLETT),
+    )
     return Measured(
         values={
             "fifo": gains(mine, FIFO, FIFO, *MEAN, than_runs=plain),
@@ -115,11 +118,11 @@ LSAP, LSAP_FAIR = "lsap", "lsap-fair"
 LOADS = {"idle": 0.3, "full": 1.2}  # the share of the slots that the jobs keep busy
 
 
-def idle_slots(seed: int, *, load: float, replicas: int = 3) -> Mapping[str, Any]:
+def idle_slots(seed: int, *, load: float) -> Mapping[str, Any]:
     """Return a scenario with twenty nodes of one map slot each, and random jobs that cause the given load.
 
-    `load` is the share of the slots that the jobs keep busy, and `replicas` the number of replicas of each
-    block. Heartbeats have Hadoop's interval of 3 s, so that several slots are idle at the same time.
+    `load` is the share of the slots that the jobs keep busy. Heartbeats have Hadoop's
+    interval of 3 s, so that several slots are idle at the same time.
     """
     generated = {
         "jobs": 40,
@@ -130,9 +133,9 @@ def idle_slots(seed: int, *, load: float, replicas: int = 3) -> Mapping[str, Any
     }
     return {
         "cluster": {**nodes(20, 1, 1), "heartbeat": "3s"},
-        "blocks": {"size": "64MiB", "replication": replicas},
+        "blocks": {"size": "64MiB", "replication": REPLICAS},
         "workload": {"generate": generated},
-        "policies": [FIFO, DELAY, FAIR, LSAP, LSAP_FAIR],
+        "policies": [FIFO, DELAY, LSAP, LSAP_FAIR],
     }
 
 
@@ -144,24 +147,20 @@ def moved(runs: list[FinishedRun], policy: str) -> list[float]:
 def lsap(bench: Bench) -> Measured:
     """Measure how the policy LSAP differs from FIFO and delay scheduling.
 
-    The measures are the locality of maps and the completion times of jobs. The policy Fair is delay
-    scheduling without waits for local slots.
+    The measures are the locality of maps and the completion times of jobs.
     """
     found: Found = {}
     for name, load in LOADS.items():
         runs = run_each(bench, f"lsap-{name}", partial(idle_slots, load=load))
         found[f"{name}_local"], found[f"{name}_moved"] = over_fifo(runs)
         found[f"{name}_delay"] = gains(runs, LSAP, DELAY, *MEAN)
-        found[f"{name}_no_wait"] = gains(runs, LSAP, FAIR, *MEAN)
         found[f"{name}_fair_delay"] = gains(runs, LSAP_FAIR, DELAY, *MEAN)
         found[f"{name}_delay_local"] = local(runs, DELAY)
         found[f"{name}_local_delay"] = minus(local(runs, LSAP), local(runs, DELAY))
     for key in ("local", "moved"):
         both = zip(*(found[f"{name}_{key}"] for name in LOADS), strict=True)
         found[f"most_{key}"] = [max(each) for each in both]
-    for key, other in (("attenuated", "delay"), ("attenuated_no_wait", "no_wait")):
-        found[key] = minus(found[f"idle_{other}"], found[f"full_{other}"])
-    return Measured(values=found)
+    return Measured(values=found | {"attenuated": minus(found["idle_delay"], found["full_delay"])})
 
 
 def over_fifo(runs: list[FinishedRun]) -> tuple[list[float], list[float]]:
@@ -173,28 +172,8 @@ def over_fifo(runs: list[FinishedRun]) -> tuple[list[float], list[float]]:
     return more, list(map(fewer, moved(runs, LSAP), moved(runs, FIFO)))
 
 
-MORE_REPLICAS = 12  # replicas of LSAP's blocks, on twenty nodes
-
-
-def lsap_causes(bench: Bench) -> Found:
-    """Return how much more often maps have local input under the policy LSAP than under FIFO, and the bytes saved.
-
-    Each block has more replicas. `lsap_replicas_local` is the difference of two percentages of maps with local
-    input, and `lsap_replicas_moved` by how many percent fewer bytes are read from other nodes. Two loads are
-    simulated, and each value is the larger of both loads' values in a repeat.
-    """
-    both = [
-        over_fifo(
-            run_each(bench, f"lsap-{name}-replicas", partial(idle_slots, load=load, replicas=MORE_REPLICAS))
-        )
-        for name, load in LOADS.items()
-    ]
-    gained, saved = ([max(loads) for loads in zip(*each, strict=True)] for each in zip(*both, strict=True))
-    return {"lsap_replicas_local": gained, "lsap_replicas_moved": saved}
-
-
 EXPERIMENTS = (
-    reviewed("scarlett", scarlett, 70),
-    reviewed("dare", dare, 30),
-    reviewed("lsap", lsap, 50),
+    reviewed("scarlett", scarlett, 34),
+    reviewed("dare", dare, 20),
+    reviewed("lsap", lsap, 22),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from statistics import fmean
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun
@@ -12,7 +11,6 @@ from schedbed.deploy.papers.chapter3.runs import (
     FAIR,
     FIFO,
     MEAN,
-    Found,
     Job,
     gains,
     job,
@@ -20,10 +18,9 @@ from schedbed.deploy.papers.chapter3.runs import (
     on_nodes,
     reviewed,
     run_each,
-    times_of,
 )
 from schedbed.deploy.papers.experiment import Measured, percent_less
-from schedbed.scheduler.models.johnson import PlannedStages, johnson
+from schedbed.scheduler.models.johnson import PlannedStages
 from schedbed.tasks.chance import Coin, chance
 from schedbed.tasks.workloads.drawn import heavy_tailed
 
@@ -35,21 +32,15 @@ from schedbed.tasks.workloads.drawn import heavy_tailed
 JOBS, APART_S = 20, 25.0
 USERS = 4
 MAPS = (4, 24)  # range of the number of maps of a job
-FEW_MAPS, MANY_MAPS = 4, 44  # maps of unequal jobs, with the same mean
 OLD = {"foreground": 0.75, "disk": "40MB/s"}  # a quarter of the CPU and half of the disk rate of new nodes
 FAIR_FIFO, COSHH = "fair:inside=fifo", "coshh"
 
 
-def coshh_jobs(seed: int, *, unequal: bool = False) -> list[Job]:
-    """Return random CPU-bound and I/O-bound jobs with exponentially distributed gaps between submissions.
-
-    With `unequal`, about three of four jobs are small and the others large.
-    """
+def coshh_jobs(seed: int) -> list[Job]:
+    """Return random CPU-bound and I/O-bound jobs with exponentially distributed gaps between submissions."""
     coin, now_s, made = chance(seed, "chapter3 coshh"), 0.0, []
     for _ in range(JOBS):
         user, maps = f"user{coin.randrange(USERS)}", coin.randint(*MAPS)
-        if unequal:
-            maps = coin.choice((FEW_MAPS, FEW_MAPS, FEW_MAPS, MANY_MAPS))
         made.append(coin.choice((computing, reading))(user, now_s, maps))
         now_s += coin.expovariate(1 / APART_S)
     return made
@@ -67,17 +58,11 @@ def reading(user: str, submit_s: float, maps: int) -> Job:
     return each
 
 
-def two_speeds(seed: int, *, alone: bool = False, unequal: bool = False) -> Mapping[str, Any]:
-    """Return a scenario with equally many fast and slow nodes, under the policies FIFO, Fair and COSHH.
-
-    A node has two map slots. With `alone`, there are twice as many nodes with one map slot each, so that no
-    two maps share a disk. With `unequal`, jobs differ in size.
-    """
-    count, slots = (6, 1) if alone else (3, 2)
-    groups = [{"count": count}, {"count": count, **OLD}]
+def two_speeds(seed: int) -> Mapping[str, Any]:
+    """Return a scenario with equally many fast and slow nodes, under the policies FIFO, Fair and COSHH."""
     return {
-        "cluster": {**nodes(1, slots, 1), "nodes": groups},
-        "workload": {"jobs": coshh_jobs(seed, unequal=unequal)},
+        "cluster": {**nodes(1, 2, 1), "nodes": [{"count": 3}, {"count": 3, **OLD}]},
+        "workload": {"jobs": coshh_jobs(seed)},
         "policies": [FIFO, FAIR, FAIR_FIFO, COSHH],
     }
 
@@ -90,34 +75,14 @@ def _on_fast(runs: Sequence[FinishedRun], policy: str) -> list[float]:
 def coshh(bench: Bench) -> Measured:
     """Measure by how many percent the policy COSHH reduces the mean completion time against FIFO and Fair."""
     runs = run_each(bench, "coshh", two_speeds)
-    alone = run_each(bench, "coshh-alone", partial(two_speeds, alone=True))
     than = {"fifo": FIFO, "fair": FAIR, "fair_fifo": FAIR_FIFO}
     return Measured(
         values={
             **{name: gains(runs, COSHH, policy, *MEAN) for name, policy in than.items()},
-            **{f"alone_{name}": gains(alone, COSHH, policy, *MEAN) for name, policy in than.items()},
             "compute_on_fast": _on_fast(runs, COSHH),
             "compute_on_fast_fair": _on_fast(runs, FAIR_FIFO),
         }
     )
-
-
-def coshh_causes(bench: Bench) -> Found:
-    """Return by how many percent the policy COSHH reduces mean completion times against FIFO and Fair.
-
-    The jobs have unequal sizes: about three of four are small and the others large.
-    """
-    unequal, found = partial(two_speeds, unequal=True), Found()
-    for key, than in (("fifo", FIFO), ("fair", FAIR)):
-        mean_s = {
-            policy: [
-                fmean(job.took_s for job in times_of(bench, f"coshh-unequal-{key}", unequal, policy, seed))
-                for seed in bench.seeds
-            ]
-            for policy in (COSHH, than)
-        }
-        found[f"coshh_unequal_{key}"] = list(map(percent_less, mean_s[COSHH], mean_s[than]))
-    return found
 
 
 # The policy LsPS, compared with FIFO and Fair for users with different job sizes and for a single user. LsPS
@@ -224,23 +189,18 @@ def batch_of(name: str, seed: int) -> list[Job]:
     return BATCHES[name](chance(seed, "chapter3 balancedpool", name))
 
 
-def batches(seed: int, *, name: str, reverse: bool = False) -> Mapping[str, Any]:
+def batches(seed: int, *, name: str) -> Mapping[str, Any]:
     """Return a scenario in which sixteen nodes run a random batch of jobs, one of `BATCHES`.
 
     A node has one map slot and one reduce slot. A small run of each job precedes the batch, so that policies
-    know its task times. With `reverse`, the batch is submitted in the reverse of Johnson's order and runs
-    under FIFO only.
+    know its task times.
     """
     batch = batch_of(name, seed)
-    if reverse:
-        by_name = {each["name"]: each for each in batch}
-        ordered, _ = johnson([stages(each) for each in batch], SLOTS, SLOTS)
-        batch = [by_name[each.job] for each in reversed(ordered)]
     earlier = [{**each, "maps": 1, "reduces": 1, "submit": "0s"} for each in batch]
     return {
         "cluster": nodes(SLOTS, 1, 1),
         "workload": {"jobs": earlier + batch},
-        "policies": [FIFO] if reverse else [FIFO, JOHNSON, POOLS],
+        "policies": [FIFO, JOHNSON, POOLS],
     }
 
 
@@ -265,16 +225,12 @@ def makespan_s(finished: FinishedRun, policy: str) -> float:
     return float(finished.of(policy).jobs["finish"].max()) - BATCH_S
 
 
-def shorter(
-    runs: list[FinishedRun], policy: str, than: str, than_runs: list[FinishedRun] | None = None
-) -> list[float]:
+def shorter(runs: list[FinishedRun], policy: str, than: str) -> list[float]:
     """Return by how many percent the batch's makespan is shorter under `policy` than under the policy `than`.
 
-    The result has one number per repeat. The makespans of `than` are taken from the runs `than_runs`, if
-    given, or else also from `runs`.
+    The result has one number per repeat.
     """
-    pairs = zip(runs, than_runs or runs, strict=True)
-    return [percent_less(makespan_s(mine, policy), makespan_s(theirs, than)) for mine, theirs in pairs]
+    return [percent_less(makespan_s(mine, policy), makespan_s(mine, than)) for mine in runs]
 
 
 def room(bench: Bench, runs: list[FinishedRun], name: str) -> list[float]:
@@ -301,16 +257,13 @@ def balancedpool(bench: Bench) -> Measured:
         runs = run_each(bench, f"balancedpool-{name}", partial(batches, name=name))
         found[f"{name}_johnson"] = shorter(runs, JOHNSON, FIFO)
         found[f"{name}_pools"] = shorter(runs, POOLS, FIFO)
-        reverse = run_each(bench, f"balancedpool-{name}-reverse", partial(batches, name=name, reverse=True))
-        found[f"{name}_johnson_reverse"] = shorter(runs, JOHNSON, FIFO, reverse)
-        found[f"{name}_pools_reverse"] = shorter(runs, POOLS, FIFO, reverse)
         found[f"{name}_room"] = room(bench, runs, name)
         found[f"{name}_pools_johnson"] = shorter(runs, POOLS, JOHNSON)
     return Measured(values=found)
 
 
 EXPERIMENTS = (
-    reviewed("coshh", coshh, 60),
-    reviewed("lsps", lsps, 55),
-    reviewed("balancedpool", balancedpool, 60),
+    reviewed("coshh", coshh, 15),
+    reviewed("lsps", lsps, 35),
+    reviewed("balancedpool", balancedpool, 35),
 )

@@ -7,14 +7,12 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from schedbed.deploy.papers.bench import Bench, FinishedRun, JobTime
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.chapter3.runs import (
     EDF,
     FAIR,
     FIFO,
-    Found,
     Job,
-    Scenario,
     fewer,
     figures_of,
     job,
@@ -22,7 +20,6 @@ from schedbed.deploy.papers.chapter3.runs import (
     on_nodes,
     reviewed,
     run_each,
-    times_of,
 )
 from schedbed.deploy.papers.experiment import Measured, minus, percent_less
 from schedbed.tasks.chance import chance
@@ -41,21 +38,18 @@ ALONE = 50.0  # factor on the gaps, so that each job runs alone
 LEEWAY = (1.0, 3.0)  # deadlines as multiples of a job's time alone
 
 
-def stream_jobs(
-    seed: int, load: float, apart: float = 1.0, due_s: tuple[float, float] | None = None
-) -> list[Job]:
+def stream_jobs(seed: int, load: float, apart: float = 1.0) -> list[Job]:
     """Return a random stream of jobs of five classes. One small job of each class is submitted first.
 
     A class consists of the jobs whose tasks have the same duration. The gaps between jobs are such that the
-    jobs keep the share `load` of the map slots busy. `apart` multiplies the gaps. With `due_s`, a job is due
-    a random time between these two times in s after its submission, whatever its size.
+    jobs keep the share `load` of the map slots busy. `apart` multiplies the gaps.
     """
     coin, now_s, made = chance(seed, "chapter3 mrcp", load), STREAM_S, []
     mean_s = sum(MAPS_S) / len(MAPS_S) * sum(MAPS) / 2  # map slot seconds of a mean job
     for _ in range(STREAMED):
         map_s, maps, reduces = coin.choice(MAPS_S), coin.randint(*MAPS), coin.randint(*REDUCES)
         alone_s = ceil(maps / MAP_SLOTS) * map_s + ceil(reduces / REDUCE_SLOTS) * map_s + 3
-        due = f"{coin.uniform(*due_s) if due_s else alone_s * coin.uniform(*LEEWAY):.3f}s"
+        due = f"{alone_s * coin.uniform(*LEEWAY):.3f}s"
         made.append(job(_class(map_s), "user", now_s, (maps, map_s), (reduces, map_s), deadline=due))
         now_s += apart * coin.expovariate(load * MAP_SLOTS / mean_s)
     return [job(_class(map_s), "user", 0, (1, map_s), (1, map_s)) for map_s in MAPS_S] + made
@@ -65,17 +59,14 @@ def _class(map_s: float) -> str:
     return f"class{map_s:g}"
 
 
-def stream(
-    seed: int, *, load: float, apart: float = 1.0, due_s: tuple[float, float] | None = None
-) -> Mapping[str, Any]:
+def stream(seed: int, *, load: float, apart: float = 1.0) -> Mapping[str, Any]:
     """Return a scenario with ten nodes of two map slots and one reduce slot each.
 
     The jobs keep the share `load` of the map slots busy, if `apart`, a factor on the gaps between jobs, is 1.
-    With `due_s`, deadlines are random times between these two times in s, whatever the jobs' sizes.
     """
     return {
         "cluster": nodes(NODES, 2, 1),
-        "workload": {"jobs": stream_jobs(seed, load, apart, due_s)},
+        "workload": {"jobs": stream_jobs(seed, load, apart)},
         "policies": [EDF] if apart > 1 else [FIFO, EDF, MRCP],
     }
 
@@ -110,34 +101,6 @@ def mrcp(bench: Bench) -> Measured:
     )
 
 
-BATCH = 0.001  # factor on the gaps between MRCP's jobs, which then arrive at the same time
-DUE_S = (100.0, 700.0)  # deadlines of MRCP's jobs after their submission, if they do not depend on sizes
-
-
-def mrcp_causes(bench: Bench) -> Found:
-    """Return by how many percent the number of late jobs is smaller under MRCP than under EDF.
-
-    All jobs are submitted at the same time. Their deadlines are those of the stream, or random times that do
-    not depend on the sizes of the jobs.
-    """
-    found: Found = {}
-    for key, due_s in (("mrcp_batch", None), ("mrcp_batch_due", DUE_S)):
-        drawn = {load: partial(stream, load=load, apart=BATCH, due_s=due_s) for load in LOADS}
-        found[key] = []
-        for seed in bench.seeds:
-            few, many = (
-                sum(late_jobs(times_of(bench, f"{key}-{load}", drawn[load], policy, seed)) for load in LOADS)
-                for policy in (MRCP, EDF)
-            )
-            found[key].append(fewer(few, many))
-    return found
-
-
-def late_jobs(jobs: Sequence[JobTime]) -> int:
-    """Return the number of jobs that ended after their deadlines."""
-    return sum(job.deadline_s is not None and job.finish_s > job.deadline_s for job in jobs)
-
-
 # The policy MIMP on dedicated nodes and on nodes shared with other work: task times and late jobs. MIMP prefers
 # jobs that may miss their deadlines, and runs other jobs where the other work slows them least.
 
@@ -146,7 +109,7 @@ OTHERS = {"fifo": FIFO, "fair": FAIR, "edf": EDF}
 """The policies that MIMP is compared with, by the ends of the values' names."""
 
 JOBS = 12
-APART_S = {"": 90.0, "busy_": 60.0}  # mean gap between jobs
+APART_S = 90.0  # mean gap between jobs
 FACTORS = (1.5, 4.0)  # deadlines as multiples of a job's time alone on the cluster
 SHARED = [
     {"at": "0s", "cpu": 0.7},
@@ -154,34 +117,30 @@ SHARED = [
 ]  # the share of a shared node's CPU that foreground work takes
 
 
-def drawn_jobs(seed: int, apart_s: float, factors: tuple[float, float] = FACTORS) -> list[Job]:
+def drawn_jobs(seed: int) -> list[Job]:
     """Return random CPU-bound and I/O-bound jobs with deadlines, submitted at random times.
 
-    Gaps between submissions are exponentially distributed with the mean `apart_s` seconds. A deadline is the
-    job's time alone on the cluster, multiplied by a random factor between the two numbers in `factors`.
+    Gaps between submissions are exponentially distributed. A deadline is the job's time alone on the cluster,
+    multiplied by a random factor.
     """
     coin, now_s, made = chance(seed, "chapter3 mimp"), 0.0, []
     for _ in range(JOBS):
         kind, maps = coin.choice(("compute", "read")), coin.randint(16, 64)
         map_s = 20.0 if kind == "compute" else 8.0
-        due = f"{(maps / 12 * map_s + 10) * coin.uniform(*factors):.3f}s"
+        due = f"{(maps / 12 * map_s + 10) * coin.uniform(*FACTORS):.3f}s"
         each = job(kind, kind, now_s, (maps, 20.0 if kind == "compute" else 2.0), deadline=due)
         if kind == "read":
             each["map"] |= {"read": "128MB", "write": "64MB"}
         made.append(each)
-        now_s += coin.expovariate(1 / apart_s)
+        now_s += coin.expovariate(1 / APART_S)
     return made
 
 
-def shared_nodes(seed: int, *, apart_s: float, factors: tuple[float, float] = FACTORS) -> Mapping[str, Any]:
-    """Return a scenario with six nodes of two map slots each. Three of the nodes also run other work.
-
-    `apart_s` is the mean gap between submissions in s. A deadline is the time that a job takes alone on the
-    cluster, multiplied by a random number between the two numbers in `factors`.
-    """
+def shared_nodes(seed: int) -> Mapping[str, Any]:
+    """Return a scenario with six nodes of two map slots each. Three of the nodes also run other work."""
     return {
         "cluster": {**nodes(1, 2, 1), "nodes": [{"count": 3}, {"count": 3, "foreground": SHARED}]},
-        "workload": {"jobs": drawn_jobs(seed, apart_s, factors)},
+        "workload": {"jobs": drawn_jobs(seed)},
         "policies": [FIFO, FAIR, EDF, MIMP],
     }
 
@@ -193,19 +152,16 @@ def task_time_s(finished: FinishedRun, policy: str) -> float:
     return float((tasks["end"] - tasks["assigned"]).sum())
 
 
-def late(runs: Sequence[FinishedRun], policy: str, grace_s: float = 0.0) -> list[float]:
-    """Return the number of jobs that ended more than `grace_s` s after their deadlines, for each repeat."""
+def late(runs: Sequence[FinishedRun], policy: str) -> list[float]:
+    """Return the number of jobs that ended after their deadlines, for each repeat."""
     jobs = [finished.of(policy).jobs for finished in runs]
-    return [float((each["finish"] > each["deadline"] + grace_s).sum()) for each in jobs]
+    return [float((each["finish"] > each["deadline"]).sum()) for each in jobs]
 
 
-def late_avoided(runs: Sequence[FinishedRun], grace_s: float = 0.0) -> dict[str, list[float]]:
-    """Return the numbers of late jobs that MIMP avoids against FIFO, Fair and EDF, one number per repeat.
-
-    The names begin with `late_`. A job is late if it ended more than `grace_s` s after its deadline.
-    """
-    mine = late(runs, MIMP, grace_s)
-    return {f"late_{name}": minus(late(runs, than, grace_s), mine) for name, than in OTHERS.items()}
+def late_avoided(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
+    """Return the numbers of late jobs that MIMP avoids against FIFO, Fair and EDF, one number per repeat."""
+    mine = late(runs, MIMP)
+    return {f"late_{name}": minus(late(runs, than), mine) for name, than in OTHERS.items()}
 
 
 def gains_of_mimp(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
@@ -224,52 +180,16 @@ def gains_of_mimp(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
     return times | late_avoided(runs)
 
 
-def run_at(bench: Bench, apart_s: float) -> list[FinishedRun]:
-    """Run the jobs with a job every `apart_s` seconds on average, and return one run per repeat."""
-    return run_each(bench, f"mimp-{apart_s:g}", partial(shared_nodes, apart_s=apart_s))
-
-
 def _on_shared(runs: Sequence[FinishedRun], policy: str) -> list[float]:
     """Return the percentage of the CPU-bound jobs' maps that ran on a node with other work, for each run."""
     return [on_nodes(finished, policy, "compute", ("n4", "n5", "n6")) for finished in runs]
 
 
 def mimp(bench: Bench) -> Measured:
-    """Measure total task times and numbers of late jobs under MIMP and other policies.
-
-    Both are measured for two loads, which differ in the gaps between submissions.
-    """
-    found: dict[str, list[float]] = {}
-    for load, apart_s in APART_S.items():
-        runs = run_at(bench, apart_s)
-        found[f"{load}late"] = late(runs, MIMP)
-        found |= {f"{load}{name}": gain for name, gain in gains_of_mimp(runs).items()}
-        found[f"{load}shared"] = _on_shared(runs, MIMP)
-        found[f"{load}shared_fifo"] = _on_shared(runs, FIFO)
-    return Measured(values=found)
+    """Measure total task times and numbers of late jobs under MIMP and other policies."""
+    runs = run_each(bench, "mimp", shared_nodes)
+    found = {"late": late(runs, MIMP), **gains_of_mimp(runs)}
+    return Measured(values=found | {"shared": _on_shared(runs, MIMP), "shared_fifo": _on_shared(runs, FIFO)})
 
 
-FAR = (6.0, 16.0)  # MIMP's deadlines as multiples of a job's time alone, four times the usual ones
-GRACE_S = 240.0  # time after MIMP's deadlines until a job counts as late, which no policy knows
-
-
-def mimp_causes(bench: Bench) -> Found:
-    """Return gains of the policy MIMP with other deadlines: late jobs avoided, and task time saved in percent.
-
-    The deadlines are later, or a job counts as late only some time after its deadline, which no policy knows.
-    """
-    gains = gains_of_mimp(run_each(bench, "mimp-far", _far))
-    found = {f"mimp_far_{name}": gain for name, gain in gains.items()}
-    for load, apart_s in APART_S.items():
-        runs = run_at(bench, apart_s)
-        found[f"mimp_{load}grace_late"] = late(runs, MIMP, GRACE_S)
-        avoided = late_avoided(runs, GRACE_S)
-        found |= {f"mimp_{load}grace_{name}": numbers for name, numbers in avoided.items()}
-    return found
-
-
-def _far(seed: int) -> Scenario:
-    return shared_nodes(seed, apart_s=APART_S[""], factors=FAR)
-
-
-EXPERIMENTS = (reviewed("mrcp", mrcp, 65), reviewed("mimp", mimp, 45))
+EXPERIMENTS = (reviewed("mrcp", mrcp, 61), reviewed("mimp", mimp, 14))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from schedbed.deploy.papers.bench import Bench, FinishedRun, JobTime
-from schedbed.deploy.papers.experiment import Experiment, Measured, percent_less
+from schedbed.deploy.papers.bench import Bench, FinishedRun
+from schedbed.deploy.papers.experiment import FEW_REPEATS, Experiment, Measured, percent_less
 from schedbed.deploy.papers.figures import draw_values
 
 Job = dict[str, Any]
@@ -65,23 +65,8 @@ def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[st
 def run_each(
     bench: Bench, name: str, drawn: Callable[[int], Scenario], *, slowdowns: bool = False
 ) -> list[FinishedRun]:
-    """Run `drawn(seed)` with a seed for each repeat, named `name-1` and so on."""
-    found = []
-    for number, seed in enumerate(bench.seeds, 1):
-        asked = {"seed": seed, **drawn(seed)}
-        found.append(bench.run(f"{name}-{number}", asked, repeats=1, slowdowns=slowdowns))
-    return found
-
-
-def times_of(
-    bench: Bench, name: str, drawn: Callable[[int], Scenario], policy: str, seed: int
-) -> Sequence[JobTime]:
-    """Simulate the scenario `drawn(seed)` under one policy, and return the times of its jobs.
-
-    Calls with the same `name` share the simulations.
-    """
-    asked = {"seed": seed, **drawn(seed), "policies": [policy]}
-    return bench.times(f"{name}-{policy.replace(':', '-').replace('=', '-')}-{seed}", asked)
+    """Run `drawn(seed)` with a seed for each repeat, and return the run of each."""
+    return bench.run(name, drawn, slowdowns=slowdowns).split()
 
 
 def figures_of(runs: Sequence[FinishedRun], policy: str, *path: str) -> list[float]:
@@ -119,5 +104,5 @@ def on_nodes(finished: FinishedRun, policy: str, kind: str, nodes: Collection[st
 
 
 def reviewed(name: str, measure: Callable[[Bench], Measured], takes_s: float) -> Experiment:
-    """Return an experiment of chapter 3, which is simulated ten times and takes about `takes_s` seconds."""
-    return Experiment(name, measure, draw_values, {"sim": takes_s}, repeats=10)
+    """Return an experiment of chapter 3, which is simulated and takes about `takes_s` seconds."""
+    return Experiment(name, measure, draw_values, {"sim": takes_s}, sim_repeats=FEW_REPEATS)

@@ -10,7 +10,7 @@ from typing import Any
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun, paired
 from schedbed.deploy.papers.experiment import minus
-from schedbed.scheduler.models.csla_tags import CPU, UNKNOWN, tag, words
+from schedbed.scheduler.models.csla_tags import UNKNOWN, tag, words
 
 # The paper's private cloud and jobs: four virtual machines on one host, five applications, two queues.
 
@@ -57,19 +57,15 @@ def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
     return {"nodes": 4, "heartbeat": "500ms" if live else "1s", "node": node}
 
 
-def job(app: str, size_gb: float, queue: str, submit_s: float, finer: int = 1) -> dict[str, Any]:
-    """Return a job of `wc`, `pi`, `rtw`, `sort` or `grep`, with as many maps as `size_gb` GB has blocks.
-
-    `finer` multiplies the number of maps and divides the work of each map.
-    """
+def job(app: str, size_gb: float, queue: str, submit_s: float) -> dict[str, Any]:
+    """Return a job of `wc`, `pi`, `rtw`, `sort` or `grep`, with as many maps as `size_gb` GB has blocks."""
     common: dict[str, Any] = {"name": app, "queue": queue, "submit": f"{submit_s:g}s"}
-    maps = round(MAPS_PER_GB * size_gb) * finer
-    block_bytes = BLOCK_BYTES // finer
-    size = f"{maps * block_bytes}B"
-    writes = {"cpu": f"{RTW_CPU_S / finer}s", "write": f"{block_bytes}B"}
+    maps = round(MAPS_PER_GB * size_gb)
+    size = f"{maps * BLOCK_BYTES}B"
+    writes = {"cpu": f"{RTW_CPU_S}s", "write": f"{BLOCK_BYTES}B"}
     jobs: dict[str, dict[str, Any]] = {
         "wc": {"app": "wordcount", "input": {"generate": "text", "size": size, "seed": 1}, "reduces": 2},
-        "pi": {"app": "pi", "maps": maps, "params": {"samples": SAMPLES // finer}},
+        "pi": {"app": "pi", "maps": maps, "params": {"samples": SAMPLES}},
         "rtw": {"app": "synthetic", "maps": maps, "map": writes},
         "sort": {"app": "sort", "input": {"generate": "records", "size": size, "seed": 2}, "reduces": 2},
         "grep": {
@@ -92,9 +88,7 @@ class GroupRun:
 
     `groups` has the applications of each group, and `queues` the queue of each job of a group. Each job has
     `size_gb` GB of data. `factor` is the limit on the share of a single user, as a multiple of the queue's
-    capacity (half of the cluster). The nodes' host has a disk of `disk_mbps` MB/s. With `host_disk`, the
-    policy CSLA regards a node as busy if this disk is busy. `finer` multiplies the number of maps of each job
-    and divides the work of each map.
+    capacity (half of the cluster). The policy CSLA regards a node as busy if its host's disk is busy.
     """
 
     name: str  # name of the run's folder
@@ -102,19 +96,15 @@ class GroupRun:
     size_gb: float = 3
     queues: Sequence[str] = SHARED
     factor: int = 2
-    disk_mbps: int = HOST_DISK_MBPS
-    host_disk: bool = True
-    finer: int = 1
 
     def jobs(self) -> list[dict[str, Any]]:
         """Return the jobs of all groups. A group comes when the one before should have ended."""
         found: list[dict[str, Any]] = []
         now_s = 0.0
-        slower = max(1.0, HOST_DISK_MBPS / self.disk_mbps)
         for group in self.groups:
             pairs = zip(group, self.queues, strict=True)
-            found += [job(app, self.size_gb, queue, now_s, self.finer) for app, queue in pairs]
-            alone_s = sum(ALONE_S_PER_GB[app] * (slower if app in WRITERS else 1.0) for app in group)
+            found += [job(app, self.size_gb, queue, now_s) for app, queue in pairs]
+            alone_s = sum(ALONE_S_PER_GB[app] for app in group)
             now_s += BETWEEN_S * len(set(self.queues)) + self.size_gb * alone_s
         return found
 
@@ -122,22 +112,22 @@ class GroupRun:
         """Return a scenario in which the groups run under the policies Capacity and CSLA.
 
         The scenario has the paper's two queues, and a heartbeat starts at most one task whose input is outside
-        the node's rack. Blocks are `finer` times smaller than usual.
+        the node's rack.
         """
         queue = {"capacity": 50, "user_limit_factor": self.factor}
         capacity = {"queues": dict.fromkeys(QUEUES, queue), "off_switch_per_heartbeat": 1}
-        csla = {**capacity, "io_share": HEAVY_IO_MBPS / self.disk_mbps, "host_disk": self.host_disk}
+        csla = {**capacity, "io_share": HEAVY_IO_MBPS / HOST_DISK_MBPS, "host_disk": True}
         return {
             "scale": 0.05 if live else 1.0,
-            "cluster": cluster(live=live, disk_mbps=self.disk_mbps),
-            "blocks": {"size": f"{BLOCK_BYTES // self.finer}B", "replication": 2},
+            "cluster": cluster(live=live, disk_mbps=HOST_DISK_MBPS),
+            "blocks": {"size": f"{BLOCK_BYTES}B", "replication": 2},
             "workload": {"jobs": self.jobs()},
             "policies": [{"capacity": capacity}, {"csla": csla}],
         }
 
-    def run(self, bench: Bench) -> FinishedRun:
+    def run(self, bench: Bench, repeats: int | None = None) -> FinishedRun:
         """Run the groups on the bench, live or simulated."""
-        return bench.run(self.name, self.scenario(live=bench.live))
+        return bench.run(self.name, self.scenario(live=bench.live), repeats=repeats)
 
 
 def makespans(finished: FinishedRun, groups: int) -> dict[str, list[list[float]]]:
@@ -149,7 +139,9 @@ def makespans(finished: FinishedRun, groups: int) -> dict[str, list[list[float]]
             by_submit = run.jobs.groupby("submit", sort=True)["finish"].max()
             ended_s, began_s = by_submit.to_numpy(float), by_submit.index.to_numpy(float)
             if (ended_s[:-1] > began_s[1:]).any():
-                raise ValueError(f"{finished.folder.name}: jobs of two groups ran at the same time")
+                raise ValueError(
+                    f"{finished.folders[0].parent.name}: jobs of two groups ran at the same time"
+                )
             for mine, span_s in zip(spans, (ended_s - began_s).tolist(), strict=True):
                 mine.append(span_s)
         found[name] = spans
@@ -204,9 +196,9 @@ def untagged(finished: FinishedRun) -> list[float]:
 
 
 def run_alone(bench: Bench) -> FinishedRun:
-    """Run a small job of each application alone, with one map per node."""
+    """Run a small job of each application alone once, with one map per node."""
     each = [(app,) for app in APPS]
-    return GroupRun(name="alone", groups=each, size_gb=SAMPLE_GB, queues=QUEUES[:1]).run(bench)
+    return GroupRun(name="alone", groups=each, size_gb=SAMPLE_GB, queues=QUEUES[:1]).run(bench, 1)
 
 
 def tags_of(alone: FinishedRun) -> dict[str, int]:
@@ -217,11 +209,6 @@ def tags_of(alone: FinishedRun) -> dict[str, int]:
 def unlike(tags: Mapping[str, int], pair: Group) -> bool:
     """Return whether the jobs of a pair have different tags."""
     return tags[pair[0]] != tags[pair[1]]
-
-
-def cpu_heavy_first(tags: Mapping[str, int]) -> list[Group]:
-    """Return the pairs of different tags, CPU-heavy job first."""
-    return [pair if tags[pair[0]] & CPU else pair[::-1] for pair in PAIRS if unlike(tags, pair)]
 
 
 def mean_gain(found: Gains, pairs: Sequence[Group]) -> list[float]:

@@ -121,7 +121,8 @@ def samples(bench: Bench, *, live: bool) -> FinishedRun:
     Samples and later jobs need equal hardware: FGCS converts demands between core speeds, but synthetic CPU
     times are the same on all cores.
     """
-    return bench.run("samples", scenario(sample_jobs(), [{"fgcs": {"profiles": "none"}}], live=live))
+    plan = scenario(sample_jobs(), [{"fgcs": {"profiles": "none"}}], live=live)
+    return bench.run("samples", plan, repeats=1)
 
 
 def sample_jobs() -> list[dict[str, Any]]:
@@ -133,7 +134,7 @@ def sample_jobs() -> list[dict[str, Any]]:
 
 
 def demands(finished: FinishedRun) -> Mapping[str, Mapping[str, Any]]:
-    """Return the CPU demands that FGCS measured in the samples, of the first repeat."""
+    """Return the CPU demands that FGCS measured in the samples."""
     return finished.findings(finished.policies[0])["profiles"]["demand"]
 
 

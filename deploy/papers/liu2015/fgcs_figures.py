@@ -1,4 +1,4 @@
-"""Table 1 and Figures 2 and 4 to 6 with FGCS and YARN, the causes of the gains, and the main result live.
+"""Table 1 and Figures 2 and 4 to 6 with FGCS and YARN, and the main result live.
 
 YARN assigns virtual cores (vcores) to tasks, and the policy FGCS the CPU demands that it measured.
 """
@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedbed.deploy.papers import paper_file
-from schedbed.deploy.papers.bench import Bench, FinishedRun, job_times
-from schedbed.deploy.papers.experiment import Experiment, Measured, Values, by_repeat, percent_less
+from schedbed.deploy.papers.bench import Bench, FinishedRun
+from schedbed.deploy.papers.experiment import FEW_REPEATS, Experiment, Measured, Values, percent_less
 from schedbed.deploy.papers.figures import OURS, PAPER, Panel, legend, mean_bars, panels
 from schedbed.deploy.papers.liu2015.eight_tests import (
-    CONTAINERS,
     CORES,
     CPU_JOBS,
     DISK_BPS,
     IO_JOBS,
     MIXES,
-    RESERVED_CORES,
     YARN,
-    Mix,
     demands,
     job,
     jobs_of,
@@ -36,8 +33,6 @@ from schedbed.deploy.papers.live_and_simulated import live_experiment, simulatin
 from schedbed.deploy.papers.verdict import Exact
 from schedbed.deploy.results.metrics import RunTables, useful, utilisation
 from schedbed.deploy.results.plots import OKABE
-from schedbed.deploy.scenario.resolve import resolve
-from schedbed.tasks.chance import chance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,7 +56,7 @@ def fig2(bench: Bench) -> Measured:
     for factor in () if bench.live else FASTER:
         values[f"load_{factor}"] = _loads(_run(bench, factor))
     scale = finished.scale
-    heartbeats = _during(finished.of(finished.policies[0], finished.run.repeats - 1)).heartbeats
+    heartbeats = _during(finished.of(finished.policies[0])).heartbeats
     shown = {"t": heartbeats["t"].to_numpy() / scale, "load": 100 * heartbeats["cpu_util"].to_numpy()}
     return Measured(values=values, series=shown)
 
@@ -202,12 +197,8 @@ def map_changes(finished: FinishedRun, name: str) -> list[float]:
 
 
 def most_changed(changes: Mapping[str, list[float]]) -> list[float]:
-    """Return the item of `changes` whose mean is furthest from 0: one number per repeat.
-
-    `changes` is a dictionary from test or job to changes in percent. Means are compared, since the largest
-    change of each single repeat would be noise.
-    """
-    return max(changes.values(), key=lambda each: abs(fmean(each)))
+    """Return the change that is furthest from 0 in each repeat. `changes` has a list for each test and job."""
+    return [max(each, key=abs) for each in zip(*changes.values(), strict=True)]
 
 
 def map_time(run: RunTables, name: str) -> float:
@@ -219,12 +210,9 @@ def map_time(run: RunTables, name: str) -> float:
 
 
 def extremes(gains: Mapping[Any, list[float]]) -> tuple[list[float], list[float]]:
-    """Return the gains of the job with the smallest mean gain, and of the job with the largest.
-
-    `gains` is a dictionary from job to one number per repeat. Means are compared, since the least or largest
-    gain of each single repeat would be noise.
-    """
-    return min(gains.values(), key=fmean), max(gains.values(), key=fmean)
+    """Return the least and the largest gain of the jobs, for each repeat, as the paper prints them of one run."""
+    by_run = list(zip(*gains.values(), strict=True))
+    return list(map(min, by_run)), list(map(max, by_run))
 
 
 def summed(gains: Gains) -> dict[str, list[float]]:
@@ -273,104 +261,6 @@ def draw_tests(figure: Figure, said: Values, measured: Measured) -> None:
         ax.tick_params(axis="x", labelsize=6)
 
 
-# Beyond Figures 4 to 6: why the policy FGCS gains more, and maps are slower, than in the paper. The experiment
-# varies task lengths, and the numbers of virtual cores (vcores) and cores. Gains are reductions of job times.
-
-SPREADS = (5, 10)  # spreads of the tasks' CPU time in %; `tests` has 5
-BASES = {"": YARN, "_8": CONTAINERS}
-"""YARN with a core reserved as FGCS has it, and with all eight: section 3 has 8 tasks a node for YARN, and reserves a
-core in FGCS's units."""
-MORE_CORES = 2
-"""Additional cores that are kept free, for tasks that sometimes use more CPU than they ask for."""
-
-
-def causes(bench: Bench) -> Measured:
-    """Measure FGCS's gains with other spreads of task lengths and other numbers of vcores and cores.
-
-    A spread is the relative variation of task lengths. Random task lengths differ between repeats, but are
-    the same for all policies.
-    """
-    profiles = demands(samples(bench, live=bench.live))
-    values: dict[str, list[float]] = {}
-    for spread in SPREADS:
-        gains = by_repeat(
-            {key: gain for mix in MIXES for key, gain in _gains(bench, mix, spread, profiles, repeat).items()}
-            for repeat in range(bench.repeats)
-        )
-        for base in BASES:
-            mine = {(mix, name): each for (than, mix, name), each in gains.items() if than == base}
-            values |= {f"{key}_{spread}{base}": each for key, each in summed(mine).items()}
-    values["map_worst_cores"] = _with_more_cores(bench, profiles)
-    return Measured(values=values)
-
-
-def _gains(
-    bench: Bench, mix: Mix, spread: int, profiles: Mapping[str, Any], repeat: int
-) -> Mapping[tuple[str, str, str], float]:
-    """Return by how many percent FGCS reduces the times of the CPU-bound jobs of a test in one repeat.
-
-    Keys are the policy that FGCS is compared with, the test and the job. `mix` is the test, `spread` is the
-    variation of task lengths in percent, and `profiles` are the CPU demands that FGCS uses.
-    """
-    jobs = [{**job, "map": {**job["map"], "variance": spread / 100}} for job in jobs_of(mix, live=False)]
-    asked = scenario(jobs, [{"fgcs": {"profiles": profiles}}, *BASES.values()], live=False)
-    seed = chance(bench.seed, "causes", mix.name, repeat).getrandbits(62)
-    resolved = resolve({"name": mix.name, "seed": seed, "profiles": {"store": "none"}, **asked})
-    fgcs_s, *others_s = (
-        {job.name: job.took_s for job in job_times(resolved, policy)} for policy in resolved.policies
-    )
-    bench.simulations += len(resolved.policies)
-    return {
-        (base, mix.name, name): percent_less(fgcs_s[name], base_s[name])
-        for base, base_s in zip(BASES, others_s, strict=True)
-        for name in mix.cpu
-    }
-
-
-def _with_more_cores(bench: Bench, profiles: Mapping[str, Any]) -> list[float]:
-    """Return by how many percent maps take longer under FGCS than under YARN on nodes with two more cores.
-
-    Neither policy uses the additional cores for tasks. Only the I/O-heavy test with the largest change of
-    the mean map time is returned, as one number per repeat. `profiles` are the CPU demands that FGCS uses.
-    """
-    reserved = RESERVED_CORES + MORE_CORES
-    policies = [
-        f"{CONTAINERS}:reserved_cores={reserved}",
-        {"fgcs": {"profiles": profiles, "reserved_cores": reserved}},
-    ]
-    changes: dict[str, list[float]] = {}
-    for mix in MIXES:
-        if mix.pattern == "io":
-            asked = scenario(jobs_of(mix, live=False), policies, live=False)
-            node = {**asked["cluster"]["node"], "cores": CORES + MORE_CORES}
-            finished = bench.run(
-                f"{mix.name}-cores", {**asked, "cluster": {**asked["cluster"], "node": node}}
-            )
-            changes[mix.name] = map_changes(finished, mix.cpu[0])
-    return most_changed(changes)
-
-
-def draw_causes(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the least and the largest gain of FGCS for each variation of task lengths.
-
-    There is one panel for each kind of test and each policy that FGCS is compared with.
-    """
-    panels = [(pattern, base) for base in BASES for pattern in ("balanced", "io")]
-    axes: Sequence[Any] = figure.subplots(len(BASES), 2, sharey=True, sharex=True).flat
-    titles = {"balanced": "balanced", "io": "I/O-heavy", "": "7 vcores", "_8": "8 vcores"}
-    for ax, (pattern, base) in zip(axes, panels, strict=True):
-        for shade, which in zip(OKABE, ("least", "most"), strict=False):
-            keys = [f"{pattern}_{which}_{spread}{base}" for spread in SPREADS]
-            ours = [fmean(measured.samples(key)) for key in keys]
-            ax.plot(SPREADS, ours, marker="o", color=shade, label=f"{which} gain")
-            ax.axhline(said[keys[0]].number, color=PAPER, linestyle="--")
-        ax.set_title(f"{titles[pattern]}, YARN with {titles[base]}", loc="right", fontsize=8)
-        ax.set(ylabel="job time saved [%]", ylim=(0, None))
-        if base == "_8":
-            ax.set_xlabel("spread of task lengths [%]")
-    legend(axes[0])
-
-
 # Figure 4's main result in live runs: the jobs Pi and TeraGen together, under YARN's policy and under FGCS.
 
 TEST, JOB = "pi-teragen", "pi"
@@ -402,9 +292,10 @@ def gain(finished: FinishedRun) -> Sequence[float]:
 
 
 EXPERIMENTS = (
-    Experiment("fig2", fig2, draw_fig2, {"sim": 15, "process": 40}),
-    Experiment("table1", table1, DRAW_TABLE1, {"sim": 10, "process": 180}, repeats=1),
-    Experiment("tests", tests, draw_tests, {"sim": 70, "process": 700}, size=(7.2, 6.6)),
-    Experiment("causes", causes, draw_causes, {"sim": 80}, size=(6.4, 4.8)),
+    Experiment("fig2", fig2, draw_fig2, {"sim": 30, "process": 40}),
+    Experiment("table1", table1, DRAW_TABLE1, {"sim": 1, "process": 180}, repeats=1, sim_repeats=1),
+    Experiment(
+        "tests", tests, draw_tests, {"sim": 80, "process": 700}, sim_repeats=FEW_REPEATS, size=(7.2, 6.6)
+    ),
     live_experiment(headline, gain, 420),
 )

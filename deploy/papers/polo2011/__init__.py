@@ -1,5 +1,10 @@
 """The experiments with RAS, the Resource-aware Adaptive Scheduler (polo2011), in the order of the paper."""
 
-from schedbed.deploy.papers.polo2011 import ras_causes, ras_figures
+from schedbed.deploy.papers.polo2011 import hardware_map, ras_figures, ras_idle
 
-EXPERIMENTS = (*ras_figures.EXPERIMENTS, *ras_causes.EXPERIMENTS, ras_figures.LIVE)
+EXPERIMENTS = (
+    *ras_figures.EXPERIMENTS,
+    *hardware_map.EXPERIMENTS,
+    *ras_idle.EXPERIMENTS,
+    ras_figures.LIVE,
+)

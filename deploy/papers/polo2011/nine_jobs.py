@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from schedbed.deploy.papers import paper_file
@@ -45,6 +44,7 @@ HEARTBEAT_S = 3
 FRAMEWORK: Mapping[str, Any] = {"maps_per_heartbeat": 0}
 """As Hadoop 0.23: heartbeats of a timer that start maps in all free slots, set-up and clean-up tasks."""
 MAP_SLOTS = 8  # the largest number in Figure 3
+MANY_SLOTS = 64
 LIVE_SCALE = 0.015
 
 
@@ -90,12 +90,10 @@ def scenario(
     policies: Sequence[Any],
     size: Size,
     hardware: NodeHardware = PAPER_NODE,
-    start_s: float | None = None,
 ) -> dict[str, Any]:
     """Return a scenario of these jobs and policies on the paper's cluster.
 
-    `start_s` replaces the usual time in s that Hadoop 1 takes to start an attempt. Live runs have a scale of
-    0.015, which shortens all times, and nodes with slower cores and no paging.
+    Live runs have a scale of 0.015, which shortens all times, and nodes with slower cores and no paging.
     """
     disk = {"rate": f"{round(hardware.disk_bps)}B/s", "seek": hardware.seek}
     node = {
@@ -114,12 +112,8 @@ def scenario(
         "blocks": {"size": "64MB", "replication": 3},
         "workload": {"jobs": list(jobs)},
         "policies": list(policies),
-        **({} if size.live else {"framework": _framework(start_s)}),
+        **({} if size.live else {"framework": {"hadoop1": dict(FRAMEWORK)}}),
     }
-
-
-def _framework(start_s: float | None) -> dict[str, Any]:
-    return {"hadoop1": {**FRAMEWORK, **({} if start_s is None else {"jvm": f"{start_s}s"})}}
 
 
 # The policy Fair with a limit on the number of maps that run on a node at the same time.
@@ -192,9 +186,8 @@ def job(
     size: Size,
     *,
     printed: bool = False,
-    sort_reduce: float = 1.0,
 ) -> dict[str, Any]:
-    """Return one of the nine jobs. `goal_s` counts from the submission; `sort_reduce` multiplies reduces.
+    """Return one of the nine jobs. `goal_s` counts from the submission.
 
     With `printed`, the size is that of Table 1, even for J3 and J4.
     """
@@ -208,7 +201,7 @@ def job(
     }
     if app == "sort":
         made["reduces"] = ceil(size.part * SORT_REDUCES)
-        made["reduce"] = _sort_reduce(sort_reduce * sort_reduce_s(name))
+        made["reduce"] = _sort_reduce(sort_reduce_s(name))
     else:
         fixed_s, more_s = SINGLE_REDUCE_S[app]
         made["reduces"] = 1
@@ -265,21 +258,11 @@ def jobs(
     size: Size,
     *,
     tight: bool = False,
-    printed: bool = False,
-    sort_reduce: float = 1.0,
-    sooner_s: Mapping[str, float] = MappingProxyType({}),
 ) -> list[Any]:
-    """Return the nine jobs, with Table 1's goals if `tight` (Experiment 2), otherwise always met.
-
-    `printed` sizes are used for J3 and J4; `sort_reduce` multiplies sort's reduces; `sooner_s` are seconds by
-    which goals are earlier.
-    """
-    due_s = {name: goal_s - sooner_s.get(name, 0.0) for name, goal_s in goals(tight=tight).items()}
+    """Return the nine jobs, with Table 1's goals if `tight` (Experiment 2), otherwise always met."""
     submits = zip(JOBS, said()["submits"].numbers, strict=True)
-    return [
-        job(name, submit_s, due_s[name], size, printed=printed, sort_reduce=sort_reduce)
-        for name, submit_s in submits
-    ]
+    due_s = goals(tight=tight)
+    return [job(name, submit_s, due_s[name], size) for name, submit_s in submits]
 
 
 def ras(*, live: bool = False) -> dict[str, Any]:
@@ -315,8 +298,13 @@ def experiment2(size: Size) -> dict[str, Any]:
 
 
 def on_hardware(size: Size, hardware: NodeHardware, fair_slots: tuple[int, ...]) -> dict[str, Any]:
-    """Return Experiment 1 on other hardware, under Fair with each of `fair_slots` and RAS."""
-    return scenario(jobs(size), [*map(fair_spec, fair_slots), ras()], size, hardware)
+    """Return Experiment 1 on other hardware, under Fair with each of `fair_slots` and RAS.
+
+    Nodes have more slots than RAS, which does not count slots, fills on the fastest hardware.
+    """
+    asked = scenario(jobs(size), [*map(fair_spec, fair_slots), ras()], size, hardware)
+    node = {**asked["cluster"]["node"], "map_slots": MANY_SLOTS}
+    return {**asked, "cluster": {**asked["cluster"], "node": node}}
 
 
 def longer(mine_s: list[float], than_s: list[float]) -> list[float]:

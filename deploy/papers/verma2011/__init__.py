@@ -6,6 +6,5 @@ EXPERIMENTS = (
     *job_phases.EXPERIMENTS,
     *slo_slots.EXPERIMENTS,
     *spawned_jobs.EXPERIMENTS,
-    job_phases.CAUSES,
     slo_slots.LIVE,
 )

@@ -81,20 +81,17 @@ def load(maps: int, reduces: int) -> float:
 Draw = Callable[["Random", Values], tuple[str, list[float], list[float]]]
 
 
-def testbed_job(
-    coin: Random, said: Values, reduces: int = W1_REDUCES
-) -> tuple[str, list[float], list[float]]:
+def testbed_job(coin: Random, said: Values) -> tuple[str, list[float], list[float]]:
     """Return a random job of W1: the application's name, and the durations of its maps and reduces in s.
 
-    `coin` is the random generator, and `said` are the values of Table 2. `reduces` is the number of reduces
-    of each job.
+    `coin` is the random generator, and `said` are the values of Table 2.
     """
     app = coin.choice(APPS)
     maps = coin.choice(said[f"{app}_maps"].numbers)
     map_s, reduce_s = said[f"{app}_map_s"].number, said[f"{app}_reduce_s"].number
     draw = [
         _durations(coin, count, middle_s, middle_s * W1_VARIATION)
-        for count, middle_s in ((int(maps), map_s), (reduces, reduce_s))
+        for count, middle_s in ((int(maps), map_s), (W1_REDUCES, reduce_s))
     ]
     return app, draw[0], draw[1]
 
@@ -123,20 +120,17 @@ def table2() -> Values:
     return paper_file.load("verma2011").experiments["table2"].values
 
 
-def workload(
-    name: str, jobs: int, threshold: float, seed: int, bound: str = BOUND, draw: Draw | None = None
-) -> list[DueJob]:
+def workload(name: str, jobs: int, threshold: float, seed: int, bound: str = BOUND) -> list[DueJob]:
     """Return random jobs of the workload `name`, each with a deadline uniform between T and 3 T.
 
     T is the job's time with all slots of the cluster. If the slots needed for a deadline exceed the load
     `threshold`, the deadline is drawn again, since the job could never be submitted. `bound` is the bound of
-    the completion time from which the slots are computed. `draw` replaces the generator of the workload's
-    jobs.
+    the completion time from which the slots are computed.
     """
     drawn: list[DueJob] = []
     for number in range(jobs):
         coin = chance(seed, name, number)
-        app, maps_s, reduces_s = (draw or WORKLOADS[name])(coin, table2())
+        app, maps_s, reduces_s = WORKLOADS[name](coin, table2())
         drawn.append(_due(coin, f"{app}x{number}", maps_s, reduces_s, threshold, bound))
     return drawn
 

@@ -6,17 +6,16 @@ job's phases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.experiment import Experiment, Measured, Values
-from schedbed.deploy.papers.figures import Panel, Samples, draw_values, legend, mean_bars, panels
+from schedbed.deploy.papers.experiment import FEW_REPEATS, Experiment, Measured, Values
+from schedbed.deploy.papers.figures import Panel, Samples, legend, mean_bars, panels
 from schedbed.deploy.papers.verma2011.slo_slots import profile_of
 from schedbed.deploy.results.metrics import RunTables, useful
 from schedbed.deploy.results.plots import OKABE
@@ -167,8 +166,6 @@ def _bars(ax: Any, rows: range, start: pd.Series, end: pd.Series, shade: str, la
 
 PHASES = ("map", "first_shuffle", "typical_shuffle", "reduce")
 JOBS = ("sept_256", "oct_256", "sept_64", "oct_64")
-PRINTED_SPREAD = (0.75 * 26.1, 1.25 * 26.1)
-"""Within 25% of the spread, in percent, that the printed first shuffles have: 10 to 13 s, 11.5 s on average."""
 
 
 def table1(bench: Bench) -> Measured:
@@ -179,14 +176,6 @@ def table1(bench: Bench) -> Measured:
     jobs = run_months(bench)
     found = {f"{phase}_{job}": averages(jobs, job, phase) for job in JOBS for phase in PHASES}
     spread = {f"spread_{phase}": spread_of([found[f"{phase}_{job}"] for job in JOBS]) for phase in PHASES}
-    if not bench.live:
-        free = run_unlimited(bench)
-        shuffles = [averages(free, job, "typical_shuffle") for job in JOBS]
-        spread["spread_unlimited"] = spread_of(shuffles)
-        spread["unlimited_sept_256"], spread["unlimited_sept_64"] = shuffles[0], shuffles[2]
-    spread["spread_first_shuffle_reached"] = [
-        100.0 * (PRINTED_SPREAD[0] <= each <= PRINTED_SPREAD[1]) for each in spread["spread_first_shuffle"]
-    ]
     return Measured(values={**found, **spread, "variation": _variation(jobs)})
 
 
@@ -239,7 +228,6 @@ SMALLER, LIVE_MONTHS = 4, 20
 
 NODES = 64
 REDUCES = 320  # not in the paper; Table 1 has more than one wave of reduces with 256 slots
-UNLIMITED_REPEATS = 10
 SELECTIVITY = 10.0  # output bytes per input byte of a map, about that of Table 1
 FETCH_RATE = "11MB/s"
 """Per reduce: 320 reduces that fetch 720 maps' 599 MB take 1.35 GB each, in Table 1's 121 s of a typical shuffle."""
@@ -267,45 +255,14 @@ def run_months(bench: Bench) -> dict[str, list[Month]]:
 
     Each job has one result per repeat. Each repeat draws new times of all tasks.
     """
-    return _months(bench, "", scenario)
-
-
-def run_unlimited(bench: Bench) -> dict[str, list[Month]]:
-    """Run the four jobs of Table 1 with no limit on the rate at which a reduce fetches map outputs.
-
-    Only disks and networks limit the rate. There are at most ten repeats.
-    """
-    return _months(bench, "-unlimited", partial(scenario, fetch_rate=None), UNLIMITED_REPEATS)
-
-
-def run_changed(
-    bench: Bench, name: str, change: Callable[[dict[str, Any]], object]
-) -> dict[str, list[Month]]:
-    """Run the four jobs of Table 1 with a changed scenario, and return the results of each job by name.
-
-    `change` is a function that edits the scenario in place. `name` is appended to the name of the runs.
-    """
-
-    def changed(slots: str, *, live: bool) -> dict[str, Any]:
-        plan = scenario(slots, live=live)
-        change(plan)
-        return plan
-
-    return _months(bench, f"-{name}", changed)
-
-
-def _months(
-    bench: Bench, name: str, plan: Callable[..., dict[str, Any]], most_repeats: int | None = None
-) -> dict[str, list[Month]]:
     found: dict[str, list[Month]] = {}
-    for seed in bench.seeds[:most_repeats]:
-        for slots in SLOTS:
-            drawn = {**plan(slots, live=bench.live), "seed": seed}
-            finished = bench.run(f"months-{slots}{name}-{seed}", drawn, repeats=1)
-            scale = finished.scale
-            for run in finished.each("fifo"):
-                for number, month in enumerate(MONTHS, 1):
-                    found.setdefault(f"{month}_{slots}", []).append(_month(run, f"job_{number:04d}", scale))
+    for slots in SLOTS:
+        finished = bench.run(f"months-{slots}", scenario(slots, live=bench.live))
+        for run in finished.each("fifo"):
+            for number, month in enumerate(MONTHS, 1):
+                found.setdefault(f"{month}_{slots}", []).append(
+                    _month(run, f"job_{number:04d}", finished.scale)
+                )
     return found
 
 
@@ -320,12 +277,12 @@ def _month(run: RunTables, job: str, scale: float) -> Month:
     )
 
 
-def scenario(slots: str, *, live: bool, fetch_rate: str | None = FETCH_RATE) -> dict[str, Any]:
+def scenario(slots: str, *, live: bool) -> dict[str, Any]:
     """Return a scenario in which the jobs of both months run one after the other on a part of the testbed.
 
     `slots` (`256` or `64`) is the total number of map slots in the paper. In simulated runs, tasks have the
-    overheads of Hadoop 1, with slower polls for map outputs, and a reduce fetches map outputs at `fetch_rate`
-    at most. Live runs have neither overheads nor this limit, and shuffle a tenth of the data.
+    overheads of Hadoop 1, with slower polls for map outputs, and a reduce fetches map outputs at a limited
+    rate. Live runs have neither overheads nor this limit, and shuffle a tenth of the data.
     """
     size = LIVE_MONTHS if live else SMALLER
     maps, reduces = SLOTS[slots]
@@ -352,7 +309,7 @@ def scenario(slots: str, *, live: bool, fetch_rate: str | None = FETCH_RATE) -> 
         for number, (month, (hours, mb)) in enumerate(MONTHS.items())
     ]
     nodes = 4 if live else NODES // SMALLER
-    costs = {"fetch_poll": FETCH_POLL, **({} if fetch_rate is None else {"fetch_rate": fetch_rate})}
+    costs = {"fetch_poll": FETCH_POLL, "fetch_rate": FETCH_RATE}
     return {
         "framework": "none" if live else {"hadoop1": costs},
         "scale": 0.02 if live else 1.0,
@@ -406,38 +363,18 @@ def draw_fig3(figure: Figure, said: Values, measured: Measured) -> None:
     ax.set(ylabel="completion [s], before scale", xlabel="month and map slots")
 
 
-# Causes of the reduce times in Table 1, and of the fourth wave of reduces in Figure 2.
-
-WRITTEN = {"cpu": "17s", "write": "120MB", "variance": 0.1}
-"""A reduce that writes more than twice as much as in `months`, and computes 2 s less; 0.37 of its input are 500 MB."""
-
-
-def causes(bench: Bench) -> Measured:
-    """Run Table 1's jobs with reduces that write more, and Figure 2's job with one replica of blocks."""
-    writing = run_changed(bench, "write", _write_more)
-    finished = bench.run("waves-single", _single_replica())
-    return Measured(
-        values={
-            "spread_reduce_write": spread_of([averages(writing, job, "reduce") for job in JOBS]),
-            "reduce_few_single": [float(waves_of(run, "reduce")) for run in finished.each("fifo")],
-        }
-    )
-
-
-def _write_more(plan: dict[str, Any]) -> None:
-    for job in plan["workload"]["jobs"]:
-        job["reduce"] = dict(WRITTEN)
-
-
-def _single_replica() -> dict[str, Any]:
-    """Return Figure 2's scenario with one replica of each block, as Hadoop's TeraSort writes its output."""
-    plan = sort_job(*SORT_SLOTS["few"], live=False)
-    return {**plan, "blocks": {**plan["blocks"], "replication": 1}}
-
-
 EXPERIMENTS = (
-    Experiment("waves", waves, draw_waves, {"sim": 20, "process": 200}, size=(7.2, 3.4)),
-    Experiment("table1", table1, DRAW_TABLE1, {"sim": 170, "process": 500}, repeats=5, size=(7.2, 3.2)),
-    Experiment("fig3", fig3, draw_fig3, {"sim": 130, "process": 500}, repeats=5),
+    Experiment(
+        "waves", waves, draw_waves, {"sim": 11, "process": 200}, sim_repeats=FEW_REPEATS, size=(7.2, 3.4)
+    ),
+    Experiment(
+        "table1",
+        table1,
+        DRAW_TABLE1,
+        {"sim": 120, "process": 500},
+        sim_repeats=FEW_REPEATS,
+        repeats=5,
+        size=(7.2, 3.2),
+    ),
+    Experiment("fig3", fig3, draw_fig3, {"sim": 1, "process": 500}, sim_repeats=FEW_REPEATS, repeats=5),
 )
-CAUSES = Experiment("causes", causes, draw_values, {"sim": 60}, repeats=10)

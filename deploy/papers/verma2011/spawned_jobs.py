@@ -9,9 +9,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from math import inf
+from dataclasses import replace
 from statistics import fmean, median, pstdev
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +18,15 @@ import numpy as np
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench, lean_setup
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values, by_repeat
-from schedbed.deploy.papers.figures import Panel, legend, mean_bars, panels
+from schedbed.deploy.papers.figures import Panel, legend, panels
 from schedbed.deploy.papers.verdict import Exact
 from schedbed.deploy.papers.verma2011.arrivals import (
-    ALL_MAPS,
     APPS,
-    BOUND,
     MAP_SLOTS,
+    NODES,
     REDUCE_SLOTS,
     TESTBED,
     WORKLOADS,
-    Draw,
     DueJob,
     Outcome,
     RowsKept,
@@ -47,7 +43,6 @@ from schedbed.deploy.papers.verma2011.arrivals import (
 from schedbed.deploy.results.metrics import RunTables, deadlines
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.scenario.resolved import ResolvedScenario, SimulateChoice
-from schedbed.scheduler.models.aria_bounds import WAVES
 from schedbed.scheduler.simulate.setup import Setup
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.chance import chance
@@ -124,36 +119,7 @@ DRAW_TABLE2 = panels(
 THRESHOLDS = (105, 100, 95, 90, 85)
 COLUMNS = {"late": "late jobs of 100", "load": "average load [%]"}
 JOBS, FULL_JOBS, FULL_RUNS = 50, 100, 100
-FIRST_MAP = "first_map"
-"""When reduces start in Algorithm 1 (line 15): once a map of their job is done."""
-
-AT_FIRST = 95
-"""The threshold at which reduces also start with the first maps, for comparison."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableReading:
-    """A way to read a row of Table 3.
-
-    It is a workload, a load threshold in percent, the bound for the slots, the time when reduces start, and a
-    generator of jobs instead of the usual one.
-    """
-
-    workload: str
-    threshold: int
-    bound: str = BOUND
-    reduce_start: str = ALL_MAPS
-    draw: Draw | None = None
-
-
-TABLE3 = {
-    f"{name}_{threshold}_{{}}": TableReading(name, threshold)
-    for name in WORKLOADS
-    for threshold in THRESHOLDS
-} | {
-    f"{name}_{AT_FIRST}_{{}}_first": TableReading(name, AT_FIRST, reduce_start=FIRST_MAP)
-    for name in WORKLOADS
-}
+LEAST_REPEATS = 3  # for each seed; a repeat takes half a minute
 
 
 def table3(bench: Bench, jobs: int | None = None) -> Measured:
@@ -163,135 +129,49 @@ def table3(bench: Bench, jobs: int | None = None) -> Measured:
     deadline for which the job could never start below the threshold is drawn again.
     """
     jobs = jobs or (FULL_JOBS if bench.full else JOBS)
-    count = jobs * bench.repeats
-    return Measured(
-        values=_rows(bench, "table3", TABLE3, jobs),
-        notes=[
-            "The load is the sum of the shares of map and reduce slots in use (a full cluster is 200%); the average "
-            "load is the share of all slots. Spare slots stay free, as in Algorithm 1. A deadline whose minimum pair "
-            "alone is above the threshold is drawn again: such a job could never be spawned.",
-            f"{count} jobs stand behind each row with a threshold: a row without a late job leaves room for 3/{count} "
-            f"of them, {300 / count:.2g} of 100 (95%).",
-        ],
-    )
-
-
-def _rows(bench: Bench, name: str, readings: Mapping[str, TableReading], jobs: int) -> dict[str, list[float]]:
-    """Return the columns of each reading that paper.yaml has under the experiment `name`.
-
-    `readings` is a dictionary from a key, in which {} is a column, to the reading.
-    """
-    asked = paper_file.load("verma2011").experiments[name].values
-    return by_repeat(
+    asked = paper_file.load("verma2011").experiments["table3"].values
+    values = by_repeat(
         {
-            pattern.format(column): value
-            for pattern, reading in readings.items()
-            for column, value in columns(bench, reading, jobs, seed).items()
-            if pattern.format(column) in asked
+            key: value
+            for name in WORKLOADS
+            for threshold in THRESHOLDS
+            for column, value in columns(bench, name, threshold, jobs, seed).items()
+            if (key := f"{name}_{threshold}_{column}") in asked
         }
         for seed in seeds_of(bench, "table3")
     )
+    note = (
+        "The load is the sum of the shares of map and reduce slots in use (a full cluster is 200%); the average "
+        "load is the share of all slots. Spare slots stay free, as in Algorithm 1. A deadline whose minimum pair "
+        "alone is above the threshold is drawn again: such a job could never be spawned."
+    )
+    return Measured(values=values, notes=[note])
 
 
-def columns(bench: Bench, reading: TableReading, jobs: int, seed: int) -> Mapping[str, float]:
-    """Simulate `jobs` random jobs as in `reading`, and return the columns of Table 3.
+def columns(bench: Bench, name: str, percent: int, jobs: int, seed: int) -> Mapping[str, float]:
+    """Simulate `jobs` random jobs of the workload `name`, and return the columns of Table 3.
 
-    `late` is the percentage of jobs that ended after their deadlines. `exceeded` is the sum over late jobs of
-    the delay in percent of the deadline, per 100 jobs. `load` is the share of busy slots in percent. `reserve`
-    is by how many percent of the deadline a job ends before it, on average.
+    `percent` is the load threshold. `late` is the percentage of jobs that ended after their deadlines.
+    `exceeded` is the sum over late jobs of the delay in percent of the deadline, per 100 jobs. `load` is the
+    share of busy slots in percent.
     """
-    bench.simulations += 1
-    threshold = reading.threshold / 100
-    drawn = workload(reading.workload, jobs, threshold, seed, reading.bound, reading.draw)
-    outcome = simulate_jobs(drawn, threshold, seed, reading.reduce_start, reading.bound)
+    threshold = percent / 100
+    drawn = workload(name, jobs, threshold, seed)
+    count_drawn(bench, [drawn])
+    outcome = simulate_jobs(drawn, threshold, seed)
     return {
         "late": 100 * outcome.late / jobs,
         "exceeded": 100 * outcome.exceeded * 100 / jobs,
         "load": 100 * outcome.load,
-        "reserve": 100 * outcome.reserve,
     }
 
 
-# Table 3 again in other readings: slots from the average bound, or fewer reduces in the jobs of W1. In Table 3
-# the slots are computed from the upper bound of the completion time.
-
-NEVER_LATE = (95, 90, 85)  # thresholds at which the paper has no late job
-FEW_REDUCES = partial(testbed_job, reduces=64)
-"""WikiTrends has 64 reduces in section 5.2, on a testbed with 64 reduce slots."""
-
-READINGS = {
-    f"{key}_{threshold}_{{}}": reading
-    for threshold in NEVER_LATE
-    for key, reading in {
-        "W1_avg": TableReading("W1", threshold, "avg"),
-        "W2_avg": TableReading("W2", threshold, "avg"),
-        "W1_64": TableReading("W1", threshold, draw=FEW_REDUCES),
-    }.items()
-}
-
-
-def readings(bench: Bench, jobs: int | None = None) -> Measured:
-    """Measure late jobs and load at the load thresholds at which the paper has no late job.
-
-    One thing differs from `table3` in each reading: the bound, or the number of reduces. Task durations of
-    maps and seeds are those of Table 3.
-    """
-    jobs = jobs or (FULL_JOBS if bench.full else JOBS)
-    return Measured(values=_rows(bench, "readings", READINGS, jobs))
-
-
-# Section 7.2: jobs that miss their deadlines even if they are alone on the cluster.
-#
-# The policy ARIA computes a job's slots from one of several bounds of the job's completion time. The
-# experiment compares the percentages of late jobs with different bounds.
-
-LONE_JOBS = 20
-"""The number of jobs of each workload in a repeat, the first jobs of Table 3 at the threshold of 95%."""
-
-TRIED = ("avg", "up", WAVES)
-
-
-def alone(bench: Bench) -> Measured:
-    """Simulate random jobs that each run alone on the cluster, and measure the percentage of late jobs.
-
-    The policy ARIA's model has several bounds of a job's completion time. Each job is simulated once per
-    bound, with the number of slots that follows from this bound. Reduces start when all maps of the job have
-    ended.
-    """
-    found = by_repeat(
-        {
-            f"{name}_{bound}": late_alone(workload(name, LONE_JOBS, 0.95, seed), seed, ALL_MAPS, bound)
-            for name in WORKLOADS
-            for bound in TRIED
-        }
-        for seed in seeds_of(bench, "table3")
-    )
-    bench.simulations += bench.repeats * len(WORKLOADS) * len(TRIED) * LONE_JOBS
-    return Measured(values=found)
-
-
-def late_alone(jobs: Sequence[DueJob], seed: int, reduce_start: str, bound: str) -> float:
-    """Return the percentage of these jobs that are late when each runs alone on the whole cluster.
-
-    `reduce_start` says when reduces start (`all_maps` or `first_map`), and `bound` is the bound of the
-    completion time from which the policy ARIA computes slots.
-    """
-    late = sum(simulate_jobs([job], inf, seed, reduce_start, bound).late for job in jobs)
-    return 100 * late / len(jobs)
-
-
-def draw_alone(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the percentage of late jobs for each bound of the policy ARIA's model.
-
-    There is one bar per workload.
-    """
-    ax = figure.subplots()
-    bars = [
-        (name, shade, [measured.samples(f"{name}_{bound}") for bound in TRIED])
-        for name, shade in zip(WORKLOADS, OKABE, strict=False)
-    ]
-    mean_bars(ax, ["average bound", "upper bound", "whole waves"], bars)
-    ax.set(ylabel="late jobs of 100, each alone", ylim=(0, None))
+def count_drawn(bench: Bench, drawn: Sequence[Sequence[DueJob]], nodes: int = NODES) -> None:
+    """Count simulations of these jobs, and their sizes. The slots of `nodes` nodes may be on fewer, larger ones."""
+    bench.simulations += len(drawn)
+    for jobs in drawn:
+        tasks = sum(len(job.maps_s) + len(job.reduces_s) for job in jobs)
+        bench.sizes.append({"nodes": nodes, "jobs": len(jobs), "tasks": tasks})
 
 
 # Figure 7: the running maps and reduces over time while jobs of the workload W2 (Yahoo!) arrive.
@@ -311,11 +191,12 @@ def fig7(bench: Bench, jobs: int | None = None) -> Measured:
     found: dict[str, list[float]] = {}
     series: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for threshold in SHOWN_THRESHOLDS:
+        seeds = seeds_of(bench, "fig7")
+        drawn = [workload("W2", jobs, threshold / 100, seed) for seed in seeds]
+        count_drawn(bench, drawn)
         outcomes = [
-            simulate_jobs(workload("W2", jobs, threshold / 100, seed), threshold / 100, seed)
-            for seed in seeds_of(bench, "fig7")
+            simulate_jobs(mine, threshold / 100, seed) for mine, seed in zip(drawn, seeds, strict=True)
         ]
-        bench.simulations += bench.repeats
         shares = [running(outcome) for outcome in outcomes]
         series[str(threshold)] = shares[0]
         peaks = [100 * float(each.max()) for _, each in shares]
@@ -442,9 +323,10 @@ def overhead(bench: Bench) -> Measured:
     """
     rounds: list[float] = []
     for seed in seeds_of(bench, "overhead"):
-        setup = setup_for(workload("W1", MANY_JOBS, 0.95, seed), MANY_NODES, seed)
+        drawn = workload("W1", MANY_JOBS, 0.95, seed)
+        count_drawn(bench, [drawn], MANY_NODES)
+        setup = setup_for(drawn, MANY_NODES, seed)
         rounds.append(median(round_s(setup)[0] for _ in range(ROUNDS)))
-    bench.simulations += bench.repeats * ROUNDS
     return Measured(values={"round_s": rounds})
 
 
@@ -503,27 +385,22 @@ DRAW_TABLE3 = panels(
     ),
     columns=2,
 )
-DRAW_READINGS = panels(
-    *(
-        _by_threshold(NEVER_LATE, f"{name}_{{}}_load", "load", label=name)
-        for name in ("W1_avg", "W2_avg", "W1_64")
-    ),
-    sharey=True,
-)
 DRAW_TABLE4 = panels(*(_by_threshold(THRESHOLDS, f"{column}_{{}}", column) for column in COLUMNS))
 DRAW_OVERHEAD = panels(
     Panel({f"{MANY_JOBS} jobs on {MANY_NODES} nodes": "round_s"}, "CPU time of a round [s]")
 )
 EXPERIMENTS = (
-    Experiment("table2", drawn_jobs, DRAW_TABLE2, {"sim": 6, "process": 3}, repeats=5),
+    Experiment("table2", drawn_jobs, DRAW_TABLE2, {"sim": 14, "process": 3}, repeats=5),
     Experiment(
-        "table3", table3, DRAW_TABLE3, {"sim": 400}, repeats=4, full_repeats=FULL_RUNS, size=(7.2, 4.4)
+        "table3",
+        table3,
+        DRAW_TABLE3,
+        {"sim": 230},
+        sim_repeats=LEAST_REPEATS,
+        full_repeats=FULL_RUNS,
+        size=(7.2, 4.4),
     ),
-    Experiment(
-        "readings", readings, DRAW_READINGS, {"sim": 150}, repeats=4, full_repeats=FULL_RUNS, size=(8.4, 2.6)
-    ),
-    Experiment("alone", alone, draw_alone, {"sim": 90}),
-    Experiment("fig7", fig7, draw_fig7, {"sim": 60}, size=(6.4, 4.0)),
+    Experiment("fig7", fig7, draw_fig7, {"sim": 26}, sim_repeats=LEAST_REPEATS, size=(6.4, 4.0)),
     Experiment("table4", table4, DRAW_TABLE4, {"process": 1500}),
-    Experiment("overhead", overhead, DRAW_OVERHEAD, {"sim": 45}, repeats=5),
+    Experiment("overhead", overhead, DRAW_OVERHEAD, {"sim": 37}, sim_repeats=LEAST_REPEATS),
 )

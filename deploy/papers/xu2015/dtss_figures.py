@@ -22,17 +22,12 @@ from schedbed.deploy.papers.xu2015.twenty_jobs import (
     COPIES,
     DELAY,
     EPOCH_S,
-    FITTED,
     LEARNT,
-    LONG_START,
-    MIXED,
     MOST,
     NAMES,
-    OTHERS,
-    PER_BYTE,
     QUARTER,
+    START_S,
     USERS,
-    Setting,
     epochs,
     gains,
     held_slots,
@@ -45,7 +40,7 @@ from schedbed.deploy.papers.xu2015.twenty_jobs import (
     scenario,
     slots,
 )
-from schedbed.deploy.results.metrics import RunTables, fairness, locality, makespan, slots_busy, useful
+from schedbed.deploy.results.metrics import RunTables, fairness, locality, makespan, useful
 from schedbed.deploy.results.plots import DASHES, OKABE
 from schedbed.scheduler.models.dtss import best_share, gain_s
 
@@ -137,45 +132,21 @@ def draw_analysis(figure: Figure, said: Values, measured: Measured) -> None:
 
 # Figure 12: each user's makespan if all input is on one of five nodes, under delay scheduling and DTSS.
 
-SETTINGS_NOTE = (
-    "P=0.25 makes two tasks of nearly every map, and each task takes a start. Without starts it neither gains "
-    "nor loses (no_start), and the longer a start takes the more it loses (long_start). If the time of a start "
-    "is spent on the bytes instead, of which a part has its share (shared), P=0.25 gains about what the thesis "
-    "prints, but the run is shorter than the 141 epochs. What fits these and Table 6 is not unique: more CPU "
-    "for each byte does so without any start (per_byte), and half of each (mixed). P=0.25 then loses less or "
-    "gains little, and P=0.75 far more, since four nodes stand idle while a job waits T1. None of them gives "
-    "what the thesis prints for both."
-)
-
 
 def fig12(bench: Bench) -> Measured:
-    """Measure by how many percent the policy DTSS reduces the users' makespans against delay scheduling.
-
-    The mean, the least and the largest reduction are measured in each repeat. Simulations also try other
-    values of the parameters that were fitted, since the thesis does not print them.
-    """
+    """Measure by how many percent the policy DTSS reduces the users' makespans against delay scheduling."""
     runs = run_twenty_jobs(bench)
-    found = by_repeat(_gained(finished, FITTED) for finished in runs)
+    found = by_repeat(map(_gained, runs))
     found["tasks"] = [tasks_a_map(finished.of(QUARTER)) for finished in runs]
-    took = _by_user(runs, (DELAY, QUARTER, MOST))
-    if bench.live:
-        return Measured(values=found, series=took)
-    for key in ("quarter_least", "quarter_most", "most_most"):
-        found[f"{key}_reached"] = reached(found[key], key)
-    for setting in OTHERS:
-        found |= other(bench, setting)
-    for key in ("quarter_least", "quarter_most"):
-        found[f"shared_{key}_reached"] = reached(found[f"shared_{key}"], key)
-    return Measured(values=found, series=took, notes=[SETTINGS_NOTE])
+    return Measured(values=found, series=_by_user(runs, (DELAY, QUARTER, MOST)))
 
 
-def _gained(finished: FinishedRun, setting: Setting) -> dict[str, float]:
-    """Return the gains of DTSS with both split points in a run with the parameters `setting`.
+def _gained(finished: FinishedRun) -> dict[str, float]:
+    """Return the gains of DTSS with both split points.
 
     A gain is the reduction of a user's makespan against delay scheduling in percent.
     """
-    delay, *splitting = setting.policies
-    quarter, most = (gains(finished, policy, delay) for policy in splitting)
+    quarter, most = (gains(finished, policy) for policy in (QUARTER, MOST))
     return {
         "quarter_mean": fmean(quarter),
         "quarter_least": min(quarter),
@@ -186,34 +157,11 @@ def _gained(finished: FinishedRun, setting: Setting) -> dict[str, float]:
     }
 
 
-def reached(gains: Sequence[float], key: str) -> list[float]:
-    """Return for each repeat 100 if the gain is at least the thesis's value `key`, and 0 otherwise.
-
-    The mean is the percentage of workloads on which the value is reached, as each repeat draws a workload.
-    """
-    printed = paper_file.load("xu2015").experiments["fig12"].values[key].number
-    return [100.0 * (gain >= printed) for gain in gains]
-
-
 def tasks_a_map(run: RunTables) -> float:
     """Return the number of map tasks divided by the number of maps before splitting."""
     maps = _maps(run)
     split = _split(maps)
     return len(maps) / float((~split).sum() + maps.loc[split, "split_of"].nunique())
-
-
-def other(bench: Bench, setting: Setting) -> dict[str, list[float]]:
-    """Return the policy DTSS's gains and numbers of epochs with other values of the fitted parameters.
-
-    `setting` has these values. A gain is the reduction of a user's makespan against delay scheduling in
-    percent. An epoch is an interval of fixed length. Each value has one number per repeat.
-    """
-    runs, key = run_twenty_jobs(bench, setting=setting), setting.name.removeprefix("-").replace("-", "_")
-    short = {"quarter_mean": "quarter", "most_mean": "most", "less_is_better": "less"}
-    found = by_repeat(_gained(finished, setting) for finished in runs)
-    quarter = setting.policies[1]
-    ended = [epochs(finished.of(quarter), finished.scale) for finished in runs]
-    return {f"{key}_{short.get(name, name)}": each for name, each in found.items()} | {f"{key}_epochs": ended}
 
 
 def _by_user(runs: Sequence[FinishedRun], policies: Sequence[str]) -> Mapping[str, Any]:
@@ -269,35 +217,15 @@ def draw_fig13(figure: Figure, said: Values, measured: Measured) -> None:
 
 # Figure 14: each user's makespan under delay scheduling and DTSS if the input is spread over all nodes.
 
-LAYOUTS = ("even", "random", "whole")
-LOCAL_NOTE = (
-    "The second part of every split map finds its input within T1, so that P=0.25 reads at least 75% of the bytes (50% "
-    "of the tasks) node-locally, wherever the blocks lie: the printed 39% needs another count. With blocks on random "
-    "nodes, and only whole maps counted as local, the share is that of the thesis."
-)
-
 
 def fig14(bench: Bench) -> Measured:
-    """Measure the gains of the policy DTSS and the local input for Figure 12's jobs, with input on all nodes.
-
-    Simulations also measure local input if blocks are placed at random, or if each job has a node with all of
-    its input, and a gain with long starts of attempts.
-    """
+    """Measure the gains of the policy DTSS and the local input for Figure 12's jobs, with input on all nodes."""
     runs = run_twenty_jobs(bench, layout="even")
-    found = {
+    found = by_repeat(map(_local, runs)) | {
         "quarter_mean": [fmean(gains(finished, QUARTER)) for finished in runs],
         "quarter_most": [max(gains(finished, QUARTER)) for finished in runs],
     }
-    if not bench.live:
-        delay, quarter, _ = LONG_START.policies
-        slow = run_twenty_jobs(bench, layout="even", setting=LONG_START)
-        found["long_start_quarter_most"] = [max(gains(finished, quarter, delay)) for finished in slow]
-        found["busy"] = [100 * slots_busy(finished.of(DELAY)) for finished in runs]
-    for layout in LAYOUTS[:1] if bench.live else LAYOUTS:
-        key = "" if layout == "even" else f"{layout}_"
-        local = by_repeat(map(_local, run_twenty_jobs(bench, layout=layout)))
-        found |= {f"{key}{name}": each for name, each in local.items()}
-    return Measured(values=found, series=_by_user(runs, (DELAY, QUARTER)), notes=[LOCAL_NOTE])
+    return Measured(values=found, series=_by_user(runs, (DELAY, QUARTER)))
 
 
 def _local(finished: FinishedRun) -> Mapping[str, float]:
@@ -335,12 +263,6 @@ def whole_and_rests(run: RunTables) -> tuple[float, float]:
 
 TABLES = {"delay": (6, 8), "quarter": (7, 9)}  # numbers of the tables of map slots and of fair share ratios
 BEFORE_RAMP = 15  # epochs of Table 6 with one slot in use
-PACE_NOTE = (
-    "Under P=0.25 all maps of a job are soon started in part, and slots stand idle while their rests wait for the "
-    "one node; in Table 7 all five slots are in use, and one changes hands in an epoch. Starts of 25 s have that "
-    "pace (long_start), but then the run takes more than twice the 141 epochs: jobs of 5 to 10 maps, most in two "
-    "parts, are too many tasks for both."
-)
 
 
 def fig15(bench: Bench) -> Measured:
@@ -355,14 +277,9 @@ def fig15(bench: Bench) -> Measured:
     )
     found["fairer"] = minus(found["delay_off"], found["quarter_off"])
     found["jain_more"] = minus(found["quarter_jain"], found["delay_jain"])
-    if not bench.live:
-        found["long_start_table7_off"] = _table_off(bench, "quarter", LONG_START)
-        found["per_byte_table6_off"] = _table_off(bench, "delay", PER_BYTE)
-        found["mixed_table6_off"] = _table_off(bench, "delay", MIXED)
-        found["per_byte_table7_off"] = _table_off(bench, "quarter", PER_BYTE)
     fair = {f"{key}_printed_off": Exact(value=off_fair(_printed(key))) for key in TABLES}
     shown = {key: _held(runs[-1], key)[1] for key in TABLES}
-    return Measured(values=found | fair, series=shown, notes=[PACE_NOTE])
+    return Measured(values=found | fair, series=shown)
 
 
 def _printed(key: str) -> Mapping[str, np.ndarray]:
@@ -371,11 +288,9 @@ def _printed(key: str) -> Mapping[str, np.ndarray]:
     return {user: np.array(said[f"{key}_{user}"].numbers) for user in USERS}
 
 
-def _held(
-    finished: FinishedRun, key: str, setting: Setting = FITTED
-) -> tuple[RunTables, Mapping[str, np.ndarray]]:
+def _held(finished: FinishedRun, key: str) -> tuple[RunTables, Mapping[str, np.ndarray]]:
     """Return the tables of the run under the policy `key`, and each user's map slots by epoch."""
-    run = held_slots(finished, setting.policies[list(TABLES).index(key)])
+    run = held_slots(finished, FIG13[key])
     return run, slots(run, EPOCH_S * finished.scale)
 
 
@@ -390,16 +305,6 @@ def _distances(finished: FinishedRun, key: str) -> Mapping[str, float]:
         f"table{in_shares}_off": off_table(shares, _printed(key)),
         f"{key}_jain": fairness(run)["jain"],
     }
-
-
-def _table_off(bench: Bench, key: str, setting: Setting) -> list[float]:
-    """Return the mean difference between our map slots and those in a printed table, one number per repeat.
-
-    `key` selects the table: `delay` for Table 6, and `quarter` for Table 7. `setting` has the parameters that
-    the thesis does not print, and with which the jobs are run.
-    """
-    runs = run_twenty_jobs(bench, setting=setting)
-    return [off_table(_held(finished, key, setting)[1], _printed(f"{key}_slots")) for finished in runs]
 
 
 def _calibration(finished: FinishedRun) -> dict[str, float]:
@@ -471,12 +376,12 @@ def draw_beyond(figure: Figure, said: Values, measured: Measured) -> None:
 LIVE_JOBS = 10
 
 
-def plan(bench: Bench) -> Mapping[str, Any]:
+def plan(seed: int) -> Mapping[str, Any]:
     """Return the live scenario of Figure 12 with ten random jobs drawn from the seed.
 
     Live attempts start at once, so the CPU time of each task contains the time that Hadoop takes for a start.
     """
-    drawn = jobs(bench.seed, 0, cpu_s=FITTED.start_s)[:LIVE_JOBS]
+    drawn = jobs(seed, cpu_s=START_S)[:LIVE_JOBS]
     return scenario(drawn, [DELAY, QUARTER], layout="skewed", live=True)
 
 
@@ -490,11 +395,11 @@ def gain(finished: FinishedRun) -> Sequence[float]:
 
 
 EXPERIMENTS = (
-    Experiment("analysis", analysis, draw_analysis, {"sim": 40, "process": 1200}, repeats=6),
-    Experiment("fig12", fig12, draw_users, {"sim": 112, "process": 10}, repeats=6),
-    Experiment("fig13", fig13, draw_fig13, {"sim": 3, "process": 2}, repeats=6, size=(4.5, 3.0)),
-    Experiment("fig14", fig14, draw_users, {"sim": 36, "process": 600}, repeats=6),
-    Experiment("fig15", fig15, draw_fig15, {"sim": 10, "process": 3}, repeats=6, size=(6.4, 4.2)),
-    Experiment("beyond", beyond, draw_beyond, {"sim": 5}, repeats=6),
-    live_experiment(plan, gain, 240),
+    Experiment("analysis", analysis, draw_analysis, {"sim": 90, "process": 1200}, repeats=6),
+    Experiment("fig12", fig12, draw_users, {"sim": 4, "process": 10}, repeats=6),
+    Experiment("fig13", fig13, draw_fig13, {"sim": 2, "process": 2}, repeats=6, size=(4.5, 3.0)),
+    Experiment("fig14", fig14, draw_users, {"sim": 40, "process": 600}, repeats=6),
+    Experiment("fig15", fig15, draw_fig15, {"sim": 2, "process": 3}, repeats=6, size=(6.4, 4.2)),
+    Experiment("beyond", beyond, draw_beyond, {"sim": 4}, repeats=6),
+    live_experiment(lambda _: plan, gain, 240),
 )

@@ -11,7 +11,7 @@ the same for all figures.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,6 @@ import numpy as np
 from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.metrics import RunTables, makespan
-from schedbed.deploy.scenario.resolve import resolve
-from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.tasks.chance import chance
 
 NODES = 5
@@ -32,41 +30,12 @@ BLOCK = "64MB"
 HOT = 0.2  # share of the nodes that hold all input under skew
 LIVE_SCALE = 0.05
 
+START_S, WAIT_S = 5.5, 62
+"""What the thesis does not print: the start of an attempt, and the time T1 for which a job waits for a local slot."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """Parameters that the thesis does not print. `name`, empty for fitted ones, is part of runs' names.
-
-    `start_s` starts an attempt, `cpu_s` is a whole map's CPU time, and `wait_s` the time T1 for a local slot.
-    """
-
-    name: str
-    start_s: float
-    wait_s: float
-    cpu_s: float = 0.0  # divided among the parts of a split map
-
-    @property
-    def policies(self) -> tuple[str, str, str]:
-        """Return the SPECs of delay scheduling, and of DTSS with P=0.25 and P=0.75.
-
-        T2, the wait for a slot in the rack, is 0: Algorithm 1 does not have it.
-        """
-        waits = f"node_wait={self.wait_s:g}s,rack_wait=0s,ties=name"
-        return f"delay:{waits}", f"dtss:p=0.25,{waits}", f"dtss:p=0.75,{waits}"
-
-
-FITTED = Setting(name="", start_s=5.5, wait_s=62)
-# Other settings show the causes of outcomes: `PER_BYTE` fits the same numbers without a start, `MIXED` with half.
-# `SHARED` spends the fitted time of a start on the bytes of a map instead, and changes nothing else.
-PER_BYTE = Setting(name="-per-byte", start_s=0, wait_s=70, cpu_s=10.5)
-MIXED = Setting(name="-mixed", start_s=2.75, wait_s=66, cpu_s=5.25)
-SHARED = Setting(name="-shared", start_s=0, wait_s=62, cpu_s=5.5)
-NO_START = Setting(name="-no-start", start_s=0, wait_s=62)
-LONG_START = Setting(name="-long-start", start_s=25, wait_s=62)
-SHORT_WAIT = Setting(name="-short-wait", start_s=5.5, wait_s=5)
-OTHERS = (SHARED, PER_BYTE, MIXED, NO_START, LONG_START, SHORT_WAIT)
-
-DELAY, QUARTER, MOST = FITTED.policies
+WAITS = f"node_wait={WAIT_S:g}s,rack_wait=0s,ties=name"
+"""T2, the wait for a slot in the rack, is 0: Algorithm 1 does not have it."""
+DELAY, QUARTER, MOST = f"delay:{WAITS}", f"dtss:p=0.25,{WAITS}", f"dtss:p=0.75,{WAITS}"
 LEARNT = QUARTER.replace("p=0.25", "p=auto")
 COPIES = f"{QUARTER},keep_copy=true"
 NAMES = {DELAY: "delay", QUARTER: "P=0.25", MOST: "P=0.75", LEARNT: "P=auto", COPIES: "P=0.25, copies kept"}
@@ -75,14 +44,13 @@ ONLY_STARTS = {"out_of_band": True} | dict.fromkeys(
     ("init", "setup", "cleanup", "localize", "fetch_poll"), "0s"
 )
 
-LAYOUTS: Mapping[str, Any] = {"skewed": {"skewed": HOT}, "even": "even", "random": "hdfs", "whole": "even"}
-"""`blocks.placement` by layout: all input on one node; each job's blocks over all nodes as evenly as can be; each block
-on a node at random; each job's whole input on one node, the next job's on the next node (`_on_one_node`)."""
+LAYOUTS: Mapping[str, Any] = {"skewed": {"skewed": HOT}, "even": "even"}
+"""`blocks.placement` by layout: all input on one node, or each job's blocks over all nodes as evenly as can be."""
 
 
-def jobs(seed: int, repeat: int, *, cpu_s: float = 0.0) -> list[dict[str, Any]]:
-    """Return the random jobs of a repeat as in a scenario file. `cpu_s` is the CPU time of each task."""
-    coin, made = chance(seed, "xu2015", repeat), []
+def jobs(seed: int, *, cpu_s: float = 0.0) -> list[dict[str, Any]]:
+    """Return the random jobs of a seed as in a scenario file. `cpu_s` is the CPU time of each task."""
+    coin, made = chance(seed, "xu2015"), []
     for number in range(JOBS):
         task = {"cpu": f"{cpu_s}s", "write": BLOCK}
         user = coin.choice(USERS)
@@ -107,11 +75,10 @@ def scenario(
     *,
     layout: str,
     live: bool,
-    setting: Setting = FITTED,
 ) -> dict[str, Any]:
     """Return a scenario on five nodes of one map and one reduce slot; live, at a scale of 1/20.
 
-    `layout` places the input: `skewed`, `even`, `random` or `whole` (`LAYOUTS`).
+    `layout` places the input (`LAYOUTS`).
     """
     node = {
         "cores": 4,
@@ -122,7 +89,7 @@ def scenario(
         "map_slots": 1,
         "reduce_slots": 1,
     }
-    return ({} if live else {"framework": {"hadoop1": {**ONLY_STARTS, "jvm": f"{setting.start_s}s"}}}) | {
+    return ({} if live else {"framework": {"hadoop1": {**ONLY_STARTS, "jvm": f"{START_S}s"}}}) | {
         "scale": LIVE_SCALE if live else 1.0,
         "cluster": {"nodes": NODES, "heartbeat": "100ms" if live else "3s", "node": node},
         "blocks": {"size": BLOCK, "replication": 1, "placement": LAYOUTS[layout]},
@@ -131,33 +98,17 @@ def scenario(
     }
 
 
-def run_twenty_jobs(bench: Bench, *, layout: str = "skewed", setting: Setting = FITTED) -> list[FinishedRun]:
-    """Run the scenario with other jobs in each repeat. `layout` is of `LAYOUTS`."""
-    policies = list(setting.policies)
-    if layout != "skewed":
-        policies = policies[:2]
-    elif setting is FITTED and not bench.live:
+def run_twenty_jobs(bench: Bench, *, layout: str = "skewed") -> list[FinishedRun]:
+    """Run the scenario with other jobs in each repeat, and return each. `layout` is of `LAYOUTS`."""
+    policies = [DELAY, QUARTER] if layout != "skewed" else [DELAY, QUARTER, MOST]
+    if layout == "skewed" and not bench.live:
         policies += [LEARNT, COPIES]
-    found = []
-    for repeat in range(bench.repeats):
-        name = f"{layout}{setting.name}-{repeat + 1}"
-        drawn = jobs(bench.seed, repeat, cpu_s=setting.cpu_s + (setting.start_s if bench.live else 0.0))
-        asked = scenario(drawn, policies, layout=layout, live=bench.live, setting=setting)
-        asked["seed"] = bench.seed + repeat
-        ready = _on_one_node(name, asked) if layout == "whole" else asked
-        found.append(bench.run(name, ready, repeats=1))
-    return found
 
+    def drawn(seed: int) -> dict[str, Any]:
+        mine = jobs(seed, cpu_s=START_S if bench.live else 0.0)
+        return scenario(mine, policies, layout=layout, live=bench.live)
 
-def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
-    """Return a scenario with each job's input on one node, in turn."""
-    made = resolve({"name": name, "repeats": 1, "profiles": {"store": "none"}, **asked})
-    nodes = [node.node for node in made.cluster.nodes]
-    inputs = [
-        replace(file, preferred=((nodes[number % len(nodes)],),) * len(file.blocks))
-        for number, file in enumerate(made.inputs)
-    ]
-    return replace(made, inputs=tuple(inputs))
+    return bench.run(layout, drawn).split()
 
 
 def held_slots(finished: FinishedRun, policy: str) -> RunTables:

@@ -1,12 +1,18 @@
 """The counts of claims and the marks of their remarks."""
 
-from schedbed.deploy.papers.terminal import counted, marks, remarks, without_task
-from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN
+from schedbed.deploy.papers.terminal import counted, marks, without_task
+from schedbed.deploy.papers.verdict import CONTRADICTED, HOLDS, OPEN
 
 
 def test_claims_are_counted_by_kind_and_verdict() -> None:
     """Claims are counted by kind and verdict. A value without a criterion is no claim."""
-    claims = [("input", HOLDS), ("outcome", OPEN), ("outcome", FAILS), ("outcome", FAILS), ("outcome", "")]
+    claims = [
+        ("input", HOLDS),
+        ("outcome", OPEN),
+        ("outcome", OPEN),
+        ("outcome", CONTRADICTED),
+        ("outcome", ""),
+    ]
     rows = [
         {"kind": kind, "verdict": verdict, "wanted": "x" if verdict else "", "no_task": kind == "input"}
         for kind, verdict in claims
@@ -15,12 +21,6 @@ def test_claims_are_counted_by_kind_and_verdict() -> None:
     assert without_task(rows) == {"input": 1}
 
 
-def test_a_reason_for_equal_repeats_is_told_only_where_they_are_equal() -> None:
-    row = {"chosen": "", "constant": "a whole number", "ci95": [2.0, 2.0]}
-    assert remarks(row) == ["Why all repeats agree: a whole number."]
-    assert remarks(row | {"ci95": [2.0, 2.1]}) == remarks(row | {"ci95": None}) == []
-
-
 def test_more_remarks_than_letters_have_marks_of_two_letters() -> None:
-    given = marks({"chosen": f"reason {number}", "constant": "", "ci95": None} for number in range(28))
+    given = marks({"chosen": f"reason {number}"} for number in range(28))
     assert list(given.values())[:2] == ["a", "b"] and list(given.values())[25:] == ["z", "aa", "ab"]

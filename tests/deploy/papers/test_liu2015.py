@@ -63,31 +63,11 @@ def test_gains_of_one_test_are_those_of_its_jobs(bench: Bench, monkeypatch: pyte
     assert "io_least" not in measured.values  # no such test was run
 
 
-def test_extremes_are_of_means_over_the_repeats() -> None:
-    """The least and the greatest gain are those of the jobs with the least and greatest mean over the
-    repeats.
-    """
+def test_extremes_are_those_of_each_repeat() -> None:
+    """The paper prints the least and the largest gain of tests that ran once."""
     gains = {"steady": [5.0, 5.0], "noisy": [1.0, 11.0], "more": [10.0, 2.0]}
-    assert fgcs_figures.extremes(gains) == ([5.0, 5.0], [1.0, 11.0])
-    assert fgcs_figures.most_changed({"a": [-3.0, -2.0], "b": [9.0, -6.0]}) == [-3.0, -2.0]
-
-
-@pytest.mark.slow  # seconds
-def test_causes_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reported values are those declared in the YAML file, for one mix of each kind.
-
-    More cores do not change map times, and eight vcores leave less to gain.
-    """
-    few = [eight_tests.MIXES[3], eight_tests.MIXES[4], eight_tests.MIXES[7]]
-    monkeypatch.setattr(fgcs_figures, "MIXES", few)
-    monkeypatch.setattr(fgcs_figures, "SPREADS", (5,))
-    measured = fgcs_figures.causes(bench)
-    known = ABOUT["causes"].values
-    assert set(measured.values) == {key for key in known if "_10" not in key}
-    assert abs(measured.samples("map_worst_cores")[0]) < 1
-    assert measured.samples("io_least_5_8")[0] < measured.samples("io_least_5")[0]
-    assert measured.samples("balanced_least_5") == measured.samples("balanced_most_5")  # there is one
-    assert bench.simulations == 3 * len(few)
+    assert fgcs_figures.extremes(gains) == ([1.0, 2.0], [10.0, 11.0])
+    assert fgcs_figures.most_changed({"a": [-3.0, -2.0], "b": [1.0, -6.0]}) == [-3.0, -6.0]
 
 
 @pytest.mark.slow  # simulates disks of three rates
