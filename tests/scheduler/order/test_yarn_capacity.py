@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedbed.scheduler.models.amounts import Amount
+from schedbed.scheduler.models.amounts import NOTHING, Amount
 from schedbed.scheduler.order.queues.guaranteed_queue import Calculator, CapacityQueue, YarnQueueSettings
 from schedbed.scheduler.order.queues.ideal_shares import CapacityPreemption, IdealShares, IntraQueuePreemption
 from schedbed.scheduler.order.queues.queue_tree import QueuedApp
@@ -78,7 +78,7 @@ def app(
     }
     made = QueuedApp(fake, root.find(path))
     made.queue.apps[name] = made
-    made.hold(gib(held, held))
+    made.hold(gib(held, held), NOTHING)
     made.ask(pending > 0)
     return made
 

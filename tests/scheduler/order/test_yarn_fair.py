@@ -9,7 +9,7 @@ import pytest
 
 from schedbed.cluster.messages import AttemptStatus, Heartbeat, Launch
 from schedbed.scheduler.core.core import Core, CoreConfig
-from schedbed.scheduler.models.amounts import Amount
+from schedbed.scheduler.models.amounts import NOTHING, Amount
 from schedbed.scheduler.order.queues.queue_tree import QueuedApp
 from schedbed.scheduler.order.queues.weighted_queue import DRF, FAIR, FIFO, FairQueue, FairQueueSettings
 from schedbed.scheduler.registry.registry import build_policy
@@ -49,7 +49,7 @@ def app(
     )
     found = QueuedApp(fake, tree.find(path))
     found.queue.apps[fake.job] = found
-    found.hold(held)
+    found.hold(held, NOTHING)
     found.ask(True)
     return found
 
