@@ -25,6 +25,8 @@ from tests.pages.blocks import FRAGMENTS, LANGUAGES, NOT_RUN, PAGES, ROOT, Block
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 SHELL = [block for block in BLOCKS if block.language in ("sh", "console")]
 WITH_COMMANDS = sorted({block.page for block in SHELL if not all(map(why_not_run, block.commands))})
+READ_FIRST = ("README.md", "tutorial.md", "tutorial-policy.md")
+"""The pages whose commands each change runs. Those of the others run before a release, with `-m slow`."""
 LONGER = re.compile(r" --repeats \d+| --keep-outputs")
 """Options that only make a run longer."""
 
@@ -47,7 +49,11 @@ def test_each_reason_not_to_run_something_is_needed() -> None:
 
 
 @pytest.mark.long  # it runs some fifty simulations
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=() if page.name in READ_FIRST else pytest.mark.slow) for page in WITH_COMMANDS],
+    ids=name_of,
+)
 def test_the_commands_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands of `console` blocks print the lines below them.
 
