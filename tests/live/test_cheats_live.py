@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
-from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.options import RunOptions
 from schedbed.deploy.results.runfile import RunFile
-from schedbed.deploy.scenario.resolve import resolve
-from schedbed.deploy.whole_run import run_scenario
 from tests.deploy.cheats.cheats import PAYING, text_of
 from tests.deploy.cheats.test_cheats import SCENARIO
+from tests.harness.command import start_run, write_scenario
 
 pytestmark = pytest.mark.live
 
@@ -28,12 +24,11 @@ def cheat(folder: Path, *names: str) -> tuple[str, list[str]]:
         path = folder / f"cheat{number}.py"
         path.write_text(text_of(name, str(folder)))
         own.append(f"{path}:Mine")
-    scenario = SCENARIO | {"scale": 0.1, "sizes": "true", "policies": ["fifo", *own]}
-    (folder / "scenario.yaml").write_text(yaml.safe_dump(scenario))
-    options = RunOptions(machines="process", out=folder / "out", live=False, report=False)
-    with pytest.raises(RunFailed) as failed:
-        run_scenario(resolve(str(folder / "scenario.yaml")), options)
-    return str(failed.value), own
+    path = write_scenario(folder, **SCENARIO | {"scale": 0.1, "sizes": "true", "policies": ["fifo", *own]})
+    command, _ = start_run(folder, path)
+    assert command.wait() == 1, command.text()
+    assert command.left_behind() == []
+    return command.text().rpartition("schedbed: ")[2], own
 
 
 def test_each_cheat_is_named(tmp_path: Path) -> None:
