@@ -44,7 +44,6 @@ HEARTBEAT_S = 3
 FRAMEWORK: Mapping[str, Any] = {"maps_per_heartbeat": 0}
 """As Hadoop 0.23: heartbeats of a timer that start maps in all free slots, set-up and clean-up tasks."""
 MAP_SLOTS = 8  # the largest number in Figure 3
-MANY_SLOTS = 64
 LIVE_SCALE = 0.015
 
 
@@ -298,13 +297,8 @@ def experiment2(size: Size) -> dict[str, Any]:
 
 
 def on_hardware(size: Size, hardware: NodeHardware, fair_slots: tuple[int, ...]) -> dict[str, Any]:
-    """Return Experiment 1 on other hardware, under Fair with each of `fair_slots` and RAS.
-
-    Nodes have more slots than RAS, which does not count slots, fills on the fastest hardware.
-    """
-    asked = scenario(jobs(size), [*map(fair_spec, fair_slots), ras()], size, hardware)
-    node = {**asked["cluster"]["node"], "map_slots": MANY_SLOTS}
-    return {**asked, "cluster": {**asked["cluster"], "node": node}}
+    """Return Experiment 1 on other hardware, under Fair with each of `fair_slots` and RAS."""
+    return scenario(jobs(size), [*map(fair_spec, fair_slots), ras()], size, hardware)
 
 
 def longer(mine_s: list[float], than_s: list[float]) -> list[float]:
