@@ -136,9 +136,9 @@ class Hooks(Protocol):
     speculation: Speculation | None = None
     """Proposes copies of running tasks; by default there are none."""
     quiet: Quiet | None = None
-    """A promise that heartbeats that report no change do not affect the answers. A subclass does not inherit it.
+    """A promise that a heartbeat without changes does not affect the answers. Subclasses do not inherit it.
 
-    `Quiet` lists what may be promised. Without a promise, the simulator skips such heartbeats of a user's policy
+    `Quiet` lists what can be promised. Without a promise, the simulator skips such heartbeats of a user's policy
     until it reads a value that each heartbeat can change, and simulates all if it has the hook `beat`.
     """
     keeping: Keeping | None = None

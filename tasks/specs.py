@@ -236,5 +236,10 @@ class Counters:
     records_out: int = 0
     memory_peak_bytes: int = 0
 
+    @property
+    def moved_bytes(self) -> int:
+        """Return the bytes of input, spills and output, which is what a map reads and writes."""
+        return self.read_local_bytes + self.read_remote_bytes + self.spill_bytes + self.output_bytes
+
 
 NO_COUNTERS = Counters()

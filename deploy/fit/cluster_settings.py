@@ -21,7 +21,7 @@ TOLD = {
     "hadoop1": "hadoop1-fair",
     "spark": "spark-fifo and spark-fair",
 }
-"""What a user reads instead of the name of a section that is no part of a scenario."""
+"""The names under which users are shown the sections that are not part of a scenario."""
 
 
 class Counterpart(NamedTuple):

@@ -16,6 +16,7 @@ from schedbed.deploy.fit.hadoop import CAPACITY, FAIR, complete, read_configurat
 from schedbed.deploy.fit.plain_conf import BACKFILL, read_slurm, read_spark
 from schedbed.deploy.scenario.policies import policies_of
 from schedbed.deploy.scenario.resolve import resolve
+from schedbed.scheduler.registry.policy_spec import parse_spec
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.convert import trace_demands
 from schedbed.tasks.traces.detect import read_trace
@@ -143,9 +144,9 @@ def scenario_of(
     sections, assumed = reading.sections, list[str]()
     policy = reading.policy
     if not policy and trace.recording is not None and trace.recording.policy is not None:
-        policy, _, told = trace.recording.policy.partition(":")
-        found = dict(pair.split("=") for pair in told.split(",") if told)
-        reading.section(policy).update(found)
+        told = parse_spec(trace.recording.policy, ())
+        policy = told.name
+        reading.section(policy).update(told.parameters)
         reading.note("the history's environment", "policy", trace.recording.policy, f"policy {policy}")
     elif not policy:
         policy = DEFAULTS.get(trace.format, "fifo")

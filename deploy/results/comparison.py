@@ -303,7 +303,7 @@ QUEUE_FIGURES: tuple[tuple[str, tuple[str, ...], Callable[[float], str]], ...] =
     ("wasted CPU [core-s]", ("waste_cpu_s",), seconds),
     ("late jobs", ("late",), count),
 )
-"""What is shown of each queue: a label, the place below `per_queue` and the queue's name, and how it is written."""
+"""The figures shown for each queue: label, path below the queue's entry in `per_queue`, and formatter."""
 
 
 def queues_of(policies: Policies) -> list[str]:

@@ -13,9 +13,8 @@ from schedbed.deploy.results.measures.wait_causes import needed
 from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.results.metrics import RunTables, latest_s, select
 from schedbed.deploy.results.runfile import RunFile
+from schedbed.deploy.scenario.policies import guarantees
 from schedbed.scheduler.history import RUN_COLUMNS, groups_by_run, read_table
-from schedbed.scheduler.registry.policy_spec import is_policy_file, parse_spec
-from schedbed.scheduler.registry.registry import AXES, build_policy
 from schedbed.tasks.errors import BadInput
 
 if TYPE_CHECKING:
@@ -71,6 +70,7 @@ class Recorded:
         self._rows = 0
         self._few: tuple[Key, RunTables] | None = None  # The last tables with few decisions.
         self._ends: dict[Key, float] = {}
+        self._guarantees: dict[str, Mapping[str, float]] = {}
         self._groups: dict[str, dict[Key, dict[int, int]]] = {}  # By table: each run's rows by group of rows.
 
     def tables(self, policy: str, repeat: int) -> RunTables:
@@ -123,18 +123,20 @@ class Recorded:
 
     def _select(self, read: Mapping[str, pd.DataFrame], key: Key) -> RunTables:
         mine = select(read, self._run.nodes, *key, self._run.isolated_s, self._window)
-        return replace(mine, recorded_s=self._run.recorded_s(key[0]), guarantees=self._guarantees(key[0]))
+        return replace(mine, recorded_s=self._run.recorded_s(key[0]), guarantees=self._promised(key[0]))
 
-    def _guarantees(self, policy: str) -> Mapping[str, float]:
-        """Return the share that the policy promises each queue, from 0 to 1; none of a policy in a user's file."""
-        choices = (choice for choice in self._run.scenario.get("policies", ()) if choice["spec"] == policy)
-        given = next((choice["given"] for choice in choices), policy)
-        try:
-            if is_policy_file(parse_spec(given, tuple(AXES)).name):
-                return {}
-            return getattr(getattr(build_policy(given, store="none"), "order", None), "guarantees", {})
-        except BadInput:  # A policy of another version, or one built in the program that ran it.
-            return {}
+    def _promised(self, policy: str) -> Mapping[str, float]:
+        """Return `guarantees` of the policy, which is built once; none of a policy of another version or program."""
+        if policy not in self._guarantees:
+            choices = (
+                choice for choice in self._run.scenario.get("policies", ()) if choice["spec"] == policy
+            )
+            given = next((choice["given"] for choice in choices), policy)
+            try:
+                self._guarantees[policy] = guarantees(given)
+            except BadInput:
+                self._guarantees[policy] = {}
+        return self._guarantees[policy]
 
     def _read(
         self,

@@ -99,7 +99,7 @@ def check_queues(
 ) -> None:
     """Check that each job's queue is one that each policy has, where those declared have the whole cluster."""
     for choice in policies:
-        if choice.make is not None or is_policy_file(parse_spec(choice.given, tuple(AXES)).name):
+        if choice.make is not None or _is_own(choice.given):
             continue
         if not (known := closed_queues(build_policy(choice.given, store="none"))):
             continue
@@ -111,6 +111,18 @@ def check_queues(
                 f"{parse_spec(choice.given, tuple(AXES)).name}, whose queues are {', '.join(known)}",
             )
             return
+
+
+def _is_own(given: Any) -> bool:
+    """Return whether the policy is in a user's file."""
+    return is_policy_file(parse_spec(given, tuple(AXES)).name)
+
+
+def guarantees(given: Any) -> Mapping[str, float]:
+    """Return the share that a shipped policy promises each queue, from 0 to 1. Raises BadInput for an unknown one."""
+    if _is_own(given):
+        return {}
+    return getattr(getattr(build_policy(given, store="none"), "order", None), "guarantees", {})
 
 
 def closed_queues(policy: Any) -> tuple[str, ...]:

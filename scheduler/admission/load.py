@@ -91,13 +91,8 @@ class LoadTags:
             return
         sample = self._samples.setdefault(name, TaskSample())
         counters, spec = attempt.counters, attempt.node.spec
-        moved = (
-            counters.read_local_bytes
-            + counters.read_remote_bytes
-            + counters.spill_bytes
-            + counters.output_bytes
-        )
-        sample.add(counters.cpu_s / spec.core_speed, moved / spec.disk_bps, attempt.end_s - attempt.started_s)
+        disk_s = counters.moved_bytes / spec.disk_bps
+        sample.add(counters.cpu_s / spec.core_speed, disk_s, attempt.end_s - attempt.started_s)
         if sample.tasks >= min(self._sample_maps, task.job.maps.total):
             self._tags[name] = sample.tag(self._cpu_share, self._io_share)
 

@@ -110,12 +110,9 @@ class MapUse:
 
     def add(self, attempt: AttemptView, elapsed_s: float) -> None:
         """Add a successful map, which took `elapsed_s`."""
-        used = attempt.counters
         self.maps += 1
-        self._cpu_s += used.cpu_s
-        self._moved_bytes += (
-            used.read_local_bytes + used.read_remote_bytes + used.spill_bytes + used.output_bytes
-        )
+        self._cpu_s += attempt.counters.cpu_s
+        self._moved_bytes += attempt.counters.moved_bytes
         self._elapsed_s += elapsed_s
 
     def on(self, job: JobSpec, spec: NodeSpec) -> NodeDemands:

@@ -14,7 +14,7 @@ from tests.harness.command import start_run, write_scenario
 pytestmark = pytest.mark.live
 
 NO_SUMMARY = "a job's row forged"
-"""Its rows make metrics impossible: the whole command ends in a line that names them."""
+"""Metrics cannot be computed from its rows, so the command fails with a line that names them."""
 
 
 def cheat(folder: Path, *names: str) -> tuple[str, list[str]]:

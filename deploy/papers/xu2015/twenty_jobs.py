@@ -31,7 +31,7 @@ HOT = 0.2  # share of the nodes that hold all input under skew
 LIVE_SCALE = 0.05
 
 START_S, WAIT_S = 5.5, 62
-"""What the thesis does not print: the start of an attempt, and the time T1 for which a job waits for a local slot."""
+"""Fitted, since the thesis does not print them: the start of an attempt, and T1, a job's wait for a local slot."""
 
 WAITS = f"node_wait={WAIT_S:g}s,rack_wait=0s,ties=name"
 """T2, the wait for a slot in the rack, is 0: Algorithm 1 does not have it."""

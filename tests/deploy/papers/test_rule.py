@@ -203,7 +203,7 @@ def set_ups() -> Iterator[Any]:
 
 
 def test_no_set_up_reads_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a set-up takes from the paper cannot be a result."""
+    """No value from which a set-up is built is an outcome."""
     read: list[Value] = []
 
     def noted(name: str) -> property:
