@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
+from operator import attrgetter
 from typing import Any
 
 from schedbed.cluster.messages import Heartbeat, Launch, Reply
@@ -23,7 +24,7 @@ from schedbed.scheduler.core.rows import Commit, Effect, JobEnded, NodeLost, Sin
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.core.snapshots import freeze, thaw
 from schedbed.scheduler.event_log import ANSWERED, Event, EventLog, with_replies
-from schedbed.scheduler.hooks import Limits
+from schedbed.scheduler.hooks import Limits, hook
 from schedbed.scheduler.policies.explained import report_of
 from schedbed.scheduler.policy import HostedPolicy, KeptAnswers, Policy, PolicyFailed
 from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split, id_key
@@ -31,12 +32,21 @@ from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split, id_key
 Serve = Callable[[Core, float, Heartbeat], Reply]
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyChange:
+    """New values of policies' parameters from `at_s` on, by name as in a scenario file (`Hooks.change`)."""
+
+    at_s: float
+    given: Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The jobs of a run, sorted by submit time, and the blocks of each input file."""
+    """The jobs of a run, sorted by submit time, the blocks of each input file, and changes of the policy."""
 
     jobs: tuple[JobSpec, ...]
     files: Mapping[str, tuple[BlockRange, ...]]
+    changes: tuple[PolicyChange, ...] = ()
 
 
 # Journal, replay and snapshots
@@ -106,6 +116,7 @@ class Driver:
         self.submit_times_s: dict[str, float] = {}
         self.waiting: deque[JobSpec] = deque()
         self.held: dict[str, list[JobSpec]] = {}
+        self.changes: deque[PolicyChange] = deque()
         self.files: dict[str, tuple[BlockRange, ...]] = {}
         self._file_of: dict[str, str] = {}  # Input file by block.
         self._readers: dict[str, int] = {}  # Number of jobs that have not ended, by input file.
@@ -115,6 +126,7 @@ class Driver:
             "plan": self._plan,
             "add": self._add,
             "submit": self._submit,
+            "change": self._change,
             "kill_job": core.kill_job,
             "ask": core.ask,
             "release": core.release,
@@ -267,16 +279,26 @@ class Driver:
 
     @property
     def next_due_s(self) -> float:
-        """Return when the next waiting job is due, or infinity."""
-        return self.waiting[0].submit_s if self.waiting else inf
+        """Return when the next waiting job or change of the policy is due, or infinity."""
+        job_s = self.waiting[0].submit_s if self.waiting else inf
+        return min(job_s, self.changes[0].at_s) if self.changes else job_s
 
     def submit_due(self, now_s: float) -> int:
-        """Submit the waiting jobs whose submit time is at or before `now_s`, and return their number."""
+        """Submit the waiting jobs whose submit time is at or before `now_s`, and return their number.
+
+        Changes of the policy that are due come first.
+        """
+        self.change_due(now_s)
         count = 0
         while self.waiting and self.waiting[0].submit_s <= now_s:
             self.do(now_s, "submit", self.waiting[0])
             count += 1
         return count
+
+    def change_due(self, now_s: float) -> None:
+        """Make the changes of the policy that are due."""
+        while self.changes and self.changes[0].at_s <= now_s:
+            self.do(now_s, "change", self.changes[0])
 
     def kill(self, now_s: float, jobs: Iterable[str] | None, reason: str) -> None:
         """Kill the jobs with the given ids, or all jobs if None. Jobs not submitted yet are also killed."""
@@ -293,6 +315,7 @@ class Driver:
     def _plan(self, now_s: float, plan: Plan) -> None:
         """Add the run's plan, with times since its start (an event of the journal)."""
         self._wait(plan.jobs, plan.files)
+        self._await_changes(plan.changes)
 
     def _add(self, now_s: float, plan: Plan) -> None:
         """Add jobs during the run, with times from `now_s`. Known jobs are ignored."""
@@ -302,6 +325,17 @@ class Driver:
                 due_s = None if job.deadline_s is None else now_s + job.deadline_s
                 new.append(replace(job, submit_s=now_s + job.submit_s, deadline_s=due_s))
         self._wait(new, plan.files if new else {})
+        self._await_changes(replace(each, at_s=now_s + each.at_s) for each in plan.changes)
+
+    def _await_changes(self, changes: Iterable[PolicyChange]) -> None:
+        self.changes = deque(sorted((*self.changes, *changes), key=attrgetter("at_s")))
+
+    def _change(self, now_s: float, change: PolicyChange) -> None:
+        """Give the policy new values of its parameters."""
+        self.changes.popleft()
+        ask = None if isinstance(self.policy, HostedPolicy) else hook(self.policy, "change")
+        if ask is not None:
+            ask(change.given)
 
     def _wait(self, jobs: Sequence[JobSpec], files: Mapping[str, tuple[BlockRange, ...]]) -> None:
         self.files |= files
@@ -384,7 +418,7 @@ class Driver:
             del self._open[attempt]
 
 
-_JOB_STATE = ("jobs", "submit_times_s", "waiting", "held", "files", "_file_of", "_readers")
+_JOB_STATE = ("jobs", "submit_times_s", "waiting", "held", "changes", "files", "_file_of", "_readers")
 
 
 def _order(job: JobSpec) -> tuple[float, int, str]:

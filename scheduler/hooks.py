@@ -205,6 +205,13 @@ class Hooks(Protocol):
         """
         return ()
 
+    def change(self, given: Mapping[str, Any]) -> bool:
+        """Take new values of parameters during the run, as in a scenario file. Return whether one of them is its own.
+
+        What is not given keeps its value. Raises ValueError for values that it cannot have. Shipped policies only.
+        """
+        return False
+
     def report(self) -> Mapping[str, Any]:
         """Return JSON values about the policy for `summary.json`, at the run's end; by default none."""
         return {}

@@ -223,12 +223,12 @@ class JobTracker:
             self._spawn(self._follow_blocks())
 
     async def submit(self, plan: Plan) -> dict[str, float]:
-        """Add jobs, with times from now. Return their submit times since the run's start. Raises MasterGone.
+        """Add jobs and changes of the policy, with times from now. Return the jobs' submit times since the run's start.
 
-        Known jobs are ignored, so the call can be repeated.
+        Known jobs are ignored, so the call can be repeated. Raises MasterGone.
         """
         known = self._driver.submit_times_s
-        if any(job.job not in known for job in plan.jobs):
+        if plan.changes or any(job.job not in known for job in plan.jobs):
             self._do("add", plan)
         if self._failure is not None:
             raise MasterGone("the run has failed")

@@ -251,7 +251,17 @@ class Composed:
         self._jobs, self._pick = order.jobs, locality.pick
         self._avoided: Callable[[View, JobView], None] | None = hook(locality, "avoided")
         self._starves: Callable[[View, JobView], bool] | None = hook(order, "starves")
-        for name in ("submitted", "finished", "ended", "beat", "changed", "tick", "preempt", "stage_ready"):
+        for name in (
+            "submitted",
+            "finished",
+            "ended",
+            "beat",
+            "changed",
+            "tick",
+            "preempt",
+            "stage_ready",
+            "change",
+        ):
             asked = (hook(axis, name) for axis in (order, locality, admission))
             hooks = [each for each in asked if each is not None]
             if hooks and not hasattr(type(self), name):

@@ -1,4 +1,4 @@
-"""The commands `schedbed up`, `submit`, `status`, `kill`, `fault` and `down`, for clusters that keep running."""
+"""The commands `schedbed up`, `submit`, `status`, `kill`, `fault`, `change` and `down`, for running clusters."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ JobDeadline = Annotated[
 
 
 def add_commands(app: typer.Typer) -> None:
-    for command in (up, submit, status, kill, fault, down):
+    for command in (up, submit, status, kill, fault, change, down):
         app.command()(command)
 
 
@@ -357,6 +357,30 @@ def fault(
     typer.echo(f"{told['kind']} {told['target']} at {told['t']:.1f} s{end}".replace("  ", " "))
 
 
+def change(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[NAME] PARAMETERS",
+            help="Name of the cluster, if several are running, and new values as a YAML mapping, such as "
+            "'{queues: {prod: {capacity: 50}}}'.",
+        ),
+    ],
+) -> None:
+    """Change parameters of a running cluster's policy: bids (dp) or queues (capacity). The rest keeps its values.
+
+    Example: schedbed change lab '{accounts: {ana: {bid: 5}}}'
+    """
+    from schedbed.deploy.service.client import connect
+
+    if len(what) > 2:
+        raise BadInput(
+            f"change {' '.join(what)}: expected a mapping, such as '{{accounts: {{ana: {{bid: 5}}}}}}'"
+        )
+    given = _yaml_mapping(what[-1], "change")
+    typer.echo(f"changed at {connect(what[0] if len(what) == 2 else None).change(given):.1f} s")
+
+
 def down(
     name: Name = None,
     all_: Annotated[
@@ -419,7 +443,8 @@ def _yaml_mapping(text: str, where: str) -> dict[str, Any]:
 
     value = load_text(text, where).value
     if not isinstance(value, dict):
-        raise BadInput(f"{where} {text}: expected a mapping, such as {{kill: n3, for: 30s}}")
+        example = "{queues: {prod: {capacity: 50}}}" if where == "change" else "{kill: n3, for: 30s}"
+        raise BadInput(f"{where} {text}: expected a mapping, such as {example}")
     return value
 
 

@@ -14,6 +14,7 @@ from schedbed.deploy.cli import (
     arena_command,
     cluster_commands,
     doctor_command,
+    plan_command,
     scenario_commands,
     users_command,
     validate_command,
@@ -245,6 +246,7 @@ def whatif(
     replay(folder, policy or (), options, nodes=nodes, recorded=from_, say=typer.echo)
 
 
+plan_command.add_commands(app)
 validate_command.add_commands(app)
 arena_command.add_commands(app)
 

@@ -28,7 +28,7 @@ from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.scheduler.core.states import AS_PLANNED
-from schedbed.scheduler.driver import Plan
+from schedbed.scheduler.driver import Plan, PolicyChange
 from schedbed.scheduler.guard.call_record import LAST_CALL, LAST_WORDS
 from schedbed.scheduler.guard.stuck_watch import StuckWatch
 from schedbed.scheduler.history import COLUMNS, History, places_of
@@ -132,6 +132,7 @@ class Session:
         self._introduce()
         self._loader.upload(self._scenario.inputs)
         plan = self._loader.plan(self.jobs, [file.path for file in self._scenario.inputs])
+        plan = replace(plan, changes=self._scenario.changes)
         asyncio.run(self._names.take_replica_changes())  # The plan includes these changes already.
         self._begin_clock()
         asyncio.run(self._watched(self._cluster.masters.job_tracker.start(plan)))
@@ -180,6 +181,11 @@ class Session:
         submitted = asyncio.run(self._loader.job_tracker.submit(plan))
         self.jobs.extend(jobs)
         return submitted
+
+    def change(self, given: Mapping[str, Any]) -> None:
+        """Give the policy new values of its parameters now. For any thread. Raises MasterGone."""
+        plan = Plan(jobs=(), files={}, changes=(PolicyChange(0.0, dict(given)),))
+        asyncio.run(self._loader.job_tracker.submit(plan))
 
     def forget(self, path: str) -> None:
         """Delete an input that no job needs, unless the NameNode is down."""

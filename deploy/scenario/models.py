@@ -32,7 +32,15 @@ from schedbed.deploy.scenario.scalars import (
     as_list,
     says,
 )
-from schedbed.deploy.scenario.sections import Disk, Dynamic, Foreground, FrameworkModel, Measure, Memory
+from schedbed.deploy.scenario.sections import (
+    Change,
+    Disk,
+    Dynamic,
+    Foreground,
+    FrameworkModel,
+    Measure,
+    Memory,
+)
 from schedbed.tasks.appkit.app_catalogue import KINDS
 from schedbed.tasks.traces.formats import NAMES
 
@@ -606,6 +614,14 @@ class Scenario(Section):
     ] = "true"
     faults: Annotated[
         Faults, says("failures to cause during the run, at fixed times or drawn at random")
+    ] = []
+    changes: Annotated[
+        list[Change],
+        BeforeValidator(as_list),
+        says(
+            "parameters of the policies that change during the run: `at`, and new values of `accounts` (`dp`) or "
+            "`queues` (`capacity`). A policy without the parameter is not affected"
+        ),
     ] = []
     profiles: Annotated[Profiles, says("file with measurements of earlier runs, which some policies use")] = (
         Profiles()

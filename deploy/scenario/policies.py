@@ -15,7 +15,10 @@ from schedbed.deploy.scenario.check import Complaints
 from schedbed.deploy.scenario.models import Profiles
 from schedbed.deploy.scenario.own_code import own_policies
 from schedbed.deploy.scenario.resolved import PolicyChoice, ProfilesChoice
+from schedbed.deploy.scenario.sections import Change
 from schedbed.deploy.scenario.yaml_file import KeyPath
+from schedbed.scheduler.driver import PolicyChange
+from schedbed.scheduler.hooks import hook
 from schedbed.scheduler.registry.policy_spec import is_policy_file, parse_spec
 from schedbed.scheduler.registry.registry import AXES, build_policy, is_rigid
 from schedbed.scheduler.registry.speculation import make_speculation
@@ -111,6 +114,38 @@ def check_queues(
                 f"{parse_spec(choice.given, tuple(AXES)).name}, whose queues are {', '.join(known)}",
             )
             return
+
+
+def resolve_changes(
+    given: Sequence[Change], policies: Sequence[PolicyChoice], scale: float, complaints: Complaints
+) -> tuple[PolicyChange, ...]:
+    """Return the changes of the policies in order of time, scaled.
+
+    Each is tried on each policy once; a change that no policy takes is an error in `complaints`.
+    """
+    shipped = [choice for choice in policies if given and not choice.is_own]
+    tried = [build_policy(choice.given, store="none") for choice in shipped]
+    for index, change in sorted(enumerate(given), key=lambda each: each[1].at):
+        try:
+            apply_change(tried, change.given)
+        except BadInput as error:
+            complaints.add(("changes", index), str(error))
+    timed = [PolicyChange(at_s=each.at * scale, given=each.given) for each in given]
+    return tuple(sorted(timed, key=lambda each: each.at_s))
+
+
+def apply_change(policies: Sequence[Any], given: Mapping[str, Any]) -> None:
+    """Change those of the policies that have the parameters given.
+
+    Raises BadInput if none has, or for a value that one cannot have.
+    """
+    takers = [ask for policy in policies if (ask := hook(policy, "change")) is not None]
+    try:
+        taken = [ask(given) for ask in takers]
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    if not any(taken):
+        raise BadInput(f"no policy here has {' and '.join(given)} to change")
 
 
 def _is_own(given: Any) -> bool:

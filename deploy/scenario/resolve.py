@@ -22,6 +22,7 @@ from schedbed.deploy.scenario.policies import (
     check_rigid,
     check_sizes,
     check_speculation,
+    resolve_changes,
     resolve_policies,
     resolve_profiles,
 )
@@ -53,7 +54,7 @@ from schedbed.tasks.workloads.drawn import (
 from schedbed.tasks.workloads.from_trace import SyntheticJob, synthesize
 from schedbed.tasks.workloads.planned import PlannedJob
 
-WORK = ("workload", "faults")  # keys that a cluster without jobs ignores
+WORK = ("workload", "faults", "changes")  # keys that a cluster without jobs ignores
 Source = str | Path | Mapping[str, Any] | Scenario | ResolvedScenario
 """A path, a shipped scenario's name, the values of a scenario file or of run.json's `scenario`, or such an object."""
 
@@ -139,6 +140,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
     profiles = resolve_profiles(scenario.profiles, base, complaints)
     beside = None if ("policies",) in document.sets else base
     policies = resolve_policies(scenario.policies, complaints, profiles.store, base=beside, own=own)
+    changes = resolve_changes(scenario.changes, policies, scenario.scale, complaints)
     check_speculation(scenario.speculation, complaints)
     sizes = check_sizes(scenario.sizes, complaints)
     if fault := framework_fault(framework_of(scenario.framework)):
@@ -167,6 +169,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         inputs=tuple(sorted(inputs.files.values(), key=lambda file: file.is_program)),
         policies=policies,
         faults=faults,
+        changes=changes,
         speculation=scenario.speculation,
         sizes=sizes,
         dynamic_blocks=_dynamic(cluster.blocks),

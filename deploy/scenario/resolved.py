@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+from schedbed.scheduler.driver import PolicyChange
 from schedbed.scheduler.framework import NONE, Framework
 from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.registry.policy_spec import is_policy_file
@@ -99,6 +100,7 @@ class ResolvedScenario:
     inputs: tuple[InputFile, ...]
     policies: tuple[PolicyChoice, ...]
     faults: tuple[PlannedFault, ...] = ()
+    changes: tuple[PolicyChange, ...] = ()
     speculation: Any = "none"  # as given: none, late or {late: {key: value}}
     sizes: Any = "true"  # as given: true, hidden, estimated or {estimated: {error: value}}
     dynamic_blocks: str = "none"
@@ -144,6 +146,9 @@ class ResolvedScenario:
                 del node[key]
         if self.record is None:
             del rest["record"]
+        rest["changes"] = [asdict(each) for each in self.changes]
+        if not self.changes:
+            del rest["changes"]
         rest["policies"] = [{"spec": choice.spec, "given": choice.given} for choice in self.policies]
         jobs, inputs = [job_json(job) for job in self.jobs], [input_json(file) for file in self.inputs]
         return {"format": FORMAT, **rest, "jobs": jobs, "inputs": inputs, "given": self.given}
@@ -205,6 +210,7 @@ def _from_json(raw: Mapping[str, Any]) -> ResolvedScenario:
     known["faults"] = tuple(
         PlannedFault(**{**fault, "nodes": tuple(fault["nodes"])}) for fault in raw["faults"]
     )
+    known["changes"] = tuple(PolicyChange(**change) for change in raw.get("changes", ()))
     known["profiles"] = ProfilesChoice(**raw.get("profiles", {}))
     known["simulate"] = SimulateChoice(**raw.get("simulate", {}))
     known["framework"] = Framework(**raw.get("framework", {}))

@@ -459,6 +459,38 @@ Dynamic = Annotated[
 # `measure`: the jobs on which a run's figures are based, so that a warm-up and a cool-down are left out.
 
 
+class Change(Section):
+    """`changes: [{at: 60s, accounts: {ana: {bid: 5}}}]`: parameters of the policies with new values from `at` on.
+
+    A mapping's missing names and keys keep their values.
+    """
+
+    at: Annotated[Duration, says("time of the change, counted from the start of the run")]
+    accounts: Annotated[
+        dict[str, Any] | None,
+        says("policy `dp`: bids from the next interval on, and total budgets, such as `{ana: {bid: 5}}`"),
+    ] = None
+    queues: Annotated[
+        dict[str, Any] | None,
+        says("policies with the order `capacity`: settings of queues, such as `{prod: {capacity: 50}}`"),
+    ] = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Return the new values by parameter, as given."""
+        return {name: value for name in PARAMETERS if (value := vars(self)[name]) is not None}
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Change:
+        if not self.given:
+            raise ValueError(f"nothing changes, expected {' or '.join(PARAMETERS)}")
+        return self
+
+
+PARAMETERS = ("accounts", "queues")
+"""The parameters of policies that can change during a run."""
+
+
 class Measure(Section):
     """`measure: {from: 10m, until: 1h}`: a run's figures are based on the jobs submitted in [from, until).
 

@@ -41,6 +41,7 @@ class Service(Protocol):
     def submit(self, request: Json, user: TokenUser | None = None) -> list[str]: ...
     def kill(self, job: str) -> None: ...
     def fault(self, fault: Any) -> Json: ...
+    def change(self, request: Json) -> Json: ...
     def down(self, wait: bool) -> None: ...
     def outputs(self) -> Outputs: ...
 
@@ -71,6 +72,7 @@ def make_app(service: Service, gate: HttpGate) -> web.Application:
     app.router.add_get("/jobs/{job}/outputs", handlers.parts)
     app.router.add_get("/jobs/{job}/outputs/{part}", handlers.part)
     app.router.add_post("/faults", callers.owner_only(handlers.fault))
+    app.router.add_post("/changes", callers.owner_only(handlers.change))
     app.router.add_post("/down", callers.owner_only(handlers.down))
     app.router.add_get("/users", callers.owner_only(handlers.users))
     app.router.add_put("/users/{user}", callers.owner_only(handlers.add_user))
@@ -169,6 +171,9 @@ class _Handlers:
     async def fault(self, request: web.Request) -> web.Response:
         body = await object_in(request)
         return web.json_response(await asyncio.to_thread(self._service.fault, body.get("fault")))
+
+    async def change(self, request: web.Request) -> web.Response:
+        return web.json_response(await asyncio.to_thread(self._service.change, await object_in(request)))
 
     async def down(self, request: web.Request) -> web.Response:
         wait = (await object_in(request)).get("wait", False)

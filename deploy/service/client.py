@@ -156,6 +156,14 @@ class Cluster:
         """
         return self._call("POST", "/faults", {"fault": dict(fault)})
 
+    def change(self, parameters: Mapping[str, Any]) -> float:
+        """Change parameters of the policy now, and return the time in seconds since the cluster's start.
+
+        `parameters` has the keys of an entry of `changes` in a scenario file, for example
+        `{"accounts": {"ana": {"bid": 5}}}`.
+        """
+        return self._call("POST", "/changes", dict(parameters))["t"]
+
     def down(self, *, wait: bool = False) -> Path:
         """Shut the cluster down, and return the folder of its results.
 

@@ -20,9 +20,12 @@ from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.jobs import plan_jobs
 from schedbed.deploy.scenario.models import JobModel, Scenario, Section
 from schedbed.deploy.scenario.own_code import is_own
-from schedbed.deploy.scenario.policies import check_rigid
+from schedbed.deploy.scenario.policies import apply_change, check_rigid, closed_queues
 from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.deploy.scenario.sections import Change
 from schedbed.deploy.scenario.yaml_file import Document, from_values, load_text
+from schedbed.scheduler.driver import PolicyChange
+from schedbed.scheduler.policy import Policy
 from schedbed.tasks.specs import id_key
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
@@ -38,27 +41,31 @@ class Submission(Section):
 
 
 class RunningCluster(Protocol):
-    """The protocol of the two methods of a running cluster (`deploy.live.live_session`) that `Desk` calls."""
+    """The protocol of the methods of a running cluster (`deploy.live.live_session`) that `Desk` calls."""
+
+    @property
+    def duration_s(self) -> float: ...
 
     def upload(self, file: InputFile) -> None: ...
     def submit(self, jobs: Sequence[PlannedJob]) -> dict[str, float]: ...
+    def change(self, given: Mapping[str, Any]) -> None: ...
 
 
 class Desk:
     """Accepts jobs for the running cluster `session`. Several threads may call the methods at the same time.
 
-    Jobs may use only `queues`, if there are any. `scenario` has all jobs at their actual submit times, so
-    that a run of it repeats them. The event `changed` is set after each submission.
+    Jobs may use only the queues that `policy` has, if they are fixed. `scenario` has all jobs and changes of the policy
+    at their actual times, so that a run of it repeats them. The event `changed` is set after each.
     """
 
     def __init__(
-        self, scenario: ResolvedScenario, session: RunningCluster, queues: Sequence[str] = ()
+        self, scenario: ResolvedScenario, session: RunningCluster, policy: Policy | None = None
     ) -> None:
         self.scenario = scenario
         self.jobs = {job.job: job for job in scenario.jobs}
         self.changed = threading.Event()
         self._session = session
-        self._queues = queues
+        self._policy = policy
         self._model = Scenario.model_validate(scenario.given)
         self._lock = threading.Lock()
         self._number = len(scenario.jobs)
@@ -109,6 +116,29 @@ class Desk:
             with self._lock:
                 return self._note(document, base, planned, times)
 
+    def change(self, request: Mapping[str, Any]) -> float:
+        """Give the policy the new values of parameters in a request now. Return the time since the run's start.
+
+        The request has the keys of an entry of a scenario's `changes`. Raises BadInput for values that the policy
+        cannot have, RunFailed if the cluster does not answer.
+        """
+        with self._lock:
+            now_s = self._session.duration_s
+            entry = {**request, "at": now_s / self.scenario.scale}
+            given = check_as(Change, from_values(entry, "change"), "at").given
+            apply_change([] if self.scenario.policies[0].is_own else [self._policy], given)
+            try:
+                self._session.change(given)
+            except MasterGone as error:
+                raise RunFailed(f"not changed: {error}") from None
+            self.scenario = replace(
+                self.scenario,
+                changes=(*self.scenario.changes, PolicyChange(now_s, given)),
+                given={**self.scenario.given, "changes": [*self.scenario.given.get("changes", ()), entry]},
+            )
+            self.changed.set()
+            return now_s
+
     @contextmanager
     def _counted(self) -> Iterator[None]:
         with self._lock:
@@ -127,11 +157,10 @@ class Desk:
         files, known = dict(self._files), dict(self._known)
         inputs = JobInputs(self._model, self.scenario.cluster, base, complaints, files, known)
         planned = plan_jobs(jobs, inputs, JOBS, self._number + 1)
+        queues = closed_queues(self._policy)
         for index, job in enumerate(jobs):
-            if self._queues and job.queue not in self._queues:
-                message = (
-                    f"{job.queue!r} is no queue of the policy, expected one of {', '.join(self._queues)}"
-                )
+            if queues and job.queue not in queues:
+                message = f"{job.queue!r} is no queue of the policy, expected one of {', '.join(queues)}"
                 complaints.add((*JOBS, index, "queue"), message)
         check_rigid(self.scenario.policies, planned, self.scenario.cluster, JOBS, complaints)
         complaints.raise_if_any()

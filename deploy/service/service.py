@@ -33,7 +33,6 @@ from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.results.runfile import RunRecord
 from schedbed.deploy.scenario.inputs import filler_path
-from schedbed.deploy.scenario.policies import closed_queues
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.service.api import Api
 from schedbed.deploy.service.cluster_files import (
@@ -138,6 +137,10 @@ class ClusterService:
         """Inject a fault, with the keys of a scenario file, now or at `at`. Return the planned fault."""
         return inject_by_hand(fault, self._desk.scenario, self._session.duration_s, self._faults)
 
+    def change(self, request: Json) -> Json:
+        """Change parameters of the policy, with the keys of an entry of `changes`. Return the time."""
+        return {"t": self._desk.change(request)}
+
     def down(self, wait: bool) -> None:
         """Refuse further jobs, and shut down at once, or after all jobs if `wait`."""
         self._desk.close()
@@ -213,7 +216,7 @@ class ClusterRuns(LiveRuns):
         faults = self._faults(cluster)
         choice = self._scenario.policies[0]
         policy = choice.build(scale=self._scenario.scale, store=self._scenario.profiles.store)
-        desk = Desk(self._scenario, session, closed_queues(policy))
+        desk = Desk(self._scenario, session, policy)
         record = ClusterRecord(
             name=self._order.name,
             pid=os.getpid(),

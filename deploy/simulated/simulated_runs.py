@@ -75,6 +75,7 @@ def setup_of(
         seed=seed,
         repeat=repeat if as_live else 0,
         faults=scenario.faults,
+        changes=scenario.changes,
         contention=simulate.contention,
         latencies=latencies,
         timing=LIVE_TIMING if simulate.contention else Timing(),

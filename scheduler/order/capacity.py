@@ -103,24 +103,34 @@ class Queue:
     )
 
     def __init__(self, name: str, settings: QueueSettings, unpromised: float) -> None:
-        assert settings.minimum_user_limit_percent is not None and settings.user_limit_factor is not None
         self.name = name
+        self.ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
+        self.held: dict[TaskKind, Held] = {kind: Held() for kind in TaskKind}
+        self.jobs = 0  # That have not ended.
+        self.users: dict[TaskKind, Counter[str]] = {kind: Counter() for kind in TaskKind}  # With ready jobs.
+        self.set(settings, unpromised)
+
+    def set(self, settings: QueueSettings, unpromised: float) -> None:
+        """Give the queue these settings, and sort its jobs by them."""
+        assert settings.minimum_user_limit_percent is not None and settings.user_limit_factor is not None
         self.named = settings.capacity is not None
         self.share = unpromised if settings.capacity is None else settings.capacity / 100
         self.max_share = settings.max_capacity / 100
         self.user_percent = settings.minimum_user_limit_percent
         self.user_factor = settings.user_limit_factor
         self.priorities = bool(settings.priorities)
-        self.ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
-        self.held: dict[TaskKind, Held] = {kind: Held() for kind in TaskKind}
-        self.jobs = 0  # That have not ended.
-        self.users: dict[TaskKind, Counter[str]] = {kind: Counter() for kind in TaskKind}  # With ready jobs.
+        for ready in self.ready.values():
+            for job in list(ready):
+                ready.put(job, self._key(job))
+
+    def _key(self, job: JobView) -> tuple[Any, ...]:
+        return fifo_key(job) if self.priorities else (job.submit_s, job.serial)
 
     def list_job(self, job: JobView, kind: TaskKind, *, ready: bool) -> None:
         """Add the job to those with a task to start, or remove it."""
         jobs, users = self.ready[kind], self.users[kind]
         if ready and job not in jobs:
-            jobs.put(job, fifo_key(job) if self.priorities else (job.submit_s, job.serial))
+            jobs.put(job, self._key(job))
             users[job.user] += 1
         elif not ready and job in jobs:
             jobs.drop(job)
@@ -185,7 +195,7 @@ class Capacity:
     ) -> None:
         self._off_switch = off_switch_per_heartbeat
         self._settings = dict(queues or {})
-        self._unpromised = max(0.0, 100.0 - sum(s.capacity or 0.0 for s in self._settings.values())) / 100
+        self._unpromised = _unpromised(self._settings)
         self._defaults = QueueSettings(
             minimum_user_limit_percent=minimum_user_limit_percent,
             user_limit_factor=user_limit_factor,
@@ -274,10 +284,27 @@ class Capacity:
         """
         self._kept.pop((job.job, kind), None)
 
+    def change(self, given: Mapping[str, Any]) -> bool:
+        """Implement `Hooks.change`: the named queues have other settings from the next offer on.
+
+        Raises ValueError if capacities add up to more than 100%.
+        """
+        if "queues" not in given:
+            return False
+        settings = {**self._settings, **_QUEUES.read(given["queues"])}
+        _within_100(settings)
+        self._settings, self._unpromised = settings, _unpromised(settings)
+        for queue in self._queues.values():
+            queue.set(self._settings_of(queue.name), self._unpromised)
+        self._unnamed = sum(queue.jobs > 0 and not queue.named for queue in self._queues.values())
+        return True
+
+    def _settings_of(self, name: str) -> QueueSettings:
+        return self._settings.get(name, self._defaults).completed(self._defaults)
+
     def new_queue(self, name: str) -> Queue:
         """Return an empty queue with its settings."""
-        settings = self._settings.get(name, self._defaults)
-        return Queue(name, settings.completed(self._defaults), self._unpromised)
+        return Queue(name, self._settings_of(name), self._unpromised)
 
     def _queue(self, name: str) -> Queue:
         queue = self._queues.get(name)
@@ -397,6 +424,11 @@ class Capacity:
         return format_bytes(round(amount)) if self._by_memory else f"{amount:.3g}"
 
 
+def _unpromised(settings: Mapping[str, QueueSettings]) -> float:
+    """Return the share of the cluster, from 0 to 1, that no queue is promised."""
+    return max(0.0, 100.0 - sum(each.capacity or 0.0 for each in settings.values())) / 100
+
+
 def _off_switch_tasks(view: View, node: NodeView) -> int:
     """Return the tasks of this heartbeat without input near: also all reduces, and maps without input."""
     return sum(each.locality == "off" and each.assigned_s == view.now_s for each in node.attempts.values())
@@ -442,6 +474,10 @@ def _check(order: Capacity, locality: Locality, admission: Admission) -> None:
     order.count_memory()
 
 
+_QUEUES = queues(
+    "settings by queue name: capacity (guaranteed %), max_capacity (%), minimum_user_limit_percent, "
+    "user_limit_factor, priorities; other queues share the rest"
+)
 AXIS = Axis(
     axis="order",
     name="capacity",
@@ -450,10 +486,7 @@ AXIS = Axis(
     "for each user",
     paper="Hadoop capacity scheduler; lakshmi2019",
     parameters=(
-        queues(
-            "settings by queue name: capacity (guaranteed %), max_capacity (%), "
-            "minimum_user_limit_percent, user_limit_factor, priorities; other queues share the rest"
-        ),
+        _QUEUES,
         number(
             "minimum_user_limit_percent",
             "100",

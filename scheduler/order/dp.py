@@ -8,7 +8,8 @@ pays bid x slots held / slots entitled to; additional slots cost nothing. Then a
 their remaining budget. Attempts of users above their share are killed for users below their share, the most
 recent attempt first.
 
-Decisions where the thesis has no rule: a user's bid is the same in each interval; a user who arrives during
+Decisions where the thesis has no rule: a user's bid is the same in each interval until it is changed (`change`);
+a user who arrives during
 an interval bids immediately; users without any budget left receive only slots that no other user wants; a
 user's jobs are sorted as in the pools of Fair; the next slot is offered to the user with the smallest (held +
 1) / bid, so that a small bid does not buy the first slot.
@@ -45,6 +46,10 @@ class Account:
     bid: float | None = None
 
 
+def _given(value: float | None, default: Any) -> Any:
+    return default if value is None else value
+
+
 class Bidder(Pool):
     """The pool of one user's jobs, with the user's budget and bids.
 
@@ -64,6 +69,16 @@ class Bidder(Pool):
         """Implement `Pool.key`: return a sort key; the user with the smallest (running tasks + 1) / bid comes first."""
         next_slot = (self.tallies[kind].running + 1) / self.settings.weight
         return (0, next_slot, self.jobs.first().submit_s, self.name)
+
+
+ACCOUNTS = by_name(
+    "accounts",
+    "account",
+    "budget and bid by user name, such as {ana: {budget: 60, bid: 3}}; other users have the default budget and bid",
+    "{ana: {budget: 60, bid: 3}}",
+    {"budget": positive, "bid": positive},
+    Account,
+)
 
 
 class DynamicPriority(PoolOrder):
@@ -97,17 +112,27 @@ class DynamicPriority(PoolOrder):
     def new_pool(self, name: str) -> Bidder:
         """Implement `PoolOrder.new_pool`: return the pool of the user `name`, with the user's budget and bid."""
         account = self._accounts.get(name, Account())
-        return Bidder(
-            name,
-            self._budget if account.budget is None else account.budget,
-            self._bid if account.bid is None else account.bid,
-        )
+        return Bidder(name, _given(account.budget, self._budget), _given(account.bid, self._bid))
 
     def submitted(self, view: View, job: JobView) -> None:
         """Implement `Hooks.submitted`. The run's first job starts the first allocation interval."""
         super().submitted(view, job)
         if self._ends_s is None:
             self._ends_s = view.now_s + self._interval_s
+
+    def change(self, given: Mapping[str, Any]) -> bool:
+        """Implement `Hooks.change`: bids count from the next interval on. A larger budget is granted at once."""
+        if "accounts" not in given:
+            return False
+        for user, account in ACCOUNTS.read(given["accounts"]).items():
+            known = self._accounts.get(user, Account())
+            new = Account(budget=_given(account.budget, known.budget), bid=_given(account.bid, known.bid))
+            bidder: Any = self.pools.get(user)
+            if bidder is not None:
+                granted = _given(new.budget, self._budget) - _given(known.budget, self._budget)
+                bidder.left, bidder.most = max(0.0, bidder.left + granted), _given(new.bid, self._bid)
+            self._accounts[user] = new
+        return True
 
     # Bids and budgets
 
@@ -193,15 +218,7 @@ AXIS = Axis(
     "their share are killed",
     paper="xu2015 3.1.3.2; Sandholm and Lai 2010",
     parameters=(
-        by_name(
-            "accounts",
-            "account",
-            "budget and bid by user name, such as {ana: {budget: 60, bid: 3}}; other users have the "
-            "default budget and bid",
-            "{ana: {budget: 60, bid: 3}}",
-            {"budget": positive, "bid": positive},
-            Account,
-        ),
+        ACCOUNTS,
         number(
             "budget",
             "100",

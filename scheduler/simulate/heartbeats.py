@@ -457,6 +457,7 @@ class FrameworkSteps:
 
     def take_due(self, now_s: float) -> None:
         """Take due jobs and begin to initialize them. Ones that a restarted JobTracker lists again are not taken."""
+        self._master.change_due(now_s)
         waiting = self._master.waiting
         while waiting and waiting[0].submit_s <= now_s:
             job = waiting.popleft()

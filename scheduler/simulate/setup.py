@@ -13,6 +13,7 @@ from schedbed.cluster.virtual.fluid.max_min import Solved
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.cluster.virtual.node_model import Emulation, Store, TaskCost
 from schedbed.scheduler.core.rows import Sink
+from schedbed.scheduler.driver import PolicyChange
 from schedbed.scheduler.framework import NONE, Framework
 from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
@@ -117,8 +118,8 @@ class Setup:
     tasks (maps, reduces). `process_all_heartbeats`: simulate also heartbeats that have no effect.
     `skip_rows`: write a decision row also for each job that was offered a slot and did not take it. Under
     delay scheduling, most rows are of this kind. `sizes`: whether policies can read true, estimated or no
-    costs of tasks. `framework`: costs that a framework adds to tasks. `snapshot_every`: number of events
-    between snapshots of the JobTracker, if a fault stops the JobTracker.
+    costs of tasks. `changes`: new values of the policy's parameters. `framework`: costs that a framework adds to
+    tasks. `snapshot_every`: number of events between snapshots of the JobTracker, if a fault stops the JobTracker.
     """
 
     cluster: ClusterSpec
@@ -129,6 +130,7 @@ class Setup:
     seed: int = 0
     repeat: int = 0
     faults: Sequence[PlannedFault] = ()
+    changes: Sequence[PolicyChange] = ()
     contention: bool = True
     latencies: Latencies = field(default_factory=Latencies)
     timing: Timing = field(default_factory=Timing)

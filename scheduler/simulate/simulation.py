@@ -24,7 +24,7 @@ from schedbed.scheduler.core.rows import (
     NodeLost,
 )
 from schedbed.scheduler.driver import Plan
-from schedbed.scheduler.hooks import acts_on_ticks, quiet_of
+from schedbed.scheduler.hooks import acts_on_ticks, hook, quiet_of
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.policy import HeartbeatRead, PolicyError
 from schedbed.scheduler.simulate import event_queue as kinds
@@ -85,6 +85,8 @@ class Simulation:
         if why := framework.refuses(policy):
             raise BadInput(why)
         all_heartbeats = setup.process_all_heartbeats or self.faults.touch_heartbeats or not framework.is_none
+        # After a change, a node that rested may be offered jobs.
+        all_heartbeats = all_heartbeats or bool(setup.changes and hook(policy, "change"))
         elides = is_quiet(policy) and not all_heartbeats
         self._all_tell = all_heartbeats or quiet_of(policy) is None
         self._watch = watch_of(policy) if elides else None
@@ -144,7 +146,7 @@ class Simulation:
             self.join_at(self.setup.timing.begin_s, node)
         self.faults.start()
         self.upkeep.start()
-        self.master.do(0.0, "plan", Plan(jobs=tuple(self._jobs), files={}))
+        self.master.do(0.0, "plan", Plan(jobs=tuple(self._jobs), files={}, changes=tuple(self.setup.changes)))
         self._look_for_jobs()
         if self._ticks:
             self.want_tick()

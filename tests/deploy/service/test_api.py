@@ -77,6 +77,10 @@ class FakeService:
         self.asked.append(fault)
         raise RunFailed("not now")
 
+    def change(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append(request)
+        return {"t": 12.5}
+
     def down(self, wait: bool) -> None:
         self.asked.append(wait)
 
@@ -195,6 +199,7 @@ def ana(cluster: Cluster, service: FakeService) -> Cluster:
     "act",
     [
         lambda ana: ana.fault({"kill": "n1"}),
+        lambda ana: ana.change({"accounts": {"ana": {"bid": 9}}}),
         lambda ana: ana.down(),
         lambda ana: ana.users(),
         lambda ana: ana.add_user("bo"),
@@ -204,7 +209,7 @@ def ana(cluster: Cluster, service: FakeService) -> Cluster:
         lambda ana: ana.job("job_0002").parts(),
         lambda ana: list(ana.job("job_0002")._read("part-00000", 6)),
     ],
-    ids=["fault", "down", "users", "add", "set", "remove", "kill", "parts", "part"],
+    ids=["fault", "change", "down", "users", "add", "set", "remove", "kill", "parts", "part"],
 )
 def test_a_user_changes_and_reads_nothing_of_others(ana: Cluster, service: FakeService, act: Any) -> None:
     with pytest.raises(RunFailed, match=r"only the cluster's owner may|is a job of bo, this token is ana's"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,7 +30,8 @@ class FakeSession:
     """
 
     def __init__(self, now_s: float = 100.0) -> None:
-        self.now_s = now_s
+        self.now_s = self.duration_s = now_s
+        self.values: list[Any] = []
         self.uploaded: list[str] = []
         self.gate: threading.Event | None = None
         self.broken = 0
@@ -45,9 +47,13 @@ class FakeSession:
     def submit(self, jobs: Sequence[PlannedJob]) -> dict[str, float]:
         return {job.job: job.submit_s + self.now_s for job in jobs}
 
+    def change(self, values: Any) -> None:
+        self.values.append(values)
+
 
 def desk(session: FakeSession, queues: Sequence[str] = (), **changes: Any) -> Desk:
-    return Desk(resolve(SCENARIO | changes, idle="workload" not in changes), session, queues)
+    policy: Any = SimpleNamespace(order=SimpleNamespace(closed_queues=queues))
+    return Desk(resolve(SCENARIO | changes, idle="workload" not in changes), session, policy)
 
 
 def test_numbers_go_on_and_times_are_scaled_and_count_from_now() -> None:
@@ -179,3 +185,41 @@ def test_only_queues_that_share_the_whole_cluster_leave_no_room_for_others(
     spec: Any, queues: tuple[str, ...]
 ) -> None:
     assert closed_queues(build_policy(spec)) == queues
+
+
+def bidding(session: FakeSession) -> Desk:
+    scenario = resolve(SCENARIO | {"policies": [{"dp": {"accounts": {"ana": {"bid": 2}}}}]}, idle=True)
+    return Desk(scenario, session, build_policy(scenario.policies[0].given))
+
+
+def test_a_change_reaches_the_policy_and_is_kept_for_a_repetition() -> None:
+    session = FakeSession(50.0)
+    taker = bidding(session)
+    assert taker.change({"accounts": {"ana": {"bid": 5}}}) == 50.0
+    assert session.values == [{"accounts": {"ana": {"bid": 5}}}]
+    assert taker.changed.is_set()
+    again = (
+        resolve(taker.scenario.given, idle=False) if "workload" in taker.scenario.given else taker.scenario
+    )
+    assert [(change.at_s, change.given) for change in again.changes] == [
+        (50.0, {"accounts": {"ana": {"bid": 5}}})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (
+            {"accounts": {"ana": {"bid": -1}}},
+            "account ana: bid: -1 is not a number above 0",
+        ),
+        ({"queues": {"prod": {"capacity": 50}}}, "no policy here has queues to change"),
+        ({}, "nothing changes, expected accounts or queues"),
+        ({"node_wait": "5s"}, "node_wait"),
+    ],
+)
+def test_a_change_that_the_policy_cannot_have_is_refused(request_: Any, why: str) -> None:
+    session = FakeSession()
+    with pytest.raises(BadInput, match=why):
+        bidding(session).change(request_)
+    assert not session.values

@@ -50,6 +50,9 @@ class FakeSession:
             raise MasterGone("down")
         self.done.append((jobs, reason))
 
+    def change(self, given: Any) -> None:
+        self.done.append(given)
+
     def forget(self, path: str) -> None:
         self.done.append(path)
 

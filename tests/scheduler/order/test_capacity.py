@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schedbed.scheduler.hooks import quiet_of
-from schedbed.scheduler.order.capacity import Capacity, Held, over_max, user_limit
+from schedbed.scheduler.hooks import hook, quiet_of
+from schedbed.scheduler.order.capacity import Capacity, Held, QueueSettings, over_max, user_limit
 from schedbed.scheduler.policy import Composed
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.view import View
@@ -352,3 +352,26 @@ def test_off_switch_tasks_are_counted(value: Any) -> None:
         build_policy(capacity(off_switch_per_heartbeat=value))
     assert quiet_of(build_policy(capacity(off_switch_per_heartbeat="off"))) is not None
     assert quiet_of(build_policy(capacity(off_switch_per_heartbeat=1))) is None
+
+
+def test_queues_get_other_shares_during_the_run():
+    """Of eight slots, a and b hold four each; with capacities of 75 and 25 they hold six and two."""
+    policy = build_policy(capacity(HALVES))
+    world = World(policy, [node("n1", maps=8)], task_ms=2000)
+    world.submit(job("a", 200, queue="a")).submit(job("b", 200, queue="b")).run(until_s=3)
+    change = {"queues": {"b": {"capacity": 25}, "a": {"capacity": 75, "user_limit_factor": 2}}}
+    hook(policy, "change")(change)
+    world.run(until_s=9)
+    late = [row.job for row in world.tape.decisions if row.answer == "launch" and 6 <= row.t < 7.9]
+    assert (late.count("a"), late.count("b")) == (6, 2)
+    with pytest.raises(ValueError, match="capacities add up to 105, expected at most 100"):
+        hook(policy, "change")({"queues": {"c": {"capacity": 5}}})
+
+
+def test_a_queue_that_gets_a_share_is_no_longer_one_of_the_others():
+    order = Capacity(queues={"a": QueueSettings(capacity=50)})
+    assert order.new_queue("b").promised_share(1) == 0.5
+    assert order.change({"queues": {"b": {"capacity": 20}}})
+    assert order.new_queue("b").promised_share(1) == 0.2
+    assert order.new_queue("c").promised_share(1) == pytest.approx(0.3)
+    assert order.guarantees == {"a": 0.5, "b": 0.2}

@@ -132,3 +132,26 @@ def test_bad_accounts_are_bad_input(spec: Any, why: str):
     with pytest.raises(BadInput) as caught:
         build_policy(spec)
     assert why in str(caught.value)
+
+
+def test_a_new_bid_counts_from_the_next_interval_on_and_a_budget_at_once():
+    """Both bid 1 and hold 4 of 8 map slots. Ana's bid of 3, given at 4 s, gives her 6 of 8 from 10 s on."""
+    policy = build_policy({"dp": {"accounts": {"ana": {"bid": 1, "budget": 50}}, "interval": "10s"}})
+    simulated = World(policy, [node("n1", maps=4), node("n2", maps=4)], task_ms=2000)
+    simulated.submit(job("a", 200)).submit(job("b", 200, user="bo")).run(until_s=4)
+    hook(policy, "change")({"accounts": {"ana": {"bid": 3, "budget": 60}}})
+    assert (bidder(policy, "ana").bid, bidder(policy, "ana").left) == (1, 60)
+    simulated.run(until_s=9.9)
+    assert launched(simulated, 8, 9.9).count("a") == 4
+    simulated.run(until_s=19)
+    assert launched(simulated, 16, 17.9).count("a") == 6
+    assert launched(simulated, 16, 17.9).count("b") == 2
+
+
+def test_a_bid_keeps_the_budget_that_it_does_not_name():
+    policy = build_policy({"dp": {"accounts": {"ana": {"bid": 1, "budget": 50}}}})
+    assert isinstance(policy, Composed) and isinstance(policy.order, DynamicPriority)
+    hook(policy, "change")({"accounts": {"ana": {"bid": 4}, "bo": {"bid": 2}}})
+    ana, bo = policy.order.new_pool("ana"), policy.order.new_pool("bo")
+    assert (ana.most, ana.left) == (4, 50)
+    assert (bo.most, bo.left) == (2, 100)
