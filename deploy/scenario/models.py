@@ -33,7 +33,7 @@ from schedbed.deploy.scenario.scalars import (
     says,
 )
 from schedbed.deploy.scenario.sections import (
-    Change,
+    Changes,
     Disk,
     Dynamic,
     Foreground,
@@ -616,8 +616,7 @@ class Scenario(Section):
         Faults, says("failures to cause during the run, at fixed times or drawn at random")
     ] = []
     changes: Annotated[
-        list[Change],
-        BeforeValidator(as_list),
+        Changes,
         says(
             "parameters of the policies that change during the run: `at`, and new values of `accounts` (`dp`) or "
             "`queues` (`capacity`). A policy without the parameter is not affected"

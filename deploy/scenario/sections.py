@@ -487,6 +487,8 @@ class Change(Section):
         return self
 
 
+Changes = Annotated[list[Change], BeforeValidator(as_list)]
+
 PARAMETERS = ("accounts", "queues")
 """The parameters of policies that can change during a run."""
 
