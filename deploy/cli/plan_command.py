@@ -81,12 +81,8 @@ def plan(
 
 def _line(tried: TriedSize) -> str:
     held = "all deadlines hold" if tried.holds else f"{tried.late} late"
-    worst = (
-        f"{tried.worst} takes {100 * tried.used:.0f}% of its time"
-        if tried.used < float("inf")
-        else tried.worst
-    )
-    return f"{tried.nodes} nodes, {held}, {worst}{'' if tried.used < float('inf') else ' did not succeed'}"
+    used = "did not succeed" if tried.used is None else f"takes {100 * tried.used:.3g}% of its time"
+    return f"{tried.nodes} nodes, {held}, {tried.worst} {used}"
 
 
 def _result(found: LeastNodes, most: int) -> str:

@@ -7,6 +7,7 @@ import io
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,12 +29,12 @@ class TriedSize:
     """A number of nodes, and what the repeats on them gave.
 
     `late` is the number of jobs that missed their deadline in any repeat. `used` is the largest share of the time
-    from submission to deadline that a job with a deadline took, by the job `worst`, infinite if it did not succeed.
+    from submission to deadline that a job with a deadline took, by the job `worst`, None if it did not succeed.
     """
 
     nodes: int
     late: int
-    used: float
+    used: float | None
     worst: str
     makespan_s: float
 
@@ -128,13 +129,13 @@ def _judged(nodes: int, repeats: Sequence[pd.DataFrame]) -> TriedSize:
     for jobs in repeats:
         due = jobs[jobs["deadline"].notna()].set_index("job")
         took = (due["finish"] - due["submit"]) / (due["deadline"] - due["submit"])
-        used.append(took.where(due["state"] == "succeeded", float("inf")).fillna(float("inf")))
+        used.append(took.where(due["state"] == "succeeded", inf).fillna(inf))
     worst = max(used, key=lambda each: each.max())
     names = repeats[0].set_index("job")["name"]
     return TriedSize(
         nodes=nodes,
         late=len({job for each in used for job in each.index[each > 1]}),
-        used=float(worst.max()),
+        used=float(worst.max()) if worst.max() < inf else None,
         worst=f"{names[worst.idxmax()]} ({worst.idxmax()})",
         makespan_s=max(float(jobs["finish"].max() - jobs["submit"].min()) for jobs in repeats),
     )

@@ -4,14 +4,15 @@ shortest.
 Source: the thesis xu2015, section 3.1.4.2 (Verma, Cherkasova and Campbell 2012). One pool runs the small
 jobs, a second the big ones, each in Johnson's order (Johnson 1954) with a part of the slots.
 
-The thesis simulates each division with SimMR; this module estimates the time. A stage on s slots takes
-ceil(tasks / s) x the mean time of a task. A pool's map stages run one after another; a reduce stage follows
-its job's map stage and the previous reduce stage.
+As the thesis simulates each division with SimMR, so does this module, task by task: each map takes the slot that is
+free first, in the order of the jobs; each reduce takes the reduce slot that is free first, after its job's maps. A
+task takes the mean time of its kind. Only Johnson's order counts whole stages: ceil(tasks / slots) x that time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heappop, heappush
 from math import ceil
 from typing import NamedTuple
 
@@ -55,11 +56,36 @@ def johnson(jobs: Sequence[PlannedStages], maps: int, reduces: int) -> tuple[lis
     staged = [(*job.on(maps, reduces), number, job) for number, job in enumerate(jobs)]
     early = sorted(each for each in staged if each[0] < each[1])
     late = sorted((each for each in staged if each[0] >= each[1]), key=lambda each: (-each[1], each[2]))
-    maps_end_s = end_s = 0.0
-    for map_s, reduce_s, _, _ in (*early, *late):
-        maps_end_s += map_s
-        end_s = max(end_s, maps_end_s) + reduce_s
-    return [each[3] for each in (*early, *late)], end_s
+    queue = [each[3] for each in (*early, *late)]
+    return queue, simulated_s(queue, maps, reduces)
+
+
+Slots = list[tuple[float, int]]
+"""A heap of slots: how many become free at a time, in seconds from now."""
+
+
+def simulated_s(queue: Sequence[PlannedStages], maps: int, reduces: int) -> float:
+    """Return when the last task ends, in seconds from now, if jobs run in this order on slots that are free now."""
+    free: tuple[Slots, Slots] = [(0.0, maps)], [(0.0, reduces)]
+    end_s = 0.0
+    for job in queue:
+        maps_end_s = _run(free[0], job.maps, job.map_s, 0.0)
+        end_s = max(end_s, maps_end_s, _run(free[1], job.reduces, job.reduce_s, maps_end_s))
+    return end_s
+
+
+def _run(free: Slots, tasks: int, each_s: float, from_s: float) -> float:
+    """Run tasks from `from_s` on in the slots that are free first, and return when the last one ends."""
+    last_s = from_s
+    while tasks:
+        free_s, count = heappop(free)
+        starts = min(count, tasks)
+        if count > starts:
+            heappush(free, (free_s, count - starts))
+        last_s = max(free_s, from_s) + each_s
+        heappush(free, (last_s, starts))
+        tasks -= starts
+    return last_s
 
 
 def balanced_pools(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedbed.scheduler.models.johnson import PlannedStages, balanced_pools, johnson
+from schedbed.scheduler.models.johnson import PlannedStages, balanced_pools, johnson, simulated_s
 from schedbed.scheduler.models.task_times import StageTimes
 from schedbed.scheduler.registry.registry import build_policy
 from tests.harness.world import World, job, node
@@ -26,16 +26,25 @@ def test_johnsons_order_by_hand() -> None:
 
 
 def test_two_pools_end_sooner_than_one_by_hand() -> None:
-    """Two map slots. Jobs a and b have one map of 10 s each, job c has four maps of 5 s.
+    """Two map slots. Job a has two maps of 10 s, job b one map of 20 s.
 
-    In one pool a slot idles beside a and beside b: 10 + 10 + 2 x 5 = 30 s. With one slot for {a, b} and one
-    for {c}, both pools end at 20 s.
+    In one pool b waits for a, in the order in which they came: 10 + 20 = 30 s. With a slot each, both end at 20 s.
     """
-    jobs = [PlannedStages("c", 4, 5.0, 0, 0.0), *(PlannedStages(name, 1, 10.0, 0, 0.0) for name in "ab")]
+    jobs = [PlannedStages("a", 2, 10.0, 0, 0.0), PlannedStages("b", 1, 20.0, 0, 0.0)]
     assert johnson(jobs, 2, 2)[1] == 30
     small, big = balanced_pools(jobs, 2, 2, 7)
-    assert (small.maps, small.jobs, small.makespan_s) == (1, ("a", "b"), 20)
-    assert (big.maps, big.jobs, big.makespan_s) == (1, ("c",), 20)
+    assert (small.maps, small.jobs, small.makespan_s) == (1, ("a",), 20)
+    assert (big.maps, big.jobs, big.makespan_s) == (1, ("b",), 20)
+
+
+def test_a_plan_is_simulated_task_by_task() -> None:
+    """Two slots of each kind. Job a has three maps of 10 s and a reduce of 4 s, b two maps of 5 s and two reduces of 8 s.
+
+    Maps of a end at 10, 10 and 20 s, those of b at 15 and 20 s in the slot that a leaves free. The reduce of a runs
+    from 20 to 24 s, those of b from 20 to 28 s and from 24 to 32 s. Whole stages would take 20 + 5 + 8 = 33 s.
+    """
+    jobs = [PlannedStages("a", 3, 10.0, 1, 4.0), PlannedStages("b", 2, 5.0, 2, 8.0)]
+    assert simulated_s(jobs, 2, 2) == 32
 
 
 def test_one_pool_stays_when_no_split_is_better() -> None:
@@ -45,11 +54,11 @@ def test_one_pool_stays_when_no_split_is_better() -> None:
 
 
 def simulated(monkeypatch: pytest.MonkeyPatch) -> World:
-    """Return a world that has run jobs a, b and c of the test above on a node with two slots.
+    """Return a world that has run jobs a and b of the test above on a node with two slots.
 
     The policy knows the duration of each map.
     """
-    jobs = {"a": (1, 10.0), "b": (1, 10.0), "c": (4, 5.0)}
+    jobs = {"a": (2, 10.0), "b": (1, 20.0)}
     monkeypatch.setattr(StageTimes, "task_s", lambda *about: jobs[about[2].job][1])
     world = World(build_policy("balancedpool"), [node("n1", maps=2, reduces=2, cores=4)], task_ms=5_000)
     for name, (maps, _) in jobs.items():
@@ -61,6 +70,6 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> World:
 def test_each_pool_gets_its_slots_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     launches = [row for row in simulated(monkeypatch).tape.decisions if row.answer == "launch"]
     first, second = launches[:2]
-    assert {first.job, second.job} == {"a", "c"}
+    assert {first.job, second.job} == {"a", "b"}
     assert "number 1 by Johnson in the pool of small jobs, 0 of 1 map slots used" in first.reason
     assert "estimated makespan 20.0 s and 20.0 s" in first.reason
