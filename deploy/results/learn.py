@@ -105,7 +105,7 @@ def resource_profile(
     scale: float,
     alone: bool = True,
 ) -> ResourceProfile:
-    """Return the CPU, disk and memory that the job's tasks used, in percent of what the first of `nodes` has.
+    """Return the CPU, disk, memory and network that the job's tasks used, in percent of what the first of `nodes` has.
 
     `replication` is that of output blocks, and `scale` the scenario's factor on durations. If the job did not
     run `alone`, its declared memory is used, since nodes report the memory of all jobs together. Raises
@@ -123,18 +123,23 @@ def resource_profile(
     # An attempt has one CPU counter, so a shuffle's CPU counts as the reduce's.
     fetch_s, reduce_s = reduces["shuffle_end"] - reduces["start"], reduces["end"] - reduces["shuffle_end"]
     fetch_io = _share(reduces["shuffle_bytes"] + reduces["spill_bytes"], fetch_s, reference.io)
+    fetch_network = _share(reduces["shuffle_bytes"], fetch_s, reference.network)
+    at_once = max(1, min(copies, job.maps))
+    sent = 0 if job.reduces else replication - 1  # Copies of each output byte that go to other nodes.
     memory = _memory(run, job, reference, alone=alone)
     return ResourceProfile(
         map=Amounts(
             min(core, _share(maps["cpu_s"], map_s, reference.cpu)),
             _share(_disk_bytes(maps, not job.reduces, replication), map_s, reference.io),
             memory[0],
+            _share(maps["read_remote_bytes"] + maps["output_bytes"] * sent, map_s, reference.network),
         ),
-        shuffle=Amounts(0.0, round(fetch_io / max(1, min(copies, job.maps)), 4), memory[1]),
+        shuffle=Amounts(0.0, round(fetch_io / at_once, 4), memory[1], round(fetch_network / at_once, 4)),
         reduce=Amounts(
             min(core, _share(reduces["cpu_s"], reduce_s, reference.cpu)),
             _share(reduces["output_bytes"] * replication, reduce_s, reference.io),
             memory[1],
+            _share(reduces["output_bytes"] * (replication - 1), reduce_s, reference.network),
         ),
         parallel_copies=copies,
         map_s=float((maps["end"] - maps["assigned"]).mean()) / scale,

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf, log
 
-from schedbed.scheduler.models.resource_profiles import FULL, Amounts, NodeDemands
+from schedbed.scheduler.models.resource_profiles import FULL, NOTHING, Amounts, NodeDemands
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 
 _FITS = FULL + 1e-6  # Sums of fractions can exceed 100 slightly.
@@ -66,10 +66,10 @@ class Placement:
         self.jobs = jobs
         self.kinds = kinds
         nodes = range(len(kinds))
-        self.used = [[0.0, 0.0, 0.0] for _ in nodes]
+        self.used = [[0.0] * len(NOTHING) for _ in nodes]
         # The demand of reduces: their largest in any phase, and that of their current phase.
-        self._held = [[0.0, 0.0, 0.0] for _ in nodes]
-        self._present = [[0.0, 0.0, 0.0] for _ in nodes]
+        self._held = [[0.0] * len(NOTHING) for _ in nodes]
+        self._present = [[0.0] * len(NOTHING) for _ in nodes]
         self._mapped: list[dict[PlacedJob, None]] = [{} for _ in nodes]  # jobs with maps there
         self._wanting: SortedKeys[PlacedJob] = SortedKeys()  # Jobs with unplaced maps.
         for job in jobs:
@@ -213,7 +213,7 @@ class Placement:
         return None
 
     def _shuffle_fits(self, job: PlacedJob, node: int) -> bool:
-        """Return whether the job's reduces have I/O left, on all nodes, to fetch one more map from `node`."""
+        """Return whether the job's reduces have I/O and network left, on all nodes, to fetch one more map."""
         if node in job.barred:
             return False
         if job.reducing or not job.reduces:
@@ -221,8 +221,14 @@ class Placement:
         for place, count in job.reduces.items():
             demands = job.demands[self.kinds[place]]
             if job.placed < demands.copies:
-                io = self.used[place][1] + count * demands.shuffle.io
-                if io + (demands.map.io if place == node else 0.0) > _FITS:
+                used, fetch, own = (
+                    self.used[place],
+                    demands.shuffle,
+                    demands.map if place == node else NOTHING,
+                )
+                if used[1] + count * fetch.io + own.io > _FITS:
+                    return False
+                if used[3] + count * fetch.network + own.network > _FITS:
                     return False
         return True
 
@@ -244,12 +250,12 @@ class Placement:
         self._valued(job)
 
     def _fetch(self, job: PlacedJob, sign: int) -> None:
-        """Add (1) or remove (-1) the I/O of fetching one more map's output, on all nodes with reduces."""
+        """Add (1) or remove (-1) what fetching one more map's output takes, on all nodes with reduces."""
         if not job.reducing:
             for place, count in job.reduces.items():
                 demands = job.demands[self.kinds[place]]
                 if job.placed < demands.copies:
-                    self.used[place][1] += sign * count * demands.shuffle.io
+                    _add(self.used[place], demands.shuffle.moving, sign * count)
 
     def _take(self, node: int, amounts: Amounts, count: int) -> None:
         _add(self.used[node], amounts, count)
@@ -265,14 +271,17 @@ class Placement:
 
 
 def _fits(used: Sequence[float], amounts: Amounts) -> bool:
-    cpu, io, memory = amounts
-    return used[0] + cpu <= _FITS and used[1] + io <= _FITS and used[2] + memory <= _FITS
+    cpu, io, memory, network = amounts
+    if used[0] + cpu > _FITS or used[1] + io > _FITS:
+        return False
+    return used[2] + memory <= _FITS and used[3] + network <= _FITS
 
 
 def _add(used: list[float], amounts: Amounts, count: int) -> None:
     used[0] += count * amounts.cpu
     used[1] += count * amounts.io
     used[2] += count * amounts.memory
+    used[3] += count * amounts.network
 
 
 # The formulas of the policy RAS (polo2011 3.2 and 3.3): the number of slots that a job needs to meet its

@@ -23,18 +23,38 @@ PARALLEL_COPIES = 4
 
 
 class Amounts(NamedTuple):
-    """Amounts of a node's resources, usually in percent of the node: CPU, disk bandwidth (I/O), memory."""
+    """Amounts of a node's resources, usually in percent of the node: CPU, disk rate (I/O), memory, network.
+
+    The paper's resources are the first three (Table 2). Without a measured or given value, network counts as 0.
+    """
 
     cpu: float = 0.0
     io: float = 0.0
     memory: float = 0.0
+    network: float = 0.0
+
+    def plus(self, other: Amounts, times: float = 1) -> Amounts:
+        return Amounts(
+            self.cpu + times * other.cpu,
+            self.io + times * other.io,
+            self.memory + times * other.memory,
+            self.network + times * other.network,
+        )
+
+    @property
+    def moving(self) -> Amounts:
+        """Return only what a fetch of map output takes: I/O and network."""
+        return Amounts(io=self.io, network=self.network)
 
 
 NOTHING = Amounts()
 
 
 class NodeDemands(NamedTuple):
-    """A task's demands on one kind of node by phase, in percent. `shuffle.io` is that of one of `copies` fetches."""
+    """A task's demands on one kind of node by phase, in percent.
+
+    `shuffle` has the I/O and network of one of `copies` fetches.
+    """
 
     map: Amounts
     shuffle: Amounts
@@ -42,8 +62,9 @@ class NodeDemands(NamedTuple):
     copies: int
 
     def of_capacity(self, capacity: float) -> NodeDemands:
-        """Return the demands in percent of what tasks may use: `capacity` percent of CPU and disk, all memory."""
-        factors = Amounts(FULL / capacity, FULL / capacity, 1.0)
+        """Return the demands in percent of what tasks may use: `capacity` percent of each resource, but all memory."""
+        share = FULL / capacity
+        factors = Amounts(share, share, 1.0, share)
         return NodeDemands(
             _times(self.map, factors),
             _times(self.shuffle, factors),
@@ -53,7 +74,7 @@ class NodeDemands(NamedTuple):
 
     def shuffling(self, maps: int) -> Amounts:
         """Return a reduce's demand in its shuffle, with `maps` of the job placed."""
-        return self.shuffle._replace(io=self.shuffle.io * min(maps, self.copies))
+        return self.shuffle.plus(self.shuffle.moving, min(maps, self.copies) - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +82,7 @@ class ResourceProfile:
     """A job's demands by phase, in percent of one node, with `parallel_copies` fetches of a reduce.
 
     `map_s` is a map's mean with `scale` 1, or None. `node` is the profiled node's capacity (CPU in host
-    cores, disk in bytes/s, memory in bytes); None: any node.
+    cores, disk in bytes/s, memory in bytes, network in bytes/s, 0 if unknown); None: any node.
     """
 
     map: Amounts = NOTHING
@@ -73,12 +94,11 @@ class ResourceProfile:
 
     def on(self, spec: NodeSpec) -> NodeDemands:
         """Return the job's demands on a node with the given spec, at most 100% of the node for each resource."""
-        factors = Amounts(1.0, 1.0, 1.0) if self.node is None else _ratio(self.node, rates_of(spec))
-        shuffle = _times(self.shuffle, factors)
-        most_io = FULL / self.parallel_copies
+        factors = Amounts(1.0, 1.0, 1.0, 1.0) if self.node is None else _ratio(self.node, rates_of(spec))
+        shuffle, most = _times(self.shuffle, factors), FULL / self.parallel_copies
         return NodeDemands(
             map=_times(self.map, factors),
-            shuffle=shuffle._replace(io=min(shuffle.io, most_io)),
+            shuffle=shuffle._replace(io=min(shuffle.io, most), network=min(shuffle.network, most)),
             reduce=_times(self.reduce, factors),
             copies=self.parallel_copies,
         )
@@ -97,36 +117,38 @@ class ResourceProfile:
 
 
 class MapUse:
-    """The CPU and disk that a job's first maps used, from which its profile is learned online (polo2011 3.6).
+    """The CPU, disk and network that a job's first maps used, from which its profile is learned online (polo2011 3.6).
 
     The paper profiles jobs beforehand, in a sandbox, and names an online profiler for jobs whose use is not known.
     """
 
-    __slots__ = ("_cpu_s", "_elapsed_s", "_moved_bytes", "maps")
+    __slots__ = ("_cpu_s", "_elapsed_s", "_moved_bytes", "_received_bytes", "maps")
 
     def __init__(self) -> None:
         self.maps = 0
-        self._cpu_s = self._moved_bytes = self._elapsed_s = 0.0
+        self._cpu_s = self._moved_bytes = self._received_bytes = self._elapsed_s = 0.0
 
     def add(self, attempt: AttemptView, elapsed_s: float) -> None:
         """Add a successful map, which took `elapsed_s`."""
         self.maps += 1
         self._cpu_s += attempt.counters.cpu_s
         self._moved_bytes += attempt.counters.moved_bytes
+        self._received_bytes += attempt.counters.read_remote_bytes
         self._elapsed_s += elapsed_s
 
     def on(self, job: JobSpec, spec: NodeSpec) -> NodeDemands:
-        """Return the demands on a node: CPU and I/O of a map as used, all others as declared."""
+        """Return the demands on a node: CPU, I/O and network of a map as used, all others as declared."""
         declared, elapsed_s = declared_demands(job, spec), max(1e-9, self._elapsed_s)
         cpu = FULL * self._cpu_s / elapsed_s / spec.cpu_rate
         io = FULL * self._moved_bytes / elapsed_s / spec.disk_bps
-        used = Amounts(min(FULL, cpu), min(FULL, io), declared.map.memory)
+        network = FULL * self._received_bytes / elapsed_s / spec.network_bps
+        used = Amounts(min(FULL, cpu), min(FULL, io), declared.map.memory, min(FULL, network))
         return declared._replace(map=used)
 
 
 def rates_of(spec: NodeSpec) -> Amounts:
-    """Return the capacity: CPU in host cores, disk in bytes/s, memory in bytes."""
-    return Amounts(spec.cpu_rate, spec.disk_bps, float(spec.memory_bytes))
+    """Return the capacity: CPU in host cores, disk in bytes/s, memory in bytes, network in bytes/s."""
+    return Amounts(spec.cpu_rate, spec.disk_bps, float(spec.memory_bytes), spec.network_bps)
 
 
 def declared_demands(job: JobSpec, spec: NodeSpec) -> NodeDemands:
@@ -160,14 +182,14 @@ def read_profile(values: Mapping[str, Any]) -> ResourceProfile:
         raise ValueError(f"map_s: {map_s!r} is not a number of seconds")
     if node is not None:
         made["node"] = _amounts("node", node, float("inf"))
-        if not all(made["node"]):
+        if not all(made["node"][:3]):
             raise ValueError("node: cpu, io and memory must all be above 0")
     return ResourceProfile(**made)
 
 
 def _amounts(name: str, raw: object, most: float) -> Amounts:
     if not isinstance(raw, Mapping) or not all(key in Amounts._fields for key in raw):
-        raise ValueError(f"{name}: {raw!r} is not a mapping of cpu, io and memory")
+        raise ValueError(f"{name}: {raw!r} is not a mapping of cpu, io, memory and network")
     for key, value in raw.items():
         if not _is_number(value) or value > most:
             raise ValueError(f"{name}: {key}: {value!r} is not from 0 to {most:g}")
@@ -179,7 +201,8 @@ def _is_number(value: object) -> bool:
 
 
 def _ratio(above: Amounts, below: Amounts) -> Amounts:
-    return Amounts(above.cpu / below.cpu, above.io / below.io, above.memory / below.memory)
+    network = above.network / below.network if above.network else 1.0
+    return Amounts(above.cpu / below.cpu, above.io / below.io, above.memory / below.memory, network)
 
 
 def _times(amounts: Amounts, factors: Amounts) -> Amounts:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from schedbed.scheduler.admission.node_memo import NodeMemo
-from schedbed.scheduler.models.resource_profiles import Amounts, NodeDemands
+from schedbed.scheduler.models.resource_profiles import NOTHING, Amounts, NodeDemands
 from schedbed.scheduler.policies.ras_jobs import KnownJob, kind_of
 from schedbed.scheduler.view import JobView, NodeView
 from schedbed.tasks.specs import TaskKind
@@ -49,7 +49,7 @@ class NodeLoads:
     def least(self, node: NodeView) -> Amounts:
         """Return the least percent of the node that its tasks use until one ends.
 
-        A reduce may be in its shuffle or reduce phase: it counts with the smaller demand, without I/O.
+        A reduce may be in its shuffle or reduce phase: it counts with the smaller demand, without I/O and network.
         """
         return self._fixed.of(node).least
 
@@ -59,19 +59,18 @@ class NodeLoads:
             used = self._fixed.of(node).used
             if used is not None:
                 return used
-        cpu = io = memory = 0.0
+        found = NOTHING
         hardware = kind_of(node.spec)
         for attempt in node.attempts.values():
             task = attempt.task
             if kind is not None and task.kind is not kind:
                 continue
             known = self._know(task.job)
-            amounts = demand_of(known, known.demands(node.spec, hardware), task.kind)
-            cpu, io, memory = cpu + amounts.cpu, io + amounts.io, memory + amounts.memory
-        return Amounts(cpu, io, memory)
+            found = found.plus(demand_of(known, known.demands(node.spec, hardware), task.kind))
+        return found
 
     def _sum(self, node: NodeView) -> _FixedLoad:
-        cpu = io = memory = 0.0
+        least = NOTHING
         spec, hardware, only_maps = node.spec, kind_of(node.spec), True
         counts: dict[tuple[str, TaskKind], int] = {}
         for attempt in node.attempts.values():
@@ -82,13 +81,11 @@ class NodeLoads:
                 counts[key] = counts.get(key, 0) + 1
             demands = self._know(job).demands(spec, hardware)
             if kind is MAP:
-                more = demands.map
-                cpu, io, memory = cpu + more.cpu, io + more.io, memory + more.memory
+                least = least.plus(demands.map)
             else:
                 only_maps = False
-                cpu += min(demands.shuffle.cpu, demands.reduce.cpu)
-                memory += min(demands.shuffle.memory, demands.reduce.memory)
-        least = Amounts(cpu, io, memory)
+                cpu = min(demands.shuffle.cpu, demands.reduce.cpu)
+                least = least.plus(Amounts(cpu, 0.0, min(demands.shuffle.memory, demands.reduce.memory)))
         return _FixedLoad(counts, least, least if only_maps else None)
 
 

@@ -23,6 +23,7 @@ from schedbed.scheduler.locality.greedy import Greedy
 from schedbed.scheduler.models.ras_placement import PlacedJob, Placement
 from schedbed.scheduler.models.resource_profiles import (
     FULL,
+    NOTHING,
     RESOURCES,
     Amounts,
     ResourceProfile,
@@ -284,8 +285,7 @@ class Ras:
         if least is None:
             maps = (known.demands(node.spec).map for known in self._poorest)
             self._least[kind] = least = Amounts(*map(min, zip(*maps, strict=True)))
-        cpu, io, memory = least
-        return used[0] + cpu <= _FITS and used[1] + io <= _FITS and used[2] + memory <= _FITS
+        return max(used.plus(least)) <= _FITS
 
     def _pick(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | None:
         if kind is MAP:
@@ -302,7 +302,7 @@ class Ras:
             more = known.share.on(node.node, REDUCE) - running.get((job.job, REDUCE), 0)
             if more > 0 and job.reduces.ready and not self._starved(job):
                 amounts = demand_of(known, known.demands(node.spec), REDUCE)
-                sums = Amounts(*(a + more * b for a, b in zip(sums, amounts, strict=True)))
+                sums = sums.plus(amounts, more)
         return sums
 
     @staticmethod
@@ -318,30 +318,30 @@ class Ras:
         if kind is MAP:
             fetching = self._more_fetching(known)
             if fetching and not self._takes(view, node, fetching):
-                return "its reduces' nodes have no I/O left for one more map's output"
-            wanted = wanted._replace(io=wanted.io + fetching.get(node.node, 0.0))
+                return "its reduces' nodes have no I/O or network left for one more map's output"
+            wanted = wanted.plus(fetching.get(node.node, NOTHING))
         for name, has, more in zip(Amounts._fields, used, wanted, strict=True):
             if has + more > _FITS:
                 return f"{name}: asks {more:.0f}%, {has:.0f}% of the node is used"
         return None
 
-    def _more_fetching(self, known: KnownJob) -> dict[NodeId, float]:
-        """Return each node's I/O (percent) that the job's reduces need to fetch one more map's output."""
-        more: dict[NodeId, float] = {}
+    def _more_fetching(self, known: KnownJob) -> dict[NodeId, Amounts]:
+        """Return what the job's reduces need, on each node, to fetch one more map's output."""
+        more: dict[NodeId, Amounts] = {}
         job = known.job
         if known.share.reducing or not job.reduces.running or job.maps.running >= known.copies:
             return more
         for attempt in job.attempts.values():
             if attempt.task.kind is REDUCE:
-                io = known.demands(attempt.node.spec).shuffle.io
-                more[attempt.node.node] = more.get(attempt.node.node, 0.0) + io
+                fetch = known.demands(attempt.node.spec).shuffle.moving
+                more[attempt.node.node] = more.get(attempt.node.node, NOTHING).plus(fetch)
         return more
 
     def _takes(
-        self, view: View, node: NodeView, more: Mapping[NodeId, float], kind: TaskKind | None = None
+        self, view: View, node: NodeView, more: Mapping[NodeId, Amounts], kind: TaskKind | None = None
     ) -> bool:
-        others = (view.nodes[name] for name, io in more.items() if io and name != node.node)
-        return all(self._loads.used(other, kind).io + more[other.node] <= _FITS for other in others)
+        others = (view.nodes[name] for name, needs in more.items() if any(needs) and name != node.node)
+        return all(max(self._loads.used(each, kind).moving.plus(more[each.node])) <= _FITS for each in others)
 
     def preempt(self, view: View) -> Sequence[Kill]:
         """Implement `Hooks.preempt`: kill reduces whose jobs' maps found no room for too long."""
@@ -352,9 +352,9 @@ class Ras:
         known = self._known[job.job]
         more = self._more_fetching(known)
         wanted = known.demands(node.spec).map
-        wanted = wanted._replace(io=wanted.io + more.get(node.node, 0.0))
-        beside = zip(self._loads.used(node, REDUCE), wanted, strict=True)
-        return node.alive and all(a + b <= _FITS for a, b in beside) and self._takes(view, node, more, REDUCE)
+        wanted = wanted.plus(more.get(node.node, NOTHING))
+        fits = max(self._loads.used(node, REDUCE).plus(wanted)) <= _FITS
+        return node.alive and fits and self._takes(view, node, more, REDUCE)
 
 
 def _waits(view: View, node: NodeView, known: KnownJob, running: Mapping[tuple[str, TaskKind], int]) -> bool:
@@ -368,7 +368,7 @@ def _waits(view: View, node: NodeView, known: KnownJob, running: Mapping[tuple[s
 
 
 def _percents(used: Amounts) -> str:
-    return "CPU {:.0f}%, I/O {:.0f}%, memory {:.0f}%".format(*used)
+    return "CPU {:.0f}%, I/O {:.0f}%, memory {:.0f}%, network {:.0f}%".format(*used)
 
 
 POLICY = Whole(
@@ -386,7 +386,7 @@ POLICY = Whole(
         count(
             "rounds", "10", "largest number of rounds in which a plan of tasks and nodes is improved", least=1
         ),
-        count("capacity", "100", "part of a node's CPU and disk that tasks may use", "%", least=1),
+        count("capacity", "100", "part of a node's CPU, disk and network that tasks may use", "%", least=1),
         count(
             "steps",
             "100",

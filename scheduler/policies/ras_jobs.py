@@ -213,7 +213,7 @@ class KnownJob:
 
 def kind_of(spec: NodeSpec) -> tuple[float, ...]:
     """Return what demands in percent depend on."""
-    return (spec.cores, spec.core_speed, spec.disk_bps, spec.memory_bytes)
+    return (spec.cores, spec.core_speed, spec.disk_bps, spec.memory_bytes, spec.network_bps)
 
 
 def barred_of(view: View, job: JobView, numbers: Mapping[NodeId, int]) -> frozenset[int]:

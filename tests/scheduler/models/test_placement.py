@@ -13,6 +13,7 @@ from schedbed.scheduler.models.resource_profiles import Amounts, NodeDemands
 
 SORT = NodeDemands(Amounts(30, 45, 25), Amounts(0, 0.15, 0), Amounts(20, 50, 60), 4)
 COMBINE = NodeDemands(Amounts(25, 10, 10), Amounts(0, 0.015, 0), Amounts(10, 10, 25), 4)
+REMOTE = NodeDemands(Amounts(10, 10, 10, 30), Amounts(0, 0, 0, 20), Amounts(10, 10, 10, 50), 2)
 SELECT = NodeDemands(Amounts(15, 20, 10), Amounts(0, 0.015, 0), Amounts(10, 10, 25), 4)
 
 
@@ -46,9 +47,10 @@ def place(jobs: Sequence[PlacedJob], nodes: int, rounds: int = 10) -> Placement:
 @pytest.mark.parametrize(
     ("demands", "maps", "used"),
     [
-        (SORT, 2, [60, 90, 50]),  # a third map would need 135 % of the I/O
-        (COMBINE, 4, [100, 40, 40]),
-        (SELECT, 5, [75, 100, 50]),
+        (SORT, 2, [60, 90, 50, 0]),  # a third map would need 135 % of the I/O
+        (COMBINE, 4, [100, 40, 40, 0]),
+        (SELECT, 5, [75, 100, 50, 0]),
+        (REMOTE, 3, [30, 30, 30, 90]),  # a fourth map would need 120 % of the network
     ],
 )
 def test_the_bottleneck_says_how_many_maps_a_node_runs(demands: NodeDemands, maps: int, used: list[float]):
@@ -69,7 +71,7 @@ def test_jobs_that_need_unlike_resources_share_a_node():
     # -inf both: sort (30/45), combine (55/55); both at one of ten: -1; sort is first but 60/90+10 leaves I/O
     # for one combine only: (85/100). Nothing fits any more.
     assert (sort.maps, combine.maps) == ({0: 2}, {0: 1})
-    assert placement.used[0] == pytest.approx([85, 100, 60])
+    assert placement.used[0] == pytest.approx([85, 100, 60, 0])
 
 
 def test_a_goal_brings_slots():
@@ -151,7 +153,7 @@ def test_the_switch_to_the_reduce_profile_pushes_maps_out():
     others = placed_job(2, NodeDemands(Amounts(5, 5, 20), Amounts(), Amounts(), 4), 9)
     others.maps = {0: 4}
     placement = place([mine, others], 1)
-    assert others.maps == {0: 2} and placement.used[0] == pytest.approx([30, 60, 100])
+    assert others.maps == {0: 2} and placement.used[0] == pytest.approx([30, 60, 100, 0])
 
 
 def test_shuffles_take_io_for_each_map_up_to_the_copies():
@@ -162,7 +164,17 @@ def test_shuffles_take_io_for_each_map_up_to_the_copies():
     demands = NodeDemands(Amounts(0, 25, 0), Amounts(0, 10, 0), Amounts(), 2)
     job = placed_job(1, demands, 9, reduces_pending=1)
     placement = place([job], 1)
-    assert job.maps == {0: 3} and placement.used[0] == pytest.approx([0, 95, 0])
+    assert job.maps == {0: 3} and placement.used[0] == pytest.approx([0, 95, 0, 0])
+
+
+def test_shuffles_take_network_for_each_map_up_to_the_copies():
+    """A map receives 30% of the network, and the shuffle 20% more for each of at most two maps.
+
+    Two maps use 60 + 2 x 20 = 100%.
+    """
+    job = placed_job(1, REMOTE, 9, reduces_pending=1)
+    placement = place([job], 1)
+    assert job.maps == {0: 2} and placement.used[0] == pytest.approx([20, 20, 20, 100])
 
 
 def test_a_full_node_elsewhere_keeps_a_map_from_starting():
@@ -190,7 +202,7 @@ def test_barred_nodes_get_nothing():
 # What must hold of any placement
 
 amounts = st.builds(
-    Amounts, *(st.sampled_from([0.0, 3.0, 10.0, 25.0, 33.3, 45.0, 60.0, 100.0]) for _ in range(3))
+    Amounts, *(st.sampled_from([0.0, 3.0, 10.0, 25.0, 33.3, 45.0, 60.0, 100.0]) for _ in range(4))
 )
 
 

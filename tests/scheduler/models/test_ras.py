@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -122,6 +123,20 @@ def test_a_profile_of_one_node_on_another():
     assert read_profile(profile.to_values()) == profile
 
 
+def test_network_is_converted_if_the_profile_says_how_fast_it_was():
+    """What takes 5% of 1 Gbit/s takes half of 100 Mbit/s. Percentages of unknown rates hold on any node."""
+    known = {"map": {"network": 5}, "shuffle": {"network": 3}, "reduce": {"network": 20}}
+    slow = replace(node("n1"), network_bps=12.5e6)
+    assert read_profile(known).on(slow).map.network == 5
+    capacity = {"cpu": 2, "io": 1e8, "memory": 4 * GIB}
+    assert read_profile(known | {"node": capacity}).on(slow).map.network == 5
+    demands = read_profile(known | {"node": {**capacity, "network": 125e6}}).on(slow)
+    assert (demands.map.network, demands.reduce.network) == (50, 100)
+    assert (
+        demands.shuffling(2).network == 50
+    )  # 30%, but at most a quarter of the network for each of four fetches
+
+
 def test_without_a_profile_declarations_count():
     """Without a profile, a map demands the declared 1 of 2 vcores and 1 of 4 GiB.
 
@@ -141,8 +156,8 @@ def test_durations_follow_the_scale():
     ("values", "message"),
     [
         ({"maps": {}}, "'maps' is unknown, expected map, shuffle"),
-        ({"map": 30}, "map: 30 is not a mapping of cpu, io and memory"),
-        ({"map": {"disk": 30}}, "is not a mapping of cpu, io and memory"),
+        ({"map": 30}, "map: 30 is not a mapping of cpu, io, memory and network"),
+        ({"map": {"disk": 30}}, "is not a mapping of cpu, io, memory and network"),
         ({"map": {"cpu": 101}}, "map: cpu: 101 is not from 0 to 100"),
         ({"reduce": {"io": -1}}, "reduce: io: -1 is not from 0 to 100"),
         ({"parallel_copies": 0}, "parallel_copies: 0 is not a whole number above 0"),

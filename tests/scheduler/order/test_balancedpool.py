@@ -38,7 +38,7 @@ def test_two_pools_end_sooner_than_one_by_hand() -> None:
 
 
 def test_a_plan_is_simulated_task_by_task() -> None:
-    """Two slots of each kind. Job a has three maps of 10 s and a reduce of 4 s, b two maps of 5 s and two reduces of 8 s.
+    """Two slots of each kind. Job a has 3 maps of 10 s and a reduce of 4 s, b 2 maps of 5 s and 2 reduces of 8 s.
 
     Maps of a end at 10, 10 and 20 s, those of b at 15 and 20 s in the slot that a leaves free. The reduce of a runs
     from 20 to 24 s, those of b from 20 to 28 s and from 24 to 32 s. Whole stages would take 20 + 5 + 8 = 33 s.

@@ -192,7 +192,7 @@ def test_what_led_there_is_told():
     )
     assert launch.startswith("no preferred node; utility ")
     assert "pending maps placed, as early as possible, cycle at 0.5 s" in launch
-    assert launch.endswith("CPU 0%, I/O 0%, memory 0% used")
+    assert launch.endswith("CPU 0%, I/O 0%, memory 0%, network 0% used")
     assert skip.startswith("cpu: asks 30%, 100% of the node is used; utility ")
 
 
@@ -266,7 +266,7 @@ class Watched(Ras):
         return proposal
 
     def _sum(self, attempts: list[AttemptView], more_maps: int, of: Any) -> list[float]:
-        sums = [0.0, 0.0, 0.0]
+        sums = [0.0] * len(Amounts())
         for attempt in attempts:
             extra = more_maps if attempt.task.job is of else 0
             one = self._one(attempt.task, attempt.node, extra)
@@ -287,13 +287,11 @@ class Watched(Ras):
         return demands.shuffling(maps.running + more_maps)
 
 
-percents = st.fixed_dictionaries(
-    {key: st.sampled_from([0, 10, 30, 45, 60, 100]) for key in ("cpu", "io", "memory")}
-)
+percents = st.fixed_dictionaries({key: st.sampled_from([0, 10, 30, 45, 60, 100]) for key in Amounts._fields})
 profile_values = st.fixed_dictionaries(
     {
         "map": percents,
-        "shuffle": st.sampled_from([{}, {"io": 0.15}, {"io": 20}, {"io": 5, "memory": 30}]),
+        "shuffle": st.sampled_from([{}, {"io": 0.15}, {"io": 20}, {"io": 5, "memory": 30}, {"network": 20}]),
         "reduce": percents,
     }
 )
