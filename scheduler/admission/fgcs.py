@@ -27,11 +27,13 @@ from schedbed.scheduler.models.fgcs_demand import (
 from schedbed.scheduler.models.same_workload import workload_of
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.registry.declarations import Axis
-from schedbed.scheduler.registry.parameters import count, duration, maybe_rate, profiles
+from schedbed.scheduler.registry.parameters import count, duration, maybe_rate, number, profiles, switch
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 
 MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
+FULL_DISK = 100
+"""A node's disk, in percent."""
 DEMAND, IO_RATES = "demand", "io_rates"
 """Kinds of profiles: demands by workload; measured {disk_bps, hdfs_bps} by declared disk rate."""
 
@@ -55,7 +57,9 @@ class Fgcs(Containers):
     run for less than `shortest_s` seconds on average, later tasks demand a whole core. `disk_bps` and
     `hdfs_bps` are the full speeds of the local disk and of the block store in bytes/s. If they are None, the
     measured speeds in `profiles` apply, else the node's declared disk rate. `profiles` contains values from
-    earlier runs: {kind of profile: {name: values}}.
+    earlier runs: {kind of profile: {name: values}}. With `disk`, a task also needs the share of the node's disk that
+    its learned CPU share leaves of its time: the rest is I/O at the full rates (the paper's future work, section 5).
+    A read from another node counts on the reader's, since a task does not know where its blocks will come from.
     """
 
     limits = Limits(slots=False, memory=True, vcores=False)
@@ -75,6 +79,7 @@ class Fgcs(Containers):
         hdfs_bps: float | None = None,
         profiles: Mapping[str, Mapping[str, Any]] | None = None,
         stall_timeout_s: float = 10.0,
+        disk: bool = False,
     ) -> None:
         super().__init__(reserved_cores=reserved_cores, stall_timeout_s=stall_timeout_s)
         known = profiles or {}
@@ -87,7 +92,8 @@ class Fgcs(Containers):
         self._demands: dict[str, Demands] = {}  # by job
         self._samples: dict[str, Sample] = {}  # by job
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
-        self._used_cpu = NodeMemo(self._sum_cpu)
+        self._used_cpu, self._used_disk = NodeMemo(self._sum_cpu), NodeMemo(self._sum_disk)
+        self._disk = disk
 
     def submitted(self, view: View, job: JobView) -> None:
         """Implement `Hooks.submitted`: look up the workload's demand, or make the job a sample."""
@@ -134,6 +140,7 @@ class Fgcs(Containers):
         if self._demands.pop(job.job, None) is not None:
             self.rest_turn += 1  # Attempts that are still being killed now count as a whole core.
             self._used_cpu.clear()
+            self._used_disk.clear()
         sample = self._samples.pop(job.job, None)
         workload = workload_of(job.spec)
         if sample is None or job.state != "succeeded" or workload in self._learnt:
@@ -152,9 +159,22 @@ class Fgcs(Containers):
 
     def asks(self, job: JobView, kind: TaskKind) -> float:
         """Return the learned demand times vcores, in percent of a core; without one, a whole core each."""
+        return self._share(job, kind) * job.stage(kind).demand.vcores
+
+    def _share(self, job: JobView, kind: TaskKind) -> float:
         demands = self._demands.get(job.job)
-        share = WHOLE_CORE if demands is None else demands.map if kind is MAP else demands.reduce
-        return share * job.stage(kind).demand.vcores
+        return WHOLE_CORE if demands is None else demands.map if kind is MAP else demands.reduce
+
+    def asks_disk(self, job: JobView, kind: TaskKind) -> float:
+        """Return the share of its time, in percent, that a task needs the disk at its full rate; 0 if unknown."""
+        return WHOLE_CORE - self._share(job, kind)
+
+    def _lacks(self, node: NodeView, job: JobView, kind: TaskKind, free_cpu: float) -> str | None:
+        lacks = super()._lacks(node, job, kind, free_cpu)
+        if lacks is not None or not self._disk or not node.attempts:
+            return lacks
+        asks, free = self.asks_disk(job, kind), FULL_DISK - self._used_disk.of(node)
+        return f"disk: asks {asks:.0f}% of the node's, {free:.0f}% free" if asks > free else None
 
     def free_cpu(self, node: NodeView) -> float:
         """Return the free CPU in percent of one core, by learned demands instead of declared vcores."""
@@ -162,6 +182,9 @@ class Fgcs(Containers):
 
     def _sum_cpu(self, node: NodeView) -> float:
         return sum(self.asks(attempt.task.job, attempt.task.kind) for attempt in node.attempts.values())
+
+    def _sum_disk(self, node: NodeView) -> float:
+        return sum(self.asks_disk(each.task.job, each.task.kind) for each in node.attempts.values())
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
         return f"asks {self.asks(job, kind):.0f}% of a core, {self.free_cpu(node):.0f}% free"
@@ -209,6 +232,13 @@ AXIS = Axis(
             "hdfs_rate",
             "full rate of the block store, to estimate how long tasks wait for it; auto "
             "takes the measured rate, or else that of the disk",
+        ),
+        number(
+            "disk",
+            "false",
+            "",
+            "whether a task also needs a free share of the node's disk: the part of its time that it does not compute",
+            switch,
         ),
         profiles(DEMAND, IO_RATES, parse=read_demands),
         duration(

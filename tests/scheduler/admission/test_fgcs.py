@@ -24,7 +24,7 @@ from tests.scheduler.core.test_properties import Story, few, run_story, stories
 SMALL = GIB // 16
 
 
-def concurrent_maps(demands: dict[str, Any], *, cores: int, reserved: int = 1) -> dict[str, int]:
+def concurrent_maps(demands: dict[str, Any], *, cores: int, reserved: int = 1, **more: Any) -> dict[str, int]:
     """Return a dictionary from job name to the number of its maps that run at once on one empty node.
 
     `demands` is a dictionary from job name to its demands in percent of a core. Jobs are submitted in the
@@ -32,7 +32,7 @@ def concurrent_maps(demands: dict[str, Any], *, cores: int, reserved: int = 1) -
     """
     spec = {
         "order": "fifo",
-        "admission": {"fgcs": {"profiles": demands, "reserved_cores": reserved}},
+        "admission": {"fgcs": {"profiles": demands, "reserved_cores": reserved, **more}},
     }
     world = World(build_policy(spec), [node("n1", cores=cores)])
     for name in sorted(demands):
@@ -57,6 +57,22 @@ def test_tasks_fit_by_their_share_of_a_core():
 def test_an_idle_node_takes_a_task_whatever_is_reserved():
     """An idle node with one core, which is reserved, starts one map. Otherwise no task could ever run."""
     assert concurrent_maps({"pi": {"map": 100}}, cores=1) == {"pi": 1}
+
+
+def test_with_disk_a_task_also_needs_what_it_does_not_compute():
+    """Maps that compute 60% of their time read or write for 40%: two share a disk, though eleven fit 7 cores.
+
+    A job that only computes takes what cores they leave, and one of unknown demand counts as such.
+    """
+    assert concurrent_maps({"io": {"map": 60}}, cores=8, disk=True) == {"io": 2}
+    assert concurrent_maps({"io": {"map": 60}, "pi": {"map": 100}}, cores=8, disk=True) == {
+        "io": 2,
+        "pi": 5,
+    }
+    assert concurrent_maps({"io": {"map": 60}}, cores=8) == {"io": 11}
+    assert concurrent_maps({"copy": {"map": 1}}, cores=8, disk=True) == {"copy": 1}
+    with pytest.raises(BadInput, match="disk: 'perhaps' is not one of true, false"):
+        build_policy("fgcs:disk=perhaps")
 
 
 class Etl(World):
