@@ -36,6 +36,8 @@ class NodeSpec:
     seek: float = 0.0
     paging: float = 0.0
     shared_disk: str = ""  # the name of the disk, "" for a disk that is not shared
+    idle_watts: float = 0.0  # power without work
+    busy_watts: float = 0.0  # power with all cores in use
     foreground: tuple[tuple[float, float], ...] = ()
     """The foreground load: times of the run in seconds, ascending, each with the fraction of the CPU that
     other work takes before tasks from then on."""

@@ -282,6 +282,7 @@ FIGURES: tuple[Figure, ...] = (
     Figure("CPU used", "%", ("utilisation", "cpu"), 0, percent),
     Figure("running tasks a node", "", ("concurrency",), 0, seconds),
     Figure("wasted CPU", "core-s", ("waste_cpu_s",), -1, seconds),
+    Figure("energy", "Wh", ("energy_wh",), -1, seconds),
     Figure("jobs succeeded", "", ("jobs", "succeeded"), 1, count),
     *(
         Figure(

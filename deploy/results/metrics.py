@@ -154,6 +154,7 @@ def measure_others(run: RunTables) -> dict[str, Any]:
             by_group("queue", counted.jobs, counted.attempts, used, run.end_s), run.guarantees
         ),
         "per_user": by_group("user", counted.jobs, counted.attempts, used, run.end_s),
+        **({"energy_wh": energy_wh(run)} if any(node.get("busy_watts") for node in run.nodes) else {}),
         **({"record_error": record_error(counted.jobs, run.recorded_s)} if run.recorded_s else {}),
     }
 
@@ -348,6 +349,21 @@ def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
         resource: float(np.average(heartbeats[UTIL_COLUMN[resource]].fillna(0.0), weights=covered))
         for resource in RESOURCES
     }
+
+
+def energy_wh(run: RunTables) -> float:
+    """Return the watt-hours of all nodes from the first submission to the last finish, as declared by `power`.
+
+    Each node draws its idle watts all the time, and the rest in proportion to the CPU that its attempts used.
+    """
+    jobs, attempts = run.counted.jobs, run.counted.attempts
+    span_s, joules = _span(jobs), 0.0
+    cpu_s = attempts.groupby("node", observed=True)["cpu_s"].sum()
+    for node in run.nodes:
+        idle, busy = node.get("idle_watts", 0.0), node.get("busy_watts", 0.0)
+        used_s = float(cpu_s.get(node["node"], 0.0)) / (node["cores"] * node["core_speed"])
+        joules += idle * span_s + (busy - idle) * used_s
+    return joules / 3600
 
 
 def heartbeat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:

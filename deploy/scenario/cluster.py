@@ -123,6 +123,8 @@ def _nodes(scenario: Scenario, racks: Sequence[str]) -> Iterator[NodeSpec]:
                 paging=memory.paging,
                 shared_disk=have.shared_disk or "",
                 foreground=foreground,
+                idle_watts=0.0 if have.power is None else have.power.idle_watts,
+                busy_watts=0.0 if have.power is None else have.power.busy_watts,
             )
 
 

@@ -40,6 +40,8 @@ from schedbed.deploy.scenario.sections import (
     FrameworkModel,
     Measure,
     Memory,
+    Power,
+    StragglersModel,
 )
 from schedbed.tasks.appkit.app_catalogue import KINDS
 from schedbed.tasks.traces.formats import NAMES
@@ -86,6 +88,9 @@ class NodeDefaults(Section):
     foreground: Foreground = 0.0
     map_slots: Annotated[Slots, says("number of maps that can run on the node at the same time")] = 2
     reduce_slots: Annotated[Slots, says("number of reduces that can run on the node at the same time")] = 1
+    power: Annotated[
+        Power | None, says("power that each node draws, from which the energy of a run is computed")
+    ] = None
 
 
 class NodeGroup(Section):
@@ -138,6 +143,9 @@ class NodeGroup(Section):
     )
     reduce_slots: Annotated[
         Slots | None, says("number of reduces that can run on the node at the same time")
+    ] = None
+    power: Annotated[
+        Power | None, says("power that each node draws, from which the energy of a run is computed")
     ] = None
 
 
@@ -493,20 +501,6 @@ class Workload(Section):
 
 SOURCES = ("jobs", "suite", "generate", "trace")
 TRACE_KEYS = tuple(name for name in Workload.model_fields if name not in SOURCES)
-
-
-class StragglersModel(Section):
-    """`simulate.stragglers`: a random `share` of all attempts needs `factor` times the planned CPU time."""
-
-    share: Annotated[
-        float, Number, Field(ge=0, le=1), says("share of all attempts that are slow: 0.05 is one in twenty")
-    ] = 0.0
-    factor: Annotated[
-        float,
-        Number,
-        Field(ge=1, le=1000),
-        says("factor on the CPU time of slow attempts: 5 makes it five times as long"),
-    ] = 5.0
 
 
 class Profiles(Section):

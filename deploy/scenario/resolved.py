@@ -21,7 +21,7 @@ from schedbed.tasks.specs import Cost, Demand, Priority
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 FORMAT = "schedbed-resolved-1"
-SUFFERING = ("seek", "paging", "shared_disk", "foreground")
+SUFFERING = ("seek", "paging", "shared_disk", "foreground", "idle_watts", "busy_watts")
 
 T = TypeVar("T")
 

@@ -459,6 +459,35 @@ Dynamic = Annotated[
 # `measure`: the jobs on which a run's figures are based, so that a warm-up and a cool-down are left out.
 
 
+class StragglersModel(Section):
+    """`simulate.stragglers`: a random `share` of all attempts needs `factor` times the planned CPU time."""
+
+    share: Annotated[
+        float, Number, Field(ge=0, le=1), says("share of all attempts that are slow: 0.05 is one in twenty")
+    ] = 0.0
+    factor: Annotated[
+        float,
+        Number,
+        Field(ge=1, le=1000),
+        says("factor on the CPU time of slow attempts: 5 makes it five times as long"),
+    ] = 5.0
+
+
+class Power(Section):
+    """`power: {idle_watts: 90, busy_watts: 210}`: what a node draws without work, and with all of its CPU in use."""
+
+    idle_watts: Annotated[float, Number, Field(ge=0, le=1e6), says("power of a node without work, in watts")]
+    busy_watts: Annotated[
+        float, Number, Field(ge=0, le=1e6), says("power of a node whose cores are all in use, in watts")
+    ]
+
+    @model_validator(mode="after")
+    def _grows(self) -> Power:
+        if self.busy_watts < self.idle_watts:
+            raise ValueError(f"busy_watts {self.busy_watts:g} is below idle_watts {self.idle_watts:g}")
+        return self
+
+
 class Change(Section):
     """`changes: [{at: 60s, accounts: {ana: {bid: 5}}}]`: parameters of the policies with new values from `at` on.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
 
 
@@ -104,30 +105,35 @@ def _ratio(now: float, then: float) -> float:
 
 
 class _Span:
-    """An accumulator of numbers, which stores their count, sum, minimum and maximum."""
+    """An accumulator of numbers, which stores their count, sum, minimum and the `top` largest."""
 
-    __slots__ = ("count", "least", "most", "total")
+    __slots__ = ("_largest", "_top", "count", "least", "total")
 
-    def __init__(self) -> None:
+    def __init__(self, top: int) -> None:
+        self._top = top
+        self._largest: list[float] = []  # A heap.
         self.count = 0
-        self.total = self.most = 0.0
+        self.total = 0.0
         self.least = float("inf")
 
     def add(self, value: float) -> None:
         self.count += 1
         self.total += value
         self.least = min(self.least, value)
-        self.most = max(self.most, value)
+        (heappush if len(self._largest) < self._top else heappushpop)(self._largest, value)
 
     def times(self) -> Times | None:
-        return Times(self.total / self.count, self.most) if self.count else None
+        return Times(self.total / self.count, sum(self._largest) / len(self._largest)) if self.count else None
 
 
 class Profiler:
-    """Collects a job's successful tasks, in the order of their ends, for one run's profile."""
+    """Collects a job's successful tasks, in the order of their ends, for one run's profile.
 
-    def __init__(self) -> None:
-        self._map, self._first, self._typical, self._reduce = _Span(), _Span(), _Span(), _Span()
+    The maximum of a phase is the mean of its `top` longest tasks, which is robust against outliers (section 4).
+    """
+
+    def __init__(self, top: int = 1) -> None:
+        self._map, self._first, self._typical, self._reduce = (_Span(top) for _ in PHASES)
         self._maps_end_s = 0.0
         self._map_bytes = [0, 0]  # in, out
         self._reduce_bytes = [0, 0]

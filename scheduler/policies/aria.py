@@ -37,7 +37,7 @@ from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import AVOIDED
 from schedbed.scheduler.registry.declarations import Whole
-from schedbed.scheduler.registry.parameters import choice, profiles
+from schedbed.scheduler.registry.parameters import choice, count, profiles
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, StageView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -60,11 +60,11 @@ class Contract:
 
     __slots__ = ("asked", "job", "name", "prediction", "profile", "profiler", "why")
 
-    def __init__(self, job: JobView, name: str, profile: JobProfile | None) -> None:
+    def __init__(self, job: JobView, name: str, profile: JobProfile | None, profiler: Profiler) -> None:
         self.job = job
         self.name = name  # Name of the profile.
         self.profile = profile  # From earlier runs, scaled to the size of this job's tasks.
-        self.profiler = Profiler()
+        self.profiler = profiler
         self.asked: dict[TaskKind, float] = {MAP: inf, REDUCE: inf}
         self.why = ""
         self.prediction: dict[str, Any] | None = None
@@ -97,8 +97,8 @@ class Aria:
 
     `spare`: the jobs that may use slots when no job with a deadline lacks slots: all, deadline (jobs with a
     deadline), others (jobs without a deadline) or none. While there is no job with a deadline, the other jobs
-    run in any case. `profiles["aria"]`: a dictionary from profile name to the profile measured in earlier
-    runs.
+    run in any case. `top`: number of a phase's longest tasks whose mean duration counts as the maximum.
+    `profiles["aria"]`: a dictionary from profile name to the profile measured in earlier runs.
     """
 
     limits = Limits(slots=True)
@@ -110,10 +110,12 @@ class Aria:
         bound: str = "avg",
         reduce_start: str = "first_map",
         spare: str = "all",
+        top: int = 1,
         profiles: Mapping[str, Mapping[str, JobProfile]] | None = None,
     ) -> None:
         self._bound = bound
         self._after_maps = reduce_start == "all_maps"
+        self._top = top
         self._spare_due = spare in ("all", "deadline")
         self._spare_others = spare in ("all", "others")
         self._profiles = dict((profiles or {}).get(PROFILES, {}))
@@ -136,7 +138,7 @@ class Aria:
         if known is not None and job.maps.total:
             size = job.spec.input_bytes / job.maps.total
             known = known.for_data(size, job.maps.total, job.reduces.total)
-        contract = self._contracts[job.job] = Contract(job, name, known)
+        contract = self._contracts[job.job] = Contract(job, name, known, Profiler(self._top))
         if job.deadline_s is not None:
             self._due += 1
             self._ask(view, contract)
@@ -344,6 +346,13 @@ POLICY = Whole(
             ("all", "deadline", "others", "none"),
             "jobs that may use slots that no deadline requires: all jobs, jobs with a deadline "
             "(deadline), jobs without (others), or none",
+        ),
+        count(
+            "top",
+            "1",
+            "number of the longest tasks of a phase whose mean duration counts as the phase's maximum: more "
+            "are robust against single slow tasks",
+            least=1,
         ),
         profiles(PROFILES, parse=JobProfile.from_json),
     ),

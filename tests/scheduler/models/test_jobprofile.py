@@ -38,6 +38,17 @@ def test_the_phases_of_section_2_2() -> None:
     assert (profile.reduce_input_bytes, profile.reduce_selectivity) == (50.0, 0.5)
 
 
+def test_the_maximum_may_be_the_mean_of_the_longest() -> None:
+    """Section 4: "the mean of a few top values". Of maps of 10, 12, 14 and 90 s, the three longest take 38.7 s."""
+    for top, longest_s in ((1, 90.0), (3, 116 / 3), (9, 126 / 4)):
+        profiler = Profiler(top)
+        for took_s in (10.0, 90.0, 12.0, 14.0):
+            profiler.map_ended(0.0, took_s, 0, 0)
+        profile = profiler.profile()
+        assert profile is not None
+        assert profile.map == pytest.approx((31.5, longest_s))
+
+
 def test_what_was_not_seen_is_taken_to_be_alike() -> None:
     """Phases without measurements use the durations of similar phases: without any task, with maps only, with
     a first wave of reduces whose shuffle is unknown, and with second waves only.
