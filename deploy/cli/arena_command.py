@@ -88,6 +88,10 @@ Out = Annotated[
 ]
 
 
+LEARNING = {"ras": "ras:learn=3"}
+"""Policies that run with parameters, since no profile of the arena's jobs exists: RAS learns from their first maps."""
+
+
 def add_commands(app: typer.Typer) -> None:
     app.command()(arena)
 
@@ -121,7 +125,8 @@ def arena(
     own = [spec.strip() for spec in policy or ()]
     if score and (len(own) != 1 or policies is not None):
         raise BadInput("--score: expected one --policy SPEC and no --policies")
-    named = _listed(policies) if policies is not None else [] if score else list(POLICIES)
+    every = [LEARNING.get(name, name) for name in POLICIES]
+    named = _listed(policies) if policies is not None else [] if score else every
     usual = SEEDS_SCORE if score else SEEDS_QUICK if quick else SEEDS
     contest = Contest(
         policies=tuple(dict.fromkeys([*named, *own])),
