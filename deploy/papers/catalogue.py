@@ -106,7 +106,7 @@ class ExperimentResult:
             "where": about.where,
             "setup": about.setup,
             "printed": about.printed.model_dump(),
-            "differs": about.differs,
+            "differs": self.entry.said.unlike(self.entry.experiment.name),
             "state": self.state,
             "note": self.note,
             "took_s": round(self.took_s, 1),

@@ -119,7 +119,7 @@ def _experiment(each: Content, folder: Path) -> str:
 
 def size_of(each: Content) -> str:
     """Return the size of what ran against the printed one, and what else is not as printed."""
-    differs = f"Not as printed: {each['differs']}." if each["differs"] else ""
+    differs = f"Not as printed: {'; '.join(each['differs'])}." if each["differs"] else ""
     return f"{ran(each['printed'], each['size'])}. {differs}" if each["size"] else differs
 
 

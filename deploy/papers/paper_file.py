@@ -169,21 +169,14 @@ class PrintedSize(PaperPart):
 class About(PaperPart):
     """The description of one experiment of a paper.
 
-    `setup` says how our set-up differs from the paper's, `printed` what the paper prints of its size, and
-    `differs` what else of ours is not as printed, or is not printed: None if nothing is.
+    `setup` says how our set-up differs from the paper's, and `printed` what the paper prints of its size.
     """
 
     title: str
     where: str
     setup: str
     printed: PrintedSize = PrintedSize()
-    differs: Text | None
     values: Annotated[dict[str, Value], Field(min_length=1)]
-
-    def meets(self, ran: Mapping[str, Sequence[int]]) -> bool:
-        """Return whether what ran is what the paper prints. `ran` has the least and the largest numbers."""
-        asked = self.printed.model_dump(exclude_none=True)
-        return self.differs is None and all(set(ran[name]) == {number} for name, number in asked.items())
 
 
 class FittedChoice(PaperPart):
@@ -199,12 +192,18 @@ class FittedChoice(PaperPart):
 
 
 class Paper(PaperPart):
-    """The whole content of a `paper.yaml`. Exactly the values that `fitted` names are of the kind `fitted`."""
+    """The whole content of a `paper.yaml`. Exactly the values that `fitted` names are of the kind `fitted`.
+
+    `differs` has each thing of our set-ups that is not as printed, or is not printed, with the experiments that
+    it concerns. Those that nothing concerns are listed in `as_printed`, so that no experiment is forgotten.
+    """
 
     title: str
     authors: str
     published: str
     fitted: list[FittedChoice] = []
+    differs: dict[Text, list[str] | Literal["all"]]
+    as_printed: list[str] = []
     experiments: dict[str, About]
 
     @model_validator(mode="after")
@@ -215,6 +214,27 @@ class Paper(PaperPart):
         if named != marked:
             raise ValueError(f"fitted: and kind: fitted differ in {', '.join(sorted(named ^ marked))}")
         return self
+
+    @model_validator(mode="after")
+    def _what_differs(self) -> Paper:
+        """Refuse a name that is no experiment, and an experiment that is in both lists or in neither."""
+        named = {name for names in self.differs.values() if names != "all" for name in names}
+        unlike = {name for name in self.experiments if self.unlike(name)}
+        wrong = sorted(
+            (named - set(self.experiments)) | (set(self.as_printed) ^ (set(self.experiments) - unlike))
+        )
+        if wrong:
+            raise ValueError(f"expected each experiment in differs or as_printed, not so {', '.join(wrong)}")
+        return self
+
+    def unlike(self, experiment: str) -> list[str]:
+        """Return what of an experiment's set-up is not as printed, or is not printed."""
+        return [text for text, names in self.differs.items() if names == "all" or experiment in names]
+
+    def meets(self, experiment: str, ran: Mapping[str, Sequence[int]]) -> bool:
+        """Return whether what ran is what the paper prints. `ran` has the least and the largest numbers."""
+        asked = self.experiments[experiment].printed.model_dump(exclude_none=True)
+        return not self.unlike(experiment) and all(set(ran[name]) == {size} for name, size in asked.items())
 
 
 def parse(text: str, file: str) -> Paper:

@@ -21,7 +21,6 @@ from schedbed.deploy.papers.bench import Bench, FinishedRun, Size
 from schedbed.deploy.papers.catalogue import BROKEN, CatalogueEntry, ExperimentResult, PlannedExperiment
 from schedbed.deploy.papers.experiment import Measured
 from schedbed.deploy.papers.figures import draw
-from schedbed.deploy.papers.paper_file import About
 from schedbed.deploy.papers.verdict import Exact, Row, judge
 from schedbed.deploy.results.fidelity import doubts
 from schedbed.deploy.results.summary import load
@@ -207,7 +206,7 @@ def run(job: PlannedExperiment, finished: dict[Path, FinishedRun]) -> Experiment
     try:
         measured = [entry.experiment.measure(bench) for bench in benches]
         result.size = _ranges([size for bench in benches for size in bench.sizes])
-        result.rows = _judged(entry.about, measured, result.size)
+        result.rows = _judged(entry, measured, result.size)
         idle = [row.key for row in result.rows if row.kind == "outcome" and not benches[0].ran]
         if idle:
             raise ValueError(f"outcomes of an experiment that ran no task: {', '.join(idle)}")
@@ -243,8 +242,11 @@ def _ranges(sizes: Sequence[Size]) -> dict[str, list[int]]:
     return {name: [find(size[name] for size in sizes) for find in (min, max)] for name in names}
 
 
-def _judged(about: About, measured: Sequence[Measured], size: Mapping[str, Sequence[int]]) -> list[Row]:
+def _judged(
+    entry: CatalogueEntry, measured: Sequence[Measured], size: Mapping[str, Sequence[int]]
+) -> list[Row]:
     """Return the rows of an experiment, from what was measured with each seed."""
+    about, meets = entry.about, entry.said.meets(entry.experiment.name, size)
     unknown = set(measured[0].values) - set(about.values)
     if unknown:
         raise KeyError(f"paper.yaml does not know {', '.join(sorted(unknown))}")
@@ -254,7 +256,7 @@ def _judged(about: About, measured: Sequence[Measured], size: Mapping[str, Seque
         if ours:
             found = next((each for each in ours if isinstance(each, Exact)), None)
             samples = [list(map(_plain, each)) for each in ours if not isinstance(each, Exact)]
-            rows.append(judge(key, value, about.where, found or samples, meets=about.meets(size)))
+            rows.append(judge(key, value, about.where, found or samples, meets=meets))
     return rows
 
 

@@ -18,6 +18,8 @@ from schedbed.scheduler.models.csla_tags import UNKNOWN, Errors, TaskSample, pre
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import NodeId, TaskKind
 
+FAR = "its data is on other nodes"
+
 
 class LoadTags:
     """The admission axis of the policy CSLA: refuses a job on a node if their tags conflict.
@@ -29,7 +31,8 @@ class LoadTags:
     `busy_share`: share of a node's CPU or disk above which the node is busy. `window`: number of heartbeats
     from which a node's load is predicted. `host_disk`: if true, the disk load of a node that uses a shared
     disk is the sum over all nodes on that disk, as `iostat` shows for the disk of a virtual machine. If
-    false, it is the load that the node itself causes.
+    false, it is the load that the node itself causes. `local_data`: if true, a job with input is also refused
+    on nodes that hold none of its unstarted maps' data, as in the listing of Algorithm 1.
     """
 
     quiet = Quiet(counts=True)  # It reads the use of resources in heartbeats, but no progress.
@@ -44,18 +47,20 @@ class LoadTags:
         busy_share: float = 0.5,
         window: int = 10,
         host_disk: bool = True,
+        local_data: bool = True,
     ) -> None:
         self._beneath = Slots() if room == "slots" else Containers()
         self.limits = self._beneath.limits
         self._sample_maps = sample_maps
         self._cpu_share, self._io_share, self._busy_share = cpu_share, io_share, busy_share
         self._host_disk = host_disk
+        self._local_data = local_data
         self._cpu, self._io = LoadSeries(window), LoadSeries(window)
         self._samples: dict[str, TaskSample] = {}
         self._tags: dict[str, int] = {}  # By job, for jobs whose sample is complete.
-        # The first job that was refused only because of its tag in the current offer.
+        # The first job that was refused only because of its tag or its data in the current offer.
         self.skipped: JobView | None = None
-        self.lenient = False  # If true, tags refuse no job.
+        self.lenient = False  # If true, tags and data refuse no job.
 
     # Tags
 
@@ -110,22 +115,27 @@ class LoadTags:
         return self._beneath.room(node, kind)
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission.refuses`: by the wrapped admission, or for tags that conflict.
+        """Implement `Admission.refuses`: by the wrapped admission, for missing data, or for tags that conflict.
 
-        They do if a CPU-heavy job meets a busy CPU, or an IO-heavy one a busy disk. `lenient` ignores tags.
+        Tags do if a CPU-heavy job meets a busy CPU, or an IO-heavy one a busy disk. `lenient` ignores data and tags.
         """
         refusal = self._beneath.refuses(node, job, kind)
         if refusal is not None or self.lenient:
             return refusal
+        if kind is TaskKind.MAP and self._local_data and _has_data_elsewhere(node, job):
+            refusal = FAR
+        else:
+            refusal = self._conflict(node, job)
+        if refusal is not None and self.skipped is None:
+            self.skipped = job
+        return refusal
+
+    def _conflict(self, node: NodeView, job: JobView) -> str | None:
         wanted = self.job_tag(job)
         if wanted <= 0:
             return None
         there = self.node_tag(node)
-        if not wanted & there:
-            return None
-        if self.skipped is None:
-            self.skipped = job
-        return f"job tag {words(wanted)} on node tag {words(there)}"
+        return f"job tag {words(wanted)} on node tag {words(there)}" if wanted & there else None
 
     def preempt(self, view: View) -> Sequence[Kill]:
         """Implement `Hooks.preempt` by the wrapped admission; slots never kill tasks."""
@@ -139,6 +149,13 @@ class LoadTags:
         """Return the errors of predicted CPU and disk loads for summary.json, as in Table 3 of the paper."""
         series = {"cpu": self._cpu, "io": self._io}
         return {"predictor": {name: loads.errors().to_json() for name, loads in series.items()}}
+
+
+def _has_data_elsewhere(node: NodeView, job: JobView) -> bool:
+    """Return whether all unstarted maps of the job have input, and none of them on the node."""
+    if job.local_map(node.node) is not None or job.free_map() is not None:
+        return False
+    return job.any_map() is not None
 
 
 # The predicted loads of nodes for the policy CSLA, one for each heartbeat of each node.

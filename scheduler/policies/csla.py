@@ -1,9 +1,11 @@
 """The policy CSLA (paper lakshmi2019, Algorithm 1): tasks avoid nodes that will lack the resources they use
 most (CPU, I/O). A tag of each job and node marks these resources.
 
-A rule prevents starvation. If tags alone keep all tasks from an offered slot, the slot stays free. The next
-time that this happens, a task of the first refused job starts despite the tags. Offers for maps and for
-reduces alternate separately, since the slots are separate.
+The listing also asks that the node has data of the job (`local_data`); the text of section III asks for no data. A
+rule prevents starvation. If tags and data alone keep all tasks from an offered slot, the slot stays free. The next
+time that this happens, a task of the first refused job starts despite them, where the listing would wait
+for ever if no node with the data takes the job. Jobs without input have data nowhere and start everywhere. Offers for
+maps and for reduces alternate separately, since the slots are separate.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ class LoadAware(Explained):
     def __init__(self, order: Order, locality: Locality, admission: LoadTags) -> None:
         super().__init__(order, locality, admission)
         self._tags = admission
-        # Whether the last offer that only tags refused was left unanswered.
+        # Whether the last offer that only tags or data refused was left unanswered.
         self._passed = dict.fromkeys(TaskKind, False)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`. Every second time that only tags keep a slot free, they are ignored."""
+        """Implement `Policy.decide`. Every second time that only tags or data keep a slot free, they are ignored."""
         tags = self._tags
         tags.skipped = None
         proposal = super().decide(view, node, kind)
@@ -107,6 +109,14 @@ AXIS = Axis(
             "",
             "whether a node counts as busy when other nodes use a disk that it shares, instead of "
             "only by its own use",
+            switch,
+        ),
+        number(
+            "local_data",
+            "true",
+            "",
+            "whether a map starts only on nodes that hold its input, as Algorithm 1 prints (true), or "
+            "anywhere, as Capacity does and the text says for jobs without a tag (false)",
             switch,
         ),
     ),

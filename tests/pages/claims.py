@@ -142,7 +142,7 @@ def judged(paper: str, each: Content) -> list[Row]:
     unknown = [row["key"] for row in each["rows"] if said is None or row["key"] not in said.values]
     if said is None or unknown:
         raise ValueError(f"{paper}/{each['experiment']}: paper.yaml has no {', '.join(unknown)}")
-    meets = said.meets(each["size"])
+    meets = paper_file.load(paper).meets(each["experiment"], each["size"])
     return [_judged(row, said.values[row["key"]], said.where, meets) for row in each["rows"]]
 
 
@@ -275,13 +275,16 @@ def _results(name: str, machines: str, paper: Content, notes: Mapping[str, str])
 def _experiment(paper: str, each: Content, notes: Mapping[str, str]) -> str:
     rows = judged(paper, each)
     name = each["experiment"]
-    about = paper_file.load(paper).experiments[name]
+    said = paper_file.load(paper)
+    about = said.experiments[name]
     letters = marks(row.to_json() for row in rows)
     seeds = f"seeds {', '.join(map(str, each['seeds']))}, {each['repeats']} repeats each"
     lines = [f"### {name}: {about.title}\n", f"{about.where}; run on {each['date']}, {seeds}.\n"]
     lines += [*_head("value"), *(_row(row, letters) for row in rows)]
     beside = [f"[{letter}] {text}" for text, letter in letters.items()]
-    size = size_of({"printed": about.printed.model_dump(), "differs": about.differs, "size": each["size"]})
+    size = size_of(
+        {"printed": about.printed.model_dump(), "differs": said.unlike(name), "size": each["size"]}
+    )
     note = [notes[name].strip()] if name in notes else []
     texts = [*([f"Set-up: {size}"] if size else []), about.setup.strip(), *beside, *each["notes"], *note]
     return "\n".join(lines) + "\n" + "".join(f"\n{text}\n" for text in texts)
@@ -301,8 +304,8 @@ def _headlines(rows: Mapping[str, Mapping[str, Row]], named: Mapping[str, str | 
         row = rows["sim"][name]
         paper, experiment, _ = name.split("/")
         live = rows["process"][beside] if beside else None
-        differs = paper_file.load(paper).experiments[experiment].differs
-        why = "" if row.verdict == HOLDS else "; ".join(filter(None, (row.why, differs)))
+        differs = paper_file.load(paper).unlike(experiment)
+        why = "" if row.verdict == HOLDS else "; ".join(filter(None, (row.why, *differs)))
         cells = (
             f"[{paper}](results/papers/{paper}.md)/{experiment}: {row.what}",
             terminal.paper(row),

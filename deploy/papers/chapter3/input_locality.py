@@ -1,4 +1,4 @@
-"""The locality of input: the policy LSAP, and the replication schemes Scarlett and DARE."""
+"""The locality of input: the policy LSAP, and the replication schemes Scarlett, DARE and CDRM."""
 
 from __future__ import annotations
 
@@ -20,23 +20,32 @@ from schedbed.deploy.papers.chapter3.runs import (
     reviewed,
     run_each,
 )
-from schedbed.deploy.papers.experiment import Measured, minus
+from schedbed.deploy.papers.experiment import FEW_REPEATS, Measured, by_repeat, minus, percent_less
+from schedbed.scheduler.history import read_table
 
 # The schemes run a workload in which jobs share files, some of which are popular. Scarlett adds replicas of
 # popular files, and is compared with three replicas of every file. With DARE, a node that reads a block from
-# another node for a map keeps the block as an additional replica.
+# another node for a map keeps the block as an additional replica. CDRM gives each file the fewest replicas with which
+# it is available, where nodes are least likely to be busy.
 
 ALL_LOCAL = "order=fifo,locality=delay"
 NODES, POPULAR_JOBS = 20, 180
 REPLICAS = 3
 SCARLETT = {"scarlett": {"epoch": "60s", "delta": 1, "budget": 0.2}}
+FEWEST, DOWN, AVAILABLE = 2, 0.05, 0.99
+"""CDRM's first number of replicas, the probability that a node is down, and a file's wanted availability."""
+
+CDRM = {"cdrm": {"epoch": "60s", "availability": AVAILABLE, "failure": DOWN}}
 DARE = {"dare": {"p": 0.3, "budget": 0.2}}
 
 
-def popular_files(seed: int, *, dynamic: Any = "none", machines: int = NODES) -> Mapping[str, Any]:
+def popular_files(
+    seed: int, *, dynamic: Any = "none", machines: int = NODES, replicas: int = REPLICAS
+) -> Mapping[str, Any]:
     """Return a scenario in which each job reads one of twelve files, whose popularity follows Zipf's law.
 
-    `dynamic` is the replication scheme (`none`, DARE or Scarlett), and `machines` is the number of nodes.
+    `dynamic` is the replication scheme (`none`, DARE, Scarlett or CDRM), `machines` is the number of nodes, and
+    `replicas` the number of replicas at the start.
     """
     generated = {
         "jobs": POPULAR_JOBS,
@@ -48,7 +57,7 @@ def popular_files(seed: int, *, dynamic: Any = "none", machines: int = NODES) ->
     }
     return {
         "cluster": nodes(machines, 2, 1),
-        "blocks": {"size": "64MiB", "replication": REPLICAS, "dynamic": dynamic},
+        "blocks": {"size": "64MiB", "replication": replicas, "dynamic": dynamic},
         "workload": {"generate": generated},
         "policies": [FIFO, ALL_LOCAL, DELAY],
     }
@@ -109,6 +118,42 @@ def dare(bench: Bench) -> Measured:
             },
         }
     )
+
+
+def cdrm(bench: Bench) -> Measured:
+    """Measure replicas, availability, load balance and completion times with CDRM and with two replicas."""
+    two = run_popular(bench, "two", slowdowns=False, replicas=FEWEST)
+    mine = run_popular(bench, "cdrm", slowdowns=False, dynamic=CDRM, replicas=FEWEST)
+    held = by_repeat(map(_replicas, mine))
+    return Measured(
+        values={
+            **held,
+            "fewer": [REPLICAS - each for each in held["replicas"]],
+            "two": gains(mine, FIFO, FIFO, *MEAN, than_runs=two),
+            "balance": list(map(percent_less, *(list(map(_imbalance, runs)) for runs in (mine, two)))),
+            "local": local(mine, FIFO),
+            "local_two": local(two, FIFO),
+        }
+    )
+
+
+def _replicas(finished: FinishedRun) -> dict[str, float]:
+    """Return the mean replicas of an input's block at the end, and how many inputs miss the availability."""
+    blocks = read_table(finished.folders[0], "blocks")
+    blocks = blocks[blocks["policy"] == FIFO]
+    inputs = set(blocks[blocks["added"] == 0]["block"])
+    kept = blocks[blocks["removed"].isna() & blocks["block"].isin(inputs)]
+    by_file = kept.groupby(["file", "block"]).size().groupby("file")
+    short = [(1 - DOWN ** each.to_numpy()).prod() < AVAILABLE for _, each in by_file]
+    return {"replicas": len(kept) / len(inputs), "short": float(sum(short))}
+
+
+def _imbalance(finished: FinishedRun) -> float:
+    """Return the deviation of the bytes that nodes read from their own disks, over the mean."""
+    run = finished.of(FIFO)
+    read = run.attempts.groupby("node")["read_local_bytes"].sum()
+    read = read.reindex([node["node"] for node in run.nodes], fill_value=0)
+    return float(read.std(ddof=0) / read.mean())
 
 
 # The policy LSAP, compared with FIFO and delay scheduling on a cluster with idle slots and on a busy one. LSAP
@@ -173,7 +218,8 @@ def over_fifo(runs: list[FinishedRun]) -> tuple[list[float], list[float]]:
 
 
 EXPERIMENTS = (
-    reviewed("scarlett", scarlett, 34),
-    reviewed("dare", dare, 20),
-    reviewed("lsap", lsap, 22),
+    reviewed("scarlett", scarlett, 34, FEW_REPEATS),
+    reviewed("dare", dare, 20, FEW_REPEATS),
+    reviewed("cdrm", cdrm, 60, FEW_REPEATS),
+    reviewed("lsap", lsap, 22, FEW_REPEATS),
 )

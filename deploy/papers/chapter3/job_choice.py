@@ -19,7 +19,7 @@ from schedbed.deploy.papers.chapter3.runs import (
     reviewed,
     run_each,
 )
-from schedbed.deploy.papers.experiment import Measured, percent_less
+from schedbed.deploy.papers.experiment import FEW_REPEATS, Measured, percent_less
 from schedbed.scheduler.models.johnson import PlannedStages
 from schedbed.tasks.chance import Coin, chance
 from schedbed.tasks.workloads.drawn import heavy_tailed
@@ -263,7 +263,7 @@ def balancedpool(bench: Bench) -> Measured:
 
 
 EXPERIMENTS = (
-    reviewed("coshh", coshh, 15),
-    reviewed("lsps", lsps, 35),
-    reviewed("balancedpool", balancedpool, 35),
+    reviewed("coshh", coshh, 15, FEW_REPEATS),
+    reviewed("lsps", lsps, 35, FEW_REPEATS),
+    reviewed("balancedpool", balancedpool, 35, FEW_REPEATS),
 )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun
-from schedbed.deploy.papers.experiment import FEW_REPEATS, Experiment, Measured, percent_less
+from schedbed.deploy.papers.experiment import SIM_REPEATS, Experiment, Measured, percent_less
 from schedbed.deploy.papers.figures import draw_values
 
 Job = dict[str, Any]
@@ -103,6 +103,8 @@ def on_nodes(finished: FinishedRun, policy: str, kind: str, nodes: Collection[st
     return 100 * float(mine["node"].isin(nodes).mean())
 
 
-def reviewed(name: str, measure: Callable[[Bench], Measured], takes_s: float) -> Experiment:
+def reviewed(
+    name: str, measure: Callable[[Bench], Measured], takes_s: float, repeats: int = SIM_REPEATS
+) -> Experiment:
     """Return an experiment of chapter 3, which is simulated and takes about `takes_s` seconds."""
-    return Experiment(name, measure, draw_values, {"sim": takes_s}, sim_repeats=FEW_REPEATS)
+    return Experiment(name, measure, draw_values, {"sim": takes_s}, sim_repeats=repeats)

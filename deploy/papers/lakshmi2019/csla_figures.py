@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import FEW_REPEATS, Experiment, Measured, Values, by_repeat, minus
-from schedbed.deploy.papers.figures import PAPER, Panel, Samples, mean_bars, panels
+from schedbed.deploy.papers.figures import OURS, PAPER, Panel, Samples, legend, mean_bars, panels
 from schedbed.deploy.papers.lakshmi2019.two_jobs import (
     APPS,
     FOURS,
+    NODES,
     PAIRS,
     QUEUES,
     Gains,
@@ -147,9 +149,12 @@ def pairs(bench: Bench) -> Measured:
     best: list[Sequence[float]] = []
     series: dict[str, Gains] = {}
     for size_gb in SIZES_GB[:1] if bench.live else SIZES_GB:
-        way = GroupRun(name=f"pairs-{size_gb}GB", groups=mine, size_gb=size_gb)
+        way = GroupRun(name=f"pairs-{size_gb}GB", groups=mine, size_gb=size_gb, anywhere=not bench.live)
         found = group_gains(bench, way)
         values[f"unlike_{size_gb}"], values[f"alike_{size_gb}"], more = split_gains(found, tags)
+        if way.anywhere:
+            spans = makespans(way.run(bench), len(mine))
+            values[f"anywhere_{size_gb}"] = split_gains(gains_of(mine, spans, "anywhere"), tags)[0]
         values[f"untagged_{size_gb}"] = untagged(way.run(bench))
         if size_gb == HEADLINE_GB:
             values["unlike_minus_alike"] = more
@@ -213,6 +218,56 @@ def draw_fours(figure: Figure, said: Values, measured: Measured) -> None:
     draw_saved(figure, ["\n".join(four) for four in FOURS], measured.series)
 
 
+# Figures 7 to 11: the same pairs and fours on machines of a public cloud, whose number varies. Each machine has a disk
+# of its own there.
+
+PUBLIC_NODES = (2, 4, 8)  # the paper names only 4
+
+
+def public(bench: Bench) -> Measured:
+    """Run pairs of each size and combinations of four jobs on four machines, and pairs of 3 GB on other numbers.
+
+    The values compare the makespans under the policies Capacity and CSLA.
+    """
+    tags = tags_of(run_alone(bench))
+    values: Found = {}
+    best: list[Sequence[float]] = []
+    series: dict[str, list[float]] = {}
+    for size_gb, nodes in [(size, NODES) for size in SIZES_GB] + [
+        (HEADLINE_GB, each) for each in PUBLIC_NODES if each != NODES
+    ]:
+        name = f"public-{size_gb}GB-{nodes}"
+        found = group_gains(bench, GroupRun(name=name, size_gb=size_gb, nodes=nodes, own_disks=True))
+        mean, alike, _ = split_gains(found, tags)
+        if nodes == NODES:
+            values[f"unlike_{size_gb}"], values[f"alike_{size_gb}"] = mean, alike
+        if nodes == NODES and size_gb <= HEADLINE_GB:  # "for jobs of size 1GB, 2GB, 3GB"
+            best += [gain for pair, gain in found.items() if unlike(tags, pair)]
+        if size_gb == HEADLINE_GB:
+            series[f"{nodes}"] = mean
+    values["best"] = list(max(best, key=fmean))
+    values |= {f"nodes_{each}": series[f"{each}"] for each in PUBLIC_NODES}
+    for few, many in pairwise(PUBLIC_NODES):
+        values[f"grows_{many}"] = minus(series[f"{many}"], series[f"{few}"])
+    mine = group_gains(
+        bench, GroupRun(name="public-fours", groups=FOURS, queues=TWO, factor=1, own_disks=True)
+    )
+    values["four_best"] = max((mine[four] for four in FOURS if four != ALIKE), key=fmean)
+    values["four_alike"] = mine[ALIKE]
+    return Measured(values=values)
+
+
+def draw_public(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw the mean gain of unlike pairs by the size of the jobs and by the number of machines."""
+    keys = {f"{gb} GB\n{NODES} machines": f"unlike_{gb}" for gb in SIZES_GB}
+    keys |= {f"{HEADLINE_GB} GB\n{each} machines": f"nodes_{each}" for each in PUBLIC_NODES if each != NODES}
+    ax = figure.subplots()
+    mean_bars(ax, list(keys), [("ours", OURS, [measured.samples(key) for key in keys.values()])])
+    ax.axhline(said["best"].number, color=PAPER, linestyle="--", label="paper, largest gain of a pair")
+    ax.set(ylabel="makespan saved, unlike pairs [%]")
+    legend(ax)
+
+
 # Figure 4's main result in live runs: two jobs of 3 GB each, WordCount and Sort, under the policies Capacity and
 # CSLA.
 
@@ -238,5 +293,6 @@ EXPERIMENTS = (
         "pairs", pairs, draw_pairs, {"sim": 100, "process": 500}, sim_repeats=FEW_REPEATS, size=(7.2, 3.4)
     ),
     Experiment("fours", fours, draw_fours, {"sim": 20, "process": 400}, sim_repeats=FEW_REPEATS),
+    Experiment("public", public, draw_public, {"sim": 200}, sim_repeats=FEW_REPEATS),
     live_experiment(plan, gain, 580),
 )

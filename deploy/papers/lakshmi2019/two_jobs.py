@@ -20,7 +20,8 @@ PAIRS = tuple(combinations(APPS, 2))
 FOURS = tuple(combinations(APPS, 4))
 QUEUES = ("a", "b")
 SHARED = (QUEUES[0], QUEUES[0])
-POLICIES = ("capacity", "csla")
+POLICIES = ("capacity", "csla", "anywhere")
+"""The policies of a run in this order. The last is CSLA that asks for no local data, as the paper's text."""
 SAMPLES = 5_000_000  # of a map of Pi, with about the CPU time of a WordCount map
 MAPS_PER_GB = 16
 BLOCK_BYTES = 64 * 2**20
@@ -37,9 +38,11 @@ WRITERS = ("rtw", "sort")  # jobs that wait for the disk
 BETWEEN_S = 60.0  # per queue, since a job may have only half of the cluster with two queues
 
 
-def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
-    """Return `cluster`: four nodes of two cores and three map slots. A map of WordCount takes 20 s, as in
-    Hadoop.
+NODES = 4
+
+
+def cluster(*, live: bool, disk_mbps: int | None = None, nodes: int = NODES) -> dict[str, Any]:
+    """Return `cluster`: nodes of two cores and three map slots. A map of WordCount takes 20 s, as in Hadoop.
 
     With `disk_mbps`, they are virtual machines on one disk of this rate; otherwise each has 100 MB/s.
     """
@@ -54,7 +57,7 @@ def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
     }
     if disk_mbps is not None:
         node["shared_disk"] = "esxi"
-    return {"nodes": 4, "heartbeat": "500ms" if live else "1s", "node": node}
+    return {"nodes": nodes, "heartbeat": "500ms" if live else "1s", "node": node}
 
 
 def job(app: str, size_gb: float, queue: str, submit_s: float) -> dict[str, Any]:
@@ -88,7 +91,8 @@ class GroupRun:
 
     `groups` has the applications of each group, and `queues` the queue of each job of a group. Each job has
     `size_gb` GB of data. `factor` is the limit on the share of a single user, as a multiple of the queue's
-    capacity (half of the cluster). The policy CSLA regards a node as busy if its host's disk is busy.
+    capacity (half of the cluster). The `nodes` share one disk, unless `own_disks`. The policy CSLA regards a node
+    as busy if its host's disk is busy. `anywhere` adds a run under CSLA that asks for no local data.
     """
 
     name: str  # name of the run's folder
@@ -96,6 +100,9 @@ class GroupRun:
     size_gb: float = 3
     queues: Sequence[str] = SHARED
     factor: int = 2
+    nodes: int = NODES
+    own_disks: bool = False
+    anywhere: bool = False
 
     def jobs(self) -> list[dict[str, Any]]:
         """Return the jobs of all groups. A group comes when the one before should have ended."""
@@ -105,6 +112,7 @@ class GroupRun:
             pairs = zip(group, self.queues, strict=True)
             found += [job(app, self.size_gb, queue, now_s) for app, queue in pairs]
             alone_s = sum(ALONE_S_PER_GB[app] for app in group)
+            alone_s *= max(1.0, NODES / self.nodes)
             now_s += BETWEEN_S * len(set(self.queues)) + self.size_gb * alone_s
         return found
 
@@ -117,12 +125,14 @@ class GroupRun:
         queue = {"capacity": 50, "user_limit_factor": self.factor}
         capacity = {"queues": dict.fromkeys(QUEUES, queue), "off_switch_per_heartbeat": 1}
         csla = {**capacity, "io_share": HEAVY_IO_MBPS / HOST_DISK_MBPS, "host_disk": True}
+        other = [{"csla": {**csla, "local_data": False}}] if self.anywhere else []
+        disk = None if self.own_disks else HOST_DISK_MBPS
         return {
             "scale": 0.05 if live else 1.0,
-            "cluster": cluster(live=live, disk_mbps=HOST_DISK_MBPS),
+            "cluster": cluster(live=live, disk_mbps=disk, nodes=self.nodes),
             "blocks": {"size": f"{BLOCK_BYTES}B", "replication": 2},
             "workload": {"jobs": self.jobs()},
-            "policies": [{"capacity": capacity}, {"csla": csla}],
+            "policies": [{"capacity": capacity}, {"csla": csla}, *other],
         }
 
     def run(self, bench: Bench, repeats: int | None = None) -> FinishedRun:
@@ -133,7 +143,7 @@ class GroupRun:
 def makespans(finished: FinishedRun, groups: int) -> dict[str, list[list[float]]]:
     """Return each policy's makespans by group and repeat. Raises ValueError if groups overlap."""
     found: dict[str, list[list[float]]] = {}
-    for name, policy in zip(POLICIES, finished.policies, strict=True):
+    for name, policy in zip(POLICIES, finished.policies, strict=False):
         spans: list[list[float]] = [[] for _ in range(groups)]
         for run in finished.each(policy):
             by_submit = run.jobs.groupby("submit", sort=True)["finish"].max()
@@ -180,9 +190,9 @@ def group_gains(bench: Bench, way: GroupRun) -> Gains:
     return gains_of(way.groups, makespans(way.run(bench), len(way.groups)))
 
 
-def gains_of(groups: Sequence[Group], spans: Mapping[str, list[list[float]]]) -> Gains:
-    """Return the gain of the policy CSLA for each group. `spans` has each policy's makespans of the groups."""
-    return dict(zip(groups, saved(spans["csla"], spans["capacity"]), strict=True))
+def gains_of(groups: Sequence[Group], spans: Mapping[str, list[list[float]]], policy: str = "csla") -> Gains:
+    """Return the gain of `policy` for each group. `spans` has each policy's makespans of the groups."""
+    return dict(zip(groups, saved(spans[policy], spans["capacity"]), strict=True))
 
 
 def untagged(finished: FinishedRun) -> list[float]:

@@ -24,6 +24,11 @@ LIVE_SCALE = 0.05
 RESERVED_CORES = 1  # FGCS's default
 CONTAINERS = "order=fair,locality=delay,admission=containers"
 YARN = f"{CONTAINERS}:reserved_cores={RESERVED_CORES}"
+"""YARN with 7 vcores: one core of a node is reserved, as under FGCS (section 3)."""
+
+YARN8 = f"{CONTAINERS}:reserved_cores=0"
+"""YARN with 8 vcores, as many as a node has cores: the policy without FGCS (sections 1 and 3)."""
+
 CPU_JOBS, IO_JOBS = ("pi", "bbp"), ("teragen", "etl")
 SAMPLE_TASKS = 16
 
@@ -139,6 +144,7 @@ def demands(finished: FinishedRun) -> Mapping[str, Mapping[str, Any]]:
 
 
 def run_mix(bench: Bench, mix: Mix) -> FinishedRun:
-    """Run a test under YARN, and under FGCS with the samples' demands."""
+    """Run a test under YARN, under FGCS with the samples' demands, and simulated under YARN with 8 vcores."""
     policies = [YARN, {"fgcs": {"profiles": demands(samples(bench, live=bench.live))}}]
+    policies += [] if bench.live else [YARN8]
     return bench.run(mix.name, scenario(jobs_of(mix, live=bench.live), policies, live=bench.live))

@@ -11,7 +11,7 @@ import pytest
 
 from schedbed.deploy.papers import chapter3, paper_file
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.chapter3 import input_locality, job_choice, job_deadlines, runs
+from schedbed.deploy.papers.chapter3 import input_locality, job_choice, job_deadlines, runs, user_shares
 from schedbed.deploy.papers.experiment import Measured
 from schedbed.scheduler.models.johnson import PlannedStages
 from schedbed.tasks.chance import chance
@@ -110,8 +110,57 @@ def test_old_nodes_are_the_second_half_and_slow_down_what_computes(
     assert took[False] > 1.3 * took[True]
 
 
+def test_slots_and_waiting_maps_are_counted_by_user_and_second() -> None:
+    """Ana holds two slots for 10 s and a third map waits for 5 s of them; Bo's map waits all the time."""
+    jobs = pd.DataFrame({"job": ["a", "b"], "user": ["ana", "bo"], "submit": [0.0, 5.0], "maps": [3, 1]})
+    rows = [
+        ("a", 0, 10, "killed"),
+        ("a", 0, 10, "succeeded"),
+        ("a", 10, 20, "succeeded"),
+        ("a", 15, 20, "succeeded"),
+    ]
+    attempts = pd.DataFrame(rows, columns=["job", "assigned", "end", "state"]).assign(kind="map")
+    finished: Any = SimpleNamespace(of=lambda _: SimpleNamespace(jobs=jobs, attempts=attempts))
+    use = user_shares.SlotUse(finished, "fifo")
+    assert use.held["ana"].tolist() == [2] * 10 + [1] * 5 + [2] * 5 and not use.held["bo"].any()
+    assert use.waiting["ana"].tolist() == [1] * 10 + [1] * 5 + [0] * 5  # the killed map waits again
+    assert use.waiting["bo"].tolist() == [0] * 5 + [1] * 15
+    assert use.between("ana", 10, 20) == 1.5 and use.used() == pytest.approx(
+        100 * 1.75 / user_shares.MAP_SLOTS
+    )
+    assert use.starved() == 100  # 16 slots
+
+
+def test_equation_6_asks_for_more_slots_in_the_three_cases() -> None:
+    """Before, (20 + 200) s in 100 s are 2.2 slots, of which four are there."""
+    found = {name: each.value for name, each in job_deadlines.more_slots().items()}
+    assert found == pytest.approx({"longer": 2.32 - 2.2, "unstarted": 3.2 - 2.2, "nearer": 4.4 - 2.2})
+
+
+def test_bids_buy_slots_until_the_budget_is_spent(bench: Bench) -> None:
+    found = measured(bench, "dp")
+    assert set(found.values) == set(ABOUT["dp"].values)
+    assert found.samples("bought") == [pytest.approx(3, rel=0.1)] and found.samples("after") == [0]
+
+
+def test_hod_lends_nothing(bench: Bench) -> None:
+    found = measured(bench, "hod")
+    assert set(found.values) == set(ABOUT["hod"].values)
+    assert found.samples("starved_more")[0] > 10
+
+
+def test_availability_is_of_all_blocks_of_a_file(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_locality, "POPULAR_JOBS", 6)
+    found = input_locality.cdrm(bench)
+    assert set(found.values) == set(ABOUT["cdrm"].values)
+    assert 2 <= found.samples("replicas")[0] <= 3
+    assert found.samples("short") == [0]
+    monkeypatch.setattr(input_locality, "AVAILABLE", 0.999)  # more than was asked for
+    assert input_locality.cdrm(bench).samples("short")[0] > 0
+
+
 @pytest.mark.slow  # simulates small runs of experiments
-@pytest.mark.parametrize("name", ["mimp", "mrcp"])
+@pytest.mark.parametrize("name", ["mimp", "mrcp", "pd"])
 def test_streams_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     if name == "mrcp":
         pytest.importorskip("ortools")

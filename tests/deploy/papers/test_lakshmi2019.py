@@ -90,13 +90,31 @@ def test_pairs_and_fours_report_what_the_yaml_knows(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(csla_figures, "SIZES_GB", (1,))
     monkeypatch.setattr(csla_figures, "HEADLINE_GB", 1)
     measured = csla_figures.pairs(bench(tmp_path))
-    assert set(measured.values) <= set(ABOUT["pairs"].values)
+    assert set(measured.values) <= set(ABOUT["pairs"].values) and len(measured.samples("anywhere_1")) == 1
     assert measured.samples("unlike_1") == measured.samples("best")  # there is one
     (more,) = measured.samples("unlike_minus_alike")
     assert more == pytest.approx(measured.samples("unlike_1")[0] - measured.samples("alike_1")[0])
     assert "Sort" in measured.notes[0] and measured.samples("tag_rtw") == [1]
     monkeypatch.setattr(csla_figures, "FOURS", (csla_figures.ALIKE, ("wc", "pi", "rtw", "sort")))
     assert set(csla_figures.fours(bench(tmp_path)).values) == set(ABOUT["fours"].values)
+
+
+@pytest.mark.slow  # simulates pairs on 2 to 8 nodes
+def test_machines_of_a_public_cloud_have_their_own_disks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csla_figures, "SIZES_GB", (1,))
+    monkeypatch.setattr(csla_figures, "HEADLINE_GB", 1)
+    monkeypatch.setattr(csla_figures, "FOURS", (csla_figures.ALIKE, ("wc", "pi", "rtw", "sort")))
+    mine = bench(tmp_path)
+    measured = csla_figures.public(mine)
+    assert set(measured.values) <= set(ABOUT["public"].values)
+    assert measured.samples("nodes_4") == measured.samples("unlike_1")
+    (grown,) = measured.samples("grows_8")
+    assert grown == pytest.approx(measured.samples("nodes_8")[0] - measured.samples("nodes_4")[0])
+    assert {size["nodes"] for size in mine.sizes} == {2, 4, 8}
+    cluster = two_jobs.GroupRun(name="x", own_disks=True, nodes=8).scenario(live=False)["cluster"]
+    assert "shared_disk" not in cluster["node"] and cluster["nodes"] == 8
 
 
 @pytest.mark.slow  # seconds

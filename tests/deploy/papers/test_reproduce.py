@@ -35,13 +35,13 @@ PAPER = Paper.model_validate(
         "title": "On two nodes <b>",
         "authors": "A. Nobody",
         "published": "Nowhere 2000",
+        "differs": {"nothing <is>": "all"},
         "experiments": {
             name: {
                 "title": "Six maps",
                 "where": "Figure 1",
                 "setup": "As written.",
                 "printed": {"nodes": 2, "jobs": 3},
-                "differs": "nothing <is>",
                 "values": {
                     "makespan": {
                         "what": "makespan, fifo",
@@ -356,8 +356,10 @@ def test_a_claim_without_its_kind_is_refused_in_a_line(more: str, wrong: str) ->
 title: t
 authors: a
 published: p
+differs: {{}}
+as_printed: [fig3]
 experiments:
-  fig3: {{title: t, where: Figure 3, setup: s, differs: null, values:
+  fig3: {{title: t, where: Figure 3, setup: s, values:
     {{gain: {{what: x, value: 1, holds: {{at_most: 1}}{more}}}}}}}
 """
     with pytest.raises(ValueError, match=r"tiny/paper\.yaml") as error:

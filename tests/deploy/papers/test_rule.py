@@ -46,8 +46,10 @@ def interval(repeats: Sequence[float | None]) -> tuple[float, float] | None:
     return mean - half, mean + half
 
 
-def word(about: About, each: Kept, row: Kept) -> str:
+def word(paper: str, each: Kept, row: Kept) -> str:
     """Return the word for a kept row, by the text of the rule."""
+    whole, name = paper_file.load(paper), each["experiment"]
+    about = whole.experiments[name]
     said = about.values[row["key"]]
     if said.holds is None:
         return ""
@@ -59,7 +61,8 @@ def word(about: About, each: Kept, row: Kept) -> str:
         return HOLDS
     low, high = said.bounds()
     out = all(one is not None and (one[1] < low or one[0] > high) for one in found)
-    as_printed = about.differs is None and all(
+    concerned = [names for names in whole.differs.values() if names == "all" or name in names]
+    as_printed = not concerned and all(
         each["size"][name] == [number, number]
         for name, number in about.printed.model_dump().items()
         if number is not None
@@ -75,9 +78,9 @@ def within(said: Value, low: float, high: float) -> bool:
 @pytest.mark.parametrize("machines", KEPT)
 def test_every_kept_word_follows_from_the_kept_repeats(machines: str) -> None:
     seen = 0
-    for paper, about, each in experiments(machines):
+    for paper, _, each in experiments(machines):
         for kept, row in zip(each["rows"], claims.judged(paper, each), strict=True):
-            assert row.verdict == word(about, each, kept), f"{paper}/{each['experiment']}/{row.key}"
+            assert row.verdict == word(paper, each, kept), f"{paper}/{each['experiment']}/{row.key}"
             seen += 1
     assert seen > 10
 
@@ -111,13 +114,37 @@ def test_no_outcome_is_there_twice(paper: str) -> None:
 
 @pytest.mark.parametrize(
     ("nodes", "differs", "meets"),
-    [([20, 20], None, True), ([5, 5], None, False), ([5, 20], None, False), ([20, 20], "the disk", False)],
+    [
+        ([20, 20], {}, True),
+        ([5, 5], {}, False),
+        ([5, 20], {}, False),
+        ([20, 20], {"the disk": ["fig3"]}, False),
+        ([20, 20], {"the disk": "all"}, False),
+        ([20, 20], {"the disk": ["fig6"]}, True),
+    ],
 )
 def test_a_set_up_meets_what_is_printed_in_its_sizes_and_in_all_else(
-    nodes: list[int], differs: str | None, *, meets: bool
+    nodes: list[int], differs: dict[str, Any], *, meets: bool
 ) -> None:
-    about = paper_file.load("polo2011").experiments["fig3"].model_copy(update={"differs": differs})
-    assert about.meets({"nodes": nodes, "jobs": [9, 9], "tasks": [100, 900]}) is meets
+    paper = paper_file.load("polo2011").model_copy(update={"differs": differs})
+    assert paper.meets("fig3", {"nodes": nodes, "jobs": [9, 9], "tasks": [100, 900]}) is meets
+
+
+@pytest.mark.parametrize(
+    ("differs", "as_printed", "wrong"),
+    [
+        ({"the disk": ["fig3", "fig33"]}, [], "fig33"),  # no experiment
+        ({"the disk": ["fig3"]}, [], "fig4"),  # in no list
+        ({"the disk": "all"}, ["fig4"], "fig4"),  # in both
+    ],
+)
+def test_each_experiment_is_as_printed_or_differs(
+    differs: dict[str, Any], as_printed: list[str], wrong: str
+) -> None:
+    about = {"title": "t", "where": "Figure 1", "setup": "s", "values": {"x": {"what": "x"}}}
+    said = {"title": "t", "authors": "a", "published": "p", "experiments": {"fig3": about, "fig4": about}}
+    with pytest.raises(ValueError, match=rf"expected each .* not so (fig4, )?{wrong}\b"):
+        Paper.model_validate({**said, "differs": differs, "as_printed": as_printed})
 
 
 WIDE, NARROW, OUT = [9.0, 10.0, 12.0], [10.0, 10.1, 10.2], [20.0, 20.1, 20.2]
