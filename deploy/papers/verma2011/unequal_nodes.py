@@ -11,7 +11,7 @@ from typing import Any
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import FEW_REPEATS, Experiment, Measured, by_repeat
-from schedbed.deploy.papers.figures import Panel, panels
+from schedbed.deploy.papers.figures import draw_values
 from schedbed.deploy.papers.verma2011.slo_slots import (
     APART_S,
     SLOS_S,
@@ -32,8 +32,8 @@ SLOW, SLOW_SPEED = 16, 0.5
 LOST, LOST_S, BACK_S = 8, 100, 400
 """This many nodes fail this long after each submission, and are back for the next job."""
 USER = "verma"
-CONDITIONS = {"equal": "equal nodes", "slow": "a quarter half as fast", "lost": "an eighth lost"}
-POLICIES = {"aria": "recomputed", "fixed": "as first computed"}
+CONDITIONS = ("equal", "slow", "lost")
+POLICIES = ("aria", "fixed")
 
 
 def nodes(bench: Bench) -> Measured:
@@ -101,14 +101,4 @@ def _more(finished: FinishedRun) -> list[float]:
     return found
 
 
-DRAW_NODES = panels(
-    *(
-        Panel(
-            {shown: f"{condition}_{name}_worst" for condition, shown in CONDITIONS.items()},
-            "worst completion over its deadline [%]",
-            label=label,
-        )
-        for name, label in POLICIES.items()
-    )
-)
-EXPERIMENTS = (Experiment("nodes", nodes, DRAW_NODES, {"sim": 40}, sim_repeats=FEW_REPEATS),)
+EXPERIMENTS = (Experiment("nodes", nodes, draw_values, {"sim": 340}, sim_repeats=FEW_REPEATS),)
