@@ -46,7 +46,8 @@ class TaskTracker:
 
     While `epoch_s`, the run's start, is 0, the node only stores blocks. `scale` converts the host's times and
     CPU seconds to the run's. `open_session` returns an HTTP client for agents. If the agent hangs, no
-    heartbeats are sent.
+    heartbeats are sent. Unless `out_of_band`, ends are reported with the next regular heartbeat. Reduces learn of
+    map outputs `news_after_s` emulated seconds after the reply.
     """
 
     def __init__(
@@ -60,6 +61,8 @@ class TaskTracker:
         seed: int = 0,
         stretch: float = 1.0,
         scale: HostScale | None = None,
+        out_of_band: bool = True,
+        news_after_s: float = 0.0,
     ) -> None:
         self.node = node
         self._scale = scale or HostScale()
@@ -74,6 +77,7 @@ class TaskTracker:
         self._due = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._life: asyncio.Task[None] | None = None
+        self._out_of_band, self._news_after_s = out_of_band, news_after_s
         self._stopping = False
         self._joined = -1  # the incarnation registered with the JobTracker
         self._down = False  # killed by a fault, not to be restarted
@@ -304,11 +308,16 @@ class TaskTracker:
         if report.reason == DISK_FULL:  # The agent's next report comes later than the next heartbeat.
             self._tracker.disk_full = True
         self._tracker.on_ended(self._scale.report(report, self._clock.epoch_s, self._clock.stretch))
-        self._due.set()
+        self._report_soon()
 
     def _on_fetch_failed(self, raw: dict[str, Any]) -> None:
         self._tracker.on_fetch_failed(FetchFailure(**raw))
-        self._due.set()
+        self._report_soon()
+
+    def _report_soon(self) -> None:
+        """Let a heartbeat report the news at once, unless only regular heartbeats report."""
+        if self._out_of_band:
+            self._due.set()
 
     def _on_block(self, raw: dict[str, Any]) -> None:
         arguments = (self.node.node, raw["event"], raw["block"], raw["length"])
@@ -340,7 +349,7 @@ class TaskTracker:
             )
             await self._act(answer)
             if self._tracker.has_news:
-                self._due.set()
+                self._report_soon()
 
     async def _act(self, answer: Answer) -> None:
         for action in self._tracker.on_reply(answer.reply):
@@ -349,14 +358,25 @@ class TaskTracker:
                     await self._send({"type": "launch", "spec": answer.specs[action.attempt]})
                 case KillAttempt():
                     await self._send({"type": "kill", "attempt": action.attempt, "reason": action.reason})
+                case MapOutputs() if self._news_after_s:
+                    self._spawn(self._tell_later(action))
                 case MapOutputs():
-                    outputs = [asdict(output) for output in action.outputs]
-                    message = {"type": "outputs", "job": action.job, "outputs": outputs}
-                    await self._send({**message, "all_done": action.all_done})
+                    await self._tell(action)
                 case ForgetJob():
                     await self._send({"type": "forget_job", "job": action.job})
                 case Reregister():
                     await self._start_over()
+
+    async def _tell(self, news: MapOutputs) -> None:
+        outputs = [asdict(output) for output in news.outputs]
+        message = {"type": "outputs", "job": news.job, "outputs": outputs, "all_done": news.all_done}
+        await self._send(message)
+
+    async def _tell_later(self, news: MapOutputs) -> None:
+        """Tell the node of map outputs after the framework's poll, unless the job was forgotten meanwhile."""
+        await self._clock.sleep(self._news_after_s)
+        if news.job in self._tracker.jobs:
+            await self._tell(news)
 
     async def _start_over(self) -> None:
         """Stop all attempts. Begin a new incarnation, as the JobTracker does not know the current one."""
