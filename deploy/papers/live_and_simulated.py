@@ -1,4 +1,7 @@
-"""Runs a paper's main result live, simulates the same scenario, and compares the two results."""
+"""Runs a paper's main result live, simulates the same scenario, and compares the two results.
+
+Also the framework of both, whose times the scenario's `scale` does not change.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from schedbed.deploy.papers.figures import OURS, PAPER, single_bars
 from schedbed.deploy.papers.verdict import Exact
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
+from schedbed.deploy.scenario.sections import SECONDS
+from schedbed.scheduler.framework import HADOOP1
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,6 +29,16 @@ Plan = Mapping[str, Any] | Callable[[int], Mapping[str, Any]]
 
 Measure = Callable[[FinishedRun], Sequence[float]]
 """A function that returns the main result of a run, one number per repeat."""
+
+
+def hadoop1(scale: float, **costs: Any) -> dict[str, Any]:
+    """Return the key `framework` for Hadoop 1 with some changed costs, its times in s multiplied by `scale`."""
+    times = {key: seconds for key in SECONDS if (seconds := getattr(HADOOP1, f"{key}_s"))}
+    return {
+        "hadoop1": {
+            key: f"{scale * value:g}s" if key in SECONDS else value for key, value in (times | costs).items()
+        }
+    }
 
 
 def compare(bench: Bench, name: str, plan: Plan, value: Measure) -> Measured:
