@@ -30,7 +30,8 @@ each byte moved that is 1.3 times what a map of Sort uses, and the paper calls t
 I/O-bound; ours in Python computes 21 s for a block and would be CPU-bound."""
 
 HEAVY_IO_MBPS = 5.0  # tasks above this rate are IO-heavy in the paper
-HOST_DISK_MBPS = 100
+HOST_DISK_MBPS, LIVE_SEEK = 100, 0.04
+"""The rate of the disk of `pairs` and `fours`, and in live runs what each further stream costs there."""
 ALONE_S_PER_GB = {"wc": 45.0, "pi": 45.0, "rtw": 25.0, "sort": 100.0, "grep": 85.0}
 """A time longer than 1 GB of a job takes alone on such a disk, which separates groups of jobs."""
 WRITERS = ("rtw", "sort")  # jobs that wait for the disk
@@ -41,13 +42,14 @@ def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
     """Return `cluster`: four nodes of two cores and three map slots. A map of WordCount takes 20 s, as in
     Hadoop.
 
-    With `disk_mbps`, they are virtual machines on one disk of this rate; otherwise each has 100 MB/s.
+    With `disk_mbps`, they are virtual machines on one disk of this rate, which seeks in live runs; otherwise each has
+    100 MB/s.
     """
     node: dict[str, Any] = {
         "cores": 2,
         "core_speed": 0.05,
         "memory": "1GiB" if live else "4GiB",
-        "disk": f"{disk_mbps or 100}MB/s",
+        "disk": {"rate": f"{disk_mbps or 100}MB/s", "seek": LIVE_SEEK if live and disk_mbps else 0},
         "network": "1Gbit/s",
         "map_slots": 3,
         "reduce_slots": 1,
