@@ -159,9 +159,9 @@ def samples(bench: Bench, *, live: bool) -> FinishedRun:
 
 def sample_jobs(*, live: bool = False) -> list[dict[str, Any]]:
     """Return a job with 16 maps for each benchmark. The jobs are submitted one after the other."""
-    make = live_job if live else job
+    make, apart_s = (live_job, 300) if live else (job, 600)
     return [
-        {**make(name, SAMPLE_TASKS), "submit": f"{600 * number}s"}
+        {**make(name, SAMPLE_TASKS), "submit": f"{apart_s * number}s"}
         for number, name in enumerate(CPU_JOBS + IO_JOBS)
     ]
 

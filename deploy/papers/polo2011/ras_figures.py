@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 USUAL_SLOTS = 4  # the best number in the paper
 POINTS = 200  # points in time in figures
+LIVE_REPEATS = 2  # for each seed; one takes nine minutes
 
 
 # Figure 2: a job's utility as a function of its numbers of map slots and reduce slots. The utility is a number
@@ -481,18 +482,41 @@ def gain(finished: FinishedRun) -> Sequence[float]:
 EXPERIMENTS = (
     Experiment("fig2", fig2, draw_fig2, {"sim": 1, "process": 1}, repeats=1, sim_repeats=1),
     Experiment(
-        "table1", table1, DRAW_TABLE1, {"sim": 60, "process": 4500}, sim_repeats=FEW_REPEATS, size=(7.2, 3.2)
+        "table1",
+        table1,
+        DRAW_TABLE1,
+        {"sim": 60, "process": 3000},
+        repeats=LIVE_REPEATS,
+        sim_repeats=FEW_REPEATS,
+        size=(7.2, 3.2),
     ),
     Experiment(
-        "fig3", fig3, draw_fig3, {"sim": 110, "process": 4000}, sim_repeats=FEW_REPEATS, full_repeats=1
+        "fig3",
+        fig3,
+        draw_fig3,
+        {"sim": 110, "process": 2700},
+        repeats=LIVE_REPEATS,
+        sim_repeats=FEW_REPEATS,
+        full_repeats=1,
     ),
-    Experiment("fig4", fig4, draw_fig4, {"sim": 1, "process": 5}, sim_repeats=FEW_REPEATS, size=(7.2, 5.6)),
-    Experiment("fig5", fig5, draw_fig5, {"sim": 1, "process": 5}, sim_repeats=FEW_REPEATS),
+    Experiment(
+        "fig4",
+        fig4,
+        draw_fig4,
+        {"sim": 1, "process": 5},
+        repeats=LIVE_REPEATS,
+        sim_repeats=FEW_REPEATS,
+        size=(7.2, 5.6),
+    ),
+    Experiment(
+        "fig5", fig5, draw_fig5, {"sim": 1, "process": 5}, repeats=LIVE_REPEATS, sim_repeats=FEW_REPEATS
+    ),
     Experiment(
         "fig6",
         fig6,
         draw_fig6,
-        {"sim": 15, "process": 1000},
+        {"sim": 15, "process": 700},
+        repeats=LIVE_REPEATS,
         sim_repeats=FEW_REPEATS,
         full_repeats=1,
         size=(6.4, 4.6),

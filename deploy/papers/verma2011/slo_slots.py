@@ -408,6 +408,6 @@ def left(finished: FinishedRun) -> Sequence[float]:
 
 EXPERIMENTS = (
     Experiment("fig4", fig4, draw_fig4, {"sim": 1, "process": 1}, repeats=1, sim_repeats=1),
-    Experiment("fig5", fig5, draw_fig5, {"sim": 137, "process": 420}, sim_repeats=FEW_REPEATS),
+    Experiment("fig5", fig5, draw_fig5, {"sim": 137, "process": 1900}, repeats=2, sim_repeats=FEW_REPEATS),
 )
-LIVE = live_experiment(headline, left, 400)
+LIVE = live_experiment(headline, left, 420)

@@ -433,6 +433,6 @@ EXPERIMENTS = (
         size=(7.2, 4.4),
     ),
     Experiment("fig7", fig7, draw_fig7, {"sim": 26}, sim_repeats=LEAST_REPEATS, size=(6.4, 4.0)),
-    Experiment("table4", table4, DRAW_TABLE4, {"process": 1500}),
+    Experiment("table4", table4, DRAW_TABLE4, {"process": 1900}, repeats=2),
     Experiment("overhead", overhead, DRAW_OVERHEAD, {"sim": 37}, sim_repeats=LEAST_REPEATS),
 )
