@@ -84,6 +84,10 @@ class TaskTracker:
         self._frozen = False  # by a fault, which a new machine does not end
         self._link = FaultyLink(node.node, seed, self._clock.real_s)
         self._orders: dict[str, dict[str, Any]] = {}  # arguments of the agent's fault orders, by kind
+        self._launches = 0  # Launches sent to the agent.
+        self._on_the_way: dict[
+            str, int
+        ] = {}  # By attempt, the number of a launch that the agent has not heard of.
         self._peers: dict[str, Any] = {}
         self._real_node = node.on_host(self._scale.speed).stretched(stretch)
         self._usage = NodeUsage(self._real_node)
@@ -187,6 +191,7 @@ class TaskTracker:
         self.url, self.limits = hello.url, dict(hello.limits)
         self._usage = NodeUsage(self._real_node)
         self._tracker.begin_life(self._next_incarnation())
+        self._launches, self._on_the_way = 0, {}
         self._session = self._open_session()
         self._socket = await self._session.ws_connect(f"{self.url}/control", max_msg_size=0)
         first = await self._socket.receive_json()
@@ -290,7 +295,11 @@ class TaskTracker:
     def _on_heartbeat(self, raw: dict[str, Any]) -> None:
         when = self._clock.epoch_s, self._clock.stretch
         running = [self._scale.status(AttemptStatus(**status), *when) for status in raw["running"]]
-        self._tracker.on_running(running)
+        heard = raw[
+            "launches"
+        ]  # On a busy host, reports queue up that the agent made before it heard of a launch.
+        self._on_the_way = {name: number for name, number in self._on_the_way.items() if number > heard}
+        self._tracker.on_running(running, self._on_the_way)
         self._tracker.disk_full = raw.get("disk_full", False)
         self._tracker.usage = self._measured(Usage(**raw["usage"]), raw.get("launch_cpu_s", 0.0))
         self._due.set()
@@ -355,6 +364,8 @@ class TaskTracker:
         for action in self._tracker.on_reply(answer.reply):
             match action:
                 case Launch():
+                    self._launches += 1
+                    self._on_the_way[action.attempt] = self._launches
                     await self._send({"type": "launch", "spec": answer.specs[action.attempt]})
                 case KillAttempt():
                     await self._send({"type": "kill", "attempt": action.attempt, "reason": action.reason})
