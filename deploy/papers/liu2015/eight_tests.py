@@ -86,13 +86,20 @@ def live_job(name: str, maps: int, mix: str = "") -> dict[str, Any]:
         size = maps * round(ETL_READ_BYTES * shorter)
         return made | {"input": {"generate": "text", "size": f"{size}B", "seed": 1}}
     host_s = LIVE_SCALE * LIVE_CORE_SPEED * float(_map(name, mix)["cpu"].removesuffix("s"))
-    unit_s = APPS[name].costs.map_cpu_s
+    unit_s = unit_cpu_s(name)
     if name == "pi":
         return made | {"maps": maps, "reduces": 1, "params": {"samples": round(host_s / unit_s)}}
     # Digit n needs n terms beside the fixed ones, so all together a square.
     terms = maps * host_s / unit_s * (BBP_TERMS + BBP_DIGITS / 2)
     digits = round(sqrt(BBP_TERMS**2 + 2 * terms) - BBP_TERMS)
     return made | {"maps": maps, "reduces": 1, "params": {"digits": digits}}
+
+
+def unit_cpu_s(app: str) -> float:
+    """Return the CPU time in s of a host's core that a map of an application needs for each unit of its work."""
+    costs = APPS[app].costs
+    assert costs is not None
+    return costs.map_cpu_s
 
 
 def _map(name: str, mix: str) -> dict[str, str]:

@@ -11,7 +11,6 @@ from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.liu2015 import eight_tests, fgcs_figures
 from schedbed.deploy.scenario.resolve import resolve
-from schedbed.tasks.appkit.app_catalogue import APPS
 
 ABOUT = paper_file.load("liu2015").experiments
 
@@ -96,9 +95,9 @@ def test_live_benchmarks_are_the_applications_with_maps_as_long() -> None:
     plan = eight_tests.scenario(list(mine.values()), ["fair"], live=True)
     resolved = resolve({"name": "live", **plan})
     assert [job.maps for job in resolved.jobs] == [eight_tests.SAMPLE_TASKS] * 4
-    pi_s = mine["pi"]["params"]["samples"] * APPS["pi"].costs.map_cpu_s / eight_tests.LIVE_CORE_SPEED
+    pi_s = mine["pi"]["params"]["samples"] * eight_tests.unit_cpu_s("pi") / eight_tests.LIVE_CORE_SPEED
     assert pi_s == pytest.approx(eight_tests.LIVE_SCALE * 78.186)
     [teragen] = [job for job in resolved.jobs if job.app == "teragen"]
-    cpu_s = teragen.params["bytes"] * APPS["teragen"].costs.map_cpu_s / eight_tests.LIVE_CORE_SPEED
+    cpu_s = teragen.params["bytes"] * eight_tests.unit_cpu_s("teragen") / eight_tests.LIVE_CORE_SPEED
     io_s = teragen.params["bytes"] / eight_tests.LIVE_DISK_BPS
     assert 100 * cpu_s / (cpu_s + io_s) == pytest.approx(49, abs=1)
