@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 USUAL_SLOTS = 4  # the best number in the paper
 POINTS = 200  # points in time in figures
-LIVE_REPEATS = 2  # for each seed; one takes nine minutes
+LIVE_REPEATS = 2  # for each seed; one takes eleven minutes
 
 
 # Figure 2: a job's utility as a function of its numbers of map slots and reduce slots. The utility is a number
@@ -485,8 +485,8 @@ EXPERIMENTS = (
         "table1",
         table1,
         DRAW_TABLE1,
-        {"sim": 60, "process": 3000},
-        repeats=LIVE_REPEATS,
+        {"sim": 60, "process": 1700},
+        repeats=1,
         sim_repeats=FEW_REPEATS,
         size=(7.2, 3.2),
     ),
@@ -494,7 +494,7 @@ EXPERIMENTS = (
         "fig3",
         fig3,
         draw_fig3,
-        {"sim": 110, "process": 2700},
+        {"sim": 110, "process": 3500},
         repeats=LIVE_REPEATS,
         sim_repeats=FEW_REPEATS,
         full_repeats=1,
