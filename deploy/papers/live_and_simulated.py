@@ -6,7 +6,9 @@ Also the framework of both, whose times the scenario's `scale` does not change.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from statistics import fmean
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun
@@ -15,7 +17,6 @@ from schedbed.deploy.papers.figures import OURS, PAPER, single_bars
 from schedbed.deploy.papers.verdict import Exact
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
-from schedbed.deploy.scenario.sections import SECONDS
 from schedbed.scheduler.framework import HADOOP1
 
 if TYPE_CHECKING:
@@ -31,14 +32,12 @@ Measure = Callable[[FinishedRun], Sequence[float]]
 """A function that returns the main result of a run, one number per repeat."""
 
 
-def hadoop1(scale: float, **costs: Any) -> dict[str, Any]:
-    """Return the key `framework` for Hadoop 1 with some changed costs, its times in s multiplied by `scale`."""
-    times = {key: seconds for key in SECONDS if (seconds := getattr(HADOOP1, f"{key}_s"))}
-    return {
-        "hadoop1": {
-            key: f"{scale * value:g}s" if key in SECONDS else value for key, value in (times | costs).items()
-        }
+def hadoop1(scale: float, times: Mapping[str, float] = MappingProxyType({}), **rules: Any) -> dict[str, Any]:
+    """Return the key `framework` for Hadoop 1 with some changed times in s, all multiplied by `scale`, and rules."""
+    usual = {
+        key.removesuffix("_s"): each for key, each in asdict(HADOOP1).items() if key.endswith("_s") and each
     }
+    return {"hadoop1": {key: f"{scale * seconds:g}s" for key, seconds in {**usual, **times}.items()} | rules}
 
 
 def compare(bench: Bench, name: str, plan: Plan, value: Measure) -> Measured:

@@ -41,7 +41,7 @@ LEARNT = QUARTER.replace("p=0.25", "p=auto")
 COPIES = f"{QUARTER},keep_copy=true"
 NAMES = {DELAY: "delay", QUARTER: "P=0.25", MOST: "P=0.75", LEARNT: "P=auto", COPIES: "P=0.25, copies kept"}
 
-ONLY_STARTS = dict.fromkeys(("init", "setup", "cleanup", "localize", "fetch_poll"), 0.0)
+ONLY_STARTS = {**dict.fromkeys(("init", "setup", "cleanup", "localize", "fetch_poll"), 0.0), "jvm": START_S}
 
 LAYOUTS: Mapping[str, Any] = {"skewed": {"skewed": HOT}, "even": "even"}
 """`blocks.placement` by layout: all input on one node, or each job's blocks over all nodes as evenly as can be."""
@@ -90,7 +90,7 @@ def scenario(
         "reduce_slots": 1,
     }
     return {
-        "framework": hadoop1(scale, **ONLY_STARTS, out_of_band=True, jvm=START_S),
+        "framework": hadoop1(scale, ONLY_STARTS, out_of_band=True),
         "scale": scale,
         "cluster": {"nodes": NODES, "heartbeat": f"{scale * HEARTBEAT_S:g}s", "node": node},
         "blocks": {"size": BLOCK, "replication": 1, "placement": LAYOUTS[layout]},
