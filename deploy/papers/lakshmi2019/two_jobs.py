@@ -99,15 +99,15 @@ class GroupRun:
     queues: Sequence[str] = SHARED
     factor: int = 2
 
-    def jobs(self) -> list[dict[str, Any]]:
-        """Return the jobs of all groups. A group comes when the one before should have ended."""
+    def jobs(self, *, live: bool = False) -> list[dict[str, Any]]:
+        """Return the jobs of all groups. A group comes when the one before should have ended, also on a busy host."""
         found: list[dict[str, Any]] = []
-        now_s = 0.0
+        now_s, patience = 0.0, 2.0 if live else 1.0
         for group in self.groups:
             pairs = zip(group, self.queues, strict=True)
             found += [job(app, self.size_gb, queue, now_s) for app, queue in pairs]
             alone_s = sum(ALONE_S_PER_GB[app] for app in group)
-            now_s += BETWEEN_S * len(set(self.queues)) + self.size_gb * alone_s
+            now_s += patience * (BETWEEN_S * len(set(self.queues)) + self.size_gb * alone_s)
         return found
 
     def scenario(self, *, live: bool) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class GroupRun:
             "scale": 0.05 if live else 1.0,
             "cluster": cluster(live=live, disk_mbps=HOST_DISK_MBPS),
             "blocks": {"size": f"{BLOCK_BYTES}B", "replication": 2},
-            "workload": {"jobs": self.jobs()},
+            "workload": {"jobs": self.jobs(live=live)},
             "policies": [{"capacity": capacity}, {"csla": csla}],
         }
 
