@@ -22,6 +22,7 @@ QUEUES = ("a", "b")
 SHARED = (QUEUES[0], QUEUES[0])
 POLICIES = ("capacity", "csla")
 SAMPLES = 5_000_000  # of a map of Pi, with about the CPU time of a WordCount map
+LIVE_SCALE = 0.05
 MAPS_PER_GB = 16
 BLOCK_BYTES = 64 * 2**20
 RTW_CPU_S = 1.0
@@ -59,15 +60,18 @@ def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
     return {"nodes": 4, "heartbeat": "500ms" if live else "1s", "node": node}
 
 
-def job(app: str, size_gb: float, queue: str, submit_s: float) -> dict[str, Any]:
-    """Return a job of `wc`, `pi`, `rtw`, `sort` or `grep`, with as many maps as `size_gb` GB has blocks."""
+def job(app: str, size_gb: float, queue: str, submit_s: float, scale: float = 1.0) -> dict[str, Any]:
+    """Return a job of `wc`, `pi`, `rtw`, `sort` or `grep`, with as many maps as `size_gb` GB has blocks.
+
+    `scale` is the scenario's, which does not shorten Pi.
+    """
     common: dict[str, Any] = {"name": app, "queue": queue, "submit": f"{submit_s:g}s"}
     maps = round(MAPS_PER_GB * size_gb)
     size = f"{maps * BLOCK_BYTES}B"
     writes = {"cpu": f"{RTW_CPU_S}s", "write": f"{BLOCK_BYTES}B"}
     jobs: dict[str, dict[str, Any]] = {
         "wc": {"app": "wordcount", "input": {"generate": "text", "size": size, "seed": 1}, "reduces": 2},
-        "pi": {"app": "pi", "maps": maps, "params": {"samples": SAMPLES}},
+        "pi": {"app": "pi", "maps": maps, "params": {"samples": round(scale * SAMPLES)}},
         "rtw": {"app": "synthetic", "maps": maps, "map": writes},
         "sort": {"app": "sort", "input": {"generate": "records", "size": size, "seed": 2}, "reduces": 2},
         "grep": {
@@ -102,10 +106,10 @@ class GroupRun:
     def jobs(self, *, live: bool = False) -> list[dict[str, Any]]:
         """Return the jobs of all groups. A group comes when the one before should have ended, also on a busy host."""
         found: list[dict[str, Any]] = []
-        now_s, patience = 0.0, 2.0 if live else 1.0
+        now_s, patience, scale = 0.0, *((2.0, LIVE_SCALE) if live else (1.0, 1.0))
         for group in self.groups:
             pairs = zip(group, self.queues, strict=True)
-            found += [job(app, self.size_gb, queue, now_s) for app, queue in pairs]
+            found += [job(app, self.size_gb, queue, now_s, scale) for app, queue in pairs]
             alone_s = sum(ALONE_S_PER_GB[app] for app in group)
             now_s += patience * (BETWEEN_S * len(set(self.queues)) + self.size_gb * alone_s)
         return found
@@ -120,7 +124,7 @@ class GroupRun:
         capacity = {"queues": dict.fromkeys(QUEUES, queue), "off_switch_per_heartbeat": 1}
         csla = {**capacity, "io_share": HEAVY_IO_MBPS / HOST_DISK_MBPS, "host_disk": True}
         return {
-            "scale": 0.05 if live else 1.0,
+            "scale": LIVE_SCALE if live else 1.0,
             "cluster": cluster(live=live, disk_mbps=HOST_DISK_MBPS),
             "blocks": {"size": f"{BLOCK_BYTES}B", "replication": 2},
             "workload": {"jobs": self.jobs(live=live)},
