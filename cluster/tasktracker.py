@@ -46,7 +46,8 @@ class TaskTracker:
 
     While `epoch_s`, the run's start, is 0, the node only stores blocks. `scale` converts the host's times and
     CPU seconds to the run's. `open_session` returns an HTTP client for agents. If the agent hangs, no
-    heartbeats are sent.
+    heartbeats are sent. Unless `out_of_band`, ends are reported with the next regular heartbeat. Reduces learn of
+    map outputs `news_after_s` emulated seconds after the reply.
     """
 
     def __init__(
@@ -60,6 +61,8 @@ class TaskTracker:
         seed: int = 0,
         stretch: float = 1.0,
         scale: HostScale | None = None,
+        out_of_band: bool = True,
+        news_after_s: float = 0.0,
     ) -> None:
         self.node = node
         self._scale = scale or HostScale()
@@ -74,12 +77,17 @@ class TaskTracker:
         self._due = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._life: asyncio.Task[None] | None = None
+        self._out_of_band, self._news_after_s = out_of_band, news_after_s
         self._stopping = False
         self._joined = -1  # the incarnation registered with the JobTracker
         self._down = False  # killed by a fault, not to be restarted
         self._frozen = False  # by a fault, which a new machine does not end
         self._link = FaultyLink(node.node, seed, self._clock.real_s)
         self._orders: dict[str, dict[str, Any]] = {}  # arguments of the agent's fault orders, by kind
+        self._launches = 0  # Launches sent to the agent.
+        self._on_the_way: dict[
+            str, int
+        ] = {}  # By attempt, the number of a launch that the agent has not heard of.
         self._peers: dict[str, Any] = {}
         self._real_node = node.on_host(self._scale.speed).stretched(stretch)
         self._usage = NodeUsage(self._real_node)
@@ -183,6 +191,7 @@ class TaskTracker:
         self.url, self.limits = hello.url, dict(hello.limits)
         self._usage = NodeUsage(self._real_node)
         self._tracker.begin_life(self._next_incarnation())
+        self._launches, self._on_the_way = 0, {}
         self._session = self._open_session()
         self._socket = await self._session.ws_connect(f"{self.url}/control", max_msg_size=0)
         first = await self._socket.receive_json()
@@ -286,7 +295,11 @@ class TaskTracker:
     def _on_heartbeat(self, raw: dict[str, Any]) -> None:
         when = self._clock.epoch_s, self._clock.stretch
         running = [self._scale.status(AttemptStatus(**status), *when) for status in raw["running"]]
-        self._tracker.on_running(running)
+        heard = raw[
+            "launches"
+        ]  # On a busy host, reports queue up that the agent made before it heard of a launch.
+        self._on_the_way = {name: number for name, number in self._on_the_way.items() if number > heard}
+        self._tracker.on_running(running, self._on_the_way)
         self._tracker.disk_full = raw.get("disk_full", False)
         self._tracker.usage = self._measured(Usage(**raw["usage"]), raw.get("launch_cpu_s", 0.0))
         self._due.set()
@@ -304,11 +317,16 @@ class TaskTracker:
         if report.reason == DISK_FULL:  # The agent's next report comes later than the next heartbeat.
             self._tracker.disk_full = True
         self._tracker.on_ended(self._scale.report(report, self._clock.epoch_s, self._clock.stretch))
-        self._due.set()
+        self._report_soon()
 
     def _on_fetch_failed(self, raw: dict[str, Any]) -> None:
         self._tracker.on_fetch_failed(FetchFailure(**raw))
-        self._due.set()
+        self._report_soon()
+
+    def _report_soon(self) -> None:
+        """Let a heartbeat report the news at once, unless only regular heartbeats report."""
+        if self._out_of_band:
+            self._due.set()
 
     def _on_block(self, raw: dict[str, Any]) -> None:
         arguments = (self.node.node, raw["event"], raw["block"], raw["length"])
@@ -340,23 +358,36 @@ class TaskTracker:
             )
             await self._act(answer)
             if self._tracker.has_news:
-                self._due.set()
+                self._report_soon()
 
     async def _act(self, answer: Answer) -> None:
         for action in self._tracker.on_reply(answer.reply):
             match action:
                 case Launch():
+                    self._launches += 1
+                    self._on_the_way[action.attempt] = self._launches
                     await self._send({"type": "launch", "spec": answer.specs[action.attempt]})
                 case KillAttempt():
                     await self._send({"type": "kill", "attempt": action.attempt, "reason": action.reason})
+                case MapOutputs() if self._news_after_s:
+                    self._spawn(self._tell_later(action))
                 case MapOutputs():
-                    outputs = [asdict(output) for output in action.outputs]
-                    message = {"type": "outputs", "job": action.job, "outputs": outputs}
-                    await self._send({**message, "all_done": action.all_done})
+                    await self._tell(action)
                 case ForgetJob():
                     await self._send({"type": "forget_job", "job": action.job})
                 case Reregister():
                     await self._start_over()
+
+    async def _tell(self, news: MapOutputs) -> None:
+        outputs = [asdict(output) for output in news.outputs]
+        message = {"type": "outputs", "job": news.job, "outputs": outputs, "all_done": news.all_done}
+        await self._send(message)
+
+    async def _tell_later(self, news: MapOutputs) -> None:
+        """Tell the node of map outputs after the framework's poll, unless the job was forgotten meanwhile."""
+        await self._clock.sleep(self._news_after_s)
+        if news.job in self._tracker.jobs:
+            await self._tell(news)
 
     async def _start_over(self) -> None:
         """Stop all attempts. Begin a new incarnation, as the JobTracker does not know the current one."""

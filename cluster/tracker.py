@@ -141,10 +141,10 @@ class Tracker:
                 self.jobs.pop(action.job, None)
         return actions
 
-    def on_running(self, statuses: Collection[AttemptStatus]) -> None:
-        """Update `running` from the node's own report.
+    def on_running(self, statuses: Collection[AttemptStatus], on_the_way: Collection[str] = ()) -> None:
+        """Update `running` from the node's own report, made before the launches `on_the_way` reached it.
 
-        An attempt missing in `UNSEEN_LIMIT` consecutive reports is removed: its launch or the report of its
+        Any other attempt missing in `UNSEEN_LIMIT` consecutive reports is removed: its launch or the report of its
         end was lost, and the JobTracker must not wait for one.
         """
         running, seen = self.running, 0
@@ -154,7 +154,7 @@ class Tracker:
                 running[status.attempt] = status
                 seen += 1
         if seen < len(running):
-            self._miss({status.attempt for status in statuses})
+            self._miss({status.attempt for status in statuses}.union(on_the_way))
         elif self.unseen:
             self.unseen = {}
 

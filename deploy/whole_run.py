@@ -115,13 +115,16 @@ def run_scenario(
 
 
 def check_framework(scenario: ResolvedScenario) -> None:
-    """Raise BadInput for a live run with a framework that only simulations have: all but those with AMs."""
-    if not (scenario.framework.is_none or scenario.framework.am_heartbeat_s):
-        name = scenario.framework.name
-        raise BadInput(
-            f"framework: {name}: only simulated, expected --machines sim, or framework: none, yarn-bare or yarn for "
-            "live runs"
-        )
+    """Raise BadInput for costs of the framework that a live run cannot have: those of a reduce's shuffle."""
+    framework = scenario.framework
+    for key, is_set in (
+        ("fetch_rate", framework.fetch_rate > 0),
+        ("recorded_shuffle", framework.recorded_shuffle),
+    ):
+        if is_set:
+            raise BadInput(
+                f"framework: {key}: only simulated, expected --machines sim, or a value without it"
+            )
 
 
 def isolated(scenario: ResolvedScenario, options: RunOptions) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """Costs that a MapReduce framework adds to tasks: polls, set-up and clean-up, latencies, limits per
 heartbeat.
 
-Only the simulator has them. The latencies of schedbed's live clusters are in `cluster.virtual.latencies`.
+The simulator and live runs have them (`framework_steps`). The latencies of schedbed's live clusters are in
+`cluster.virtual.latencies`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -26,15 +25,16 @@ from schedbed.scheduler.assignment import aside, attempt_spec
 from schedbed.scheduler.block_reads import reads_of
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.ledger import Ledger
-from schedbed.scheduler.core.rows import Commit, Discard, Effect, JobEnded, NodeLost
+from schedbed.scheduler.core.rows import AttemptRow, Commit, Discard, Effect, JobEnded, JobRow, NodeLost
 from schedbed.scheduler.driver import Driver, Plan
 from schedbed.scheduler.framework import NONE, Framework
+from schedbed.scheduler.framework_steps import CleanUps
 from schedbed.scheduler.guard.call_record import CALL_RECORD, LAST_CALL, LAST_WORDS, kept_mark, no_short_life
 from schedbed.scheduler.guard.kept_open import KeptOpen
 from schedbed.scheduler.guard.read_only import check_untouched
 from schedbed.scheduler.guard.time_bound import TIME_BOUND, no_tick
 from schedbed.scheduler.journal import Journal
-from schedbed.scheduler.live_masters import LiveMasters
+from schedbed.scheduler.live_framework import LiveFramework
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.policy import HostedPolicy, Policy, PolicyFailed
 from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
@@ -45,28 +45,33 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 RETRY_S = 0.2
 FOLLOW_BLOCKS_S = 1.0
-MASTERS_S = 0.02  # Between two looks for heartbeats of ApplicationMasters.
+STEPS_S = 0.02  # Between two looks for heartbeats of ApplicationMasters and ends of set-up tasks.
 LIVES_TICKS = 12
 """The number of ticks (three seconds) after which the process has not ended soon after its start."""
 
 
 class Recorder:
-    """The core's rows, numbered from 0 in each table, until the launcher fetches them. Implements `Sink`."""
+    """The core's rows, numbered from 0 in each table, until the launcher fetches them. Implements `Sink`.
+
+    A framework's clean-up is added to the ends of jobs.
+    """
 
     TABLES: tuple[str, ...] = ("jobs", "attempts", "decisions", "heartbeats")
 
-    def __init__(self) -> None:
+    def __init__(self, clean_ups: CleanUps) -> None:
+        self.clean_ups = clean_ups
         self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in self.TABLES}
         self._dropped = dict.fromkeys(self.TABLES, 0)
 
     def decision(self, row: tuple[Any, ...]) -> None:
         self._rows["decisions"].append(row)
 
-    def attempt(self, row: tuple[Any, ...]) -> None:
+    def attempt(self, row: AttemptRow) -> None:
+        self.clean_ups.note(row)
         self._rows["attempts"].append(row)
 
-    def job(self, row: tuple[Any, ...]) -> None:
-        self._rows["jobs"].append(row)
+    def job(self, row: JobRow) -> None:
+        self._rows["jobs"].append(self.clean_ups.cleaned(row))
 
     def heartbeat(self, row: tuple[Any, ...]) -> None:
         """Store a row for an answered heartbeat."""
@@ -87,10 +92,10 @@ class Recorder:
         return {table: list(rows) for table, rows in self._rows.items()}
 
     def keep_state(self) -> Any:
-        return self._rows, self._dropped
+        return self._rows, self._dropped, self.clean_ups
 
     def restore_state(self, ledger: Ledger, state: Any) -> None:
-        self._rows, self._dropped = state
+        self._rows, self._dropped, self.clean_ups = state
 
 
 class JobTracker:
@@ -112,7 +117,7 @@ class JobTracker:
         self._clock = RunClock(epoch_s, cluster.stretch)
         self._name_node = name_node
         self._seed = seed
-        self._recorder = Recorder()
+        self._recorder = Recorder(CleanUps(framework, cluster.heartbeat_s))
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: str | None = None
         self._keeps_time = False
@@ -124,8 +129,9 @@ class JobTracker:
             seed=seed,
             journal=self._journal,
             serve=self._serve,
+            end_delay_s=framework.cleanup_takes_s(cluster.heartbeat_s),
         )
-        self._masters = LiveMasters(self._driver, framework) if framework.am_heartbeat_s else None
+        self._steps = None if framework.is_none else LiveFramework(self._driver, framework)
         self._last_words = journal.with_name(LAST_WORDS)
         TIME_BOUND.exit_with = self._leave
         self._unfinished: list[Effect] = []
@@ -148,8 +154,8 @@ class JobTracker:
         """Restore the state from the journal, or mark the run as failed."""
         try:
             self._unfinished = self._driver.recover(self._clock.now_s())
-            if self._masters is not None:
-                self._masters.continue_jobs(self._clock.now_s())
+            if self._steps is not None:
+                self._steps.continue_jobs(self._clock.now_s())
         except (PolicyFailed, ValueError) as error:
             self._failure = str(error)
 
@@ -196,16 +202,7 @@ class JobTracker:
 
     def _submit_due(self) -> None:
         """Submit due jobs, so that the next heartbeat can start their tasks."""
-        self._guarded(self._submit_at)
-
-    def _submit_at(self, now_s: float) -> None:
-        if self._masters is None:
-            self._driver.submit_due(now_s)
-            return
-        due = list(takewhile(lambda job: job.submit_s <= now_s, self._driver.waiting))
-        self._driver.submit_due(now_s)
-        for job in due:
-            self._masters.submitted(now_s, job)
+        self._guarded(self._driver.submit_due if self._steps is None else self._steps.submit_due)
 
     # --------------------------------------------------------------- methods
 
@@ -218,8 +215,8 @@ class JobTracker:
         if not self._keeps_time:
             self._keeps_time = True
             self._spawn(self._keep_time())
-            if self._masters is not None:
-                self._spawn(self._keep_masters(self._masters))
+            if self._steps is not None:
+                self._spawn(self._keep_steps(self._steps))
             self._spawn(self._follow_blocks())
 
     async def submit(self, plan: Plan) -> dict[str, float]:
@@ -246,6 +243,8 @@ class JobTracker:
     async def heartbeat(self, heartbeat: Heartbeat) -> Answer:
         """Return the node's actions, and the specifications of attempts to launch. Raises MasterGone."""
         self._submit_due()
+        if (steps := self._steps) is not None:
+            self._guarded(lambda now_s: steps.heartbeat(now_s, heartbeat.node))
         reply = self._do("heartbeat", heartbeat)
         if reply is None:
             raise MasterGone("the run has failed")
@@ -267,7 +266,7 @@ class JobTracker:
         `report` is the policy's, empty before the end; `failure` is a fatal error, or None.
         """
         status = self._driver.core.status()
-        ended = self._driver.all_ended()
+        ended = self._driver.all_ended() and self._clock.now_s() >= self._recorder.clean_ups.last_s
         if ended:
             self._guarded(self._check_untouched)
         return {
@@ -318,8 +317,8 @@ class JobTracker:
     def _attempt_spec(self, launch: Launch, node: NodeId) -> AttemptSpec:
         told = self._driver.assignment(launch)
         wait_s = 0.0
-        if self._masters is not None:
-            wait_s = self._masters.wait_s(self._clock.now_s(), launch.job, node)
+        if self._steps is not None:
+            wait_s = self._steps.wait_s(self._clock.now_s(), launch, node)
         keeping, budget, split = self._keeping, 0.0, told.split
         if split is not None and keeping is not None and keeping.asks(self._seed, launch.attempt):
             budget = keeping.budget
@@ -329,8 +328,8 @@ class JobTracker:
 
     def _set_off(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
-            if self._masters is not None:
-                self._masters.follow(self._clock.now_s(), effect)
+            if self._steps is not None:
+                self._steps.follow(self._clock.now_s(), effect)
             match effect:
                 case Commit():
                     self._spawn(self._commit(effect))
@@ -376,11 +375,11 @@ class JobTracker:
             self._submit_due()
             self._do("tick")
 
-    async def _keep_masters(self, masters: LiveMasters) -> None:
-        """Process the heartbeats of ApplicationMasters, until canceled."""
+    async def _keep_steps(self, steps: LiveFramework) -> None:
+        """Process the heartbeats of ApplicationMasters and the ends of set-up tasks, until canceled."""
         while True:
-            await self._clock.sleep(MASTERS_S)
-            self._guarded(masters.allocate)
+            await self._clock.sleep(STEPS_S)
+            self._guarded(steps.advance)
 
     async def _follow_blocks(self) -> None:
         """Ask the NameNode each second for blocks that moved. Send it the demand for each input file."""

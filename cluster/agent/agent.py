@@ -82,6 +82,7 @@ class Agent:
         self._url = ""
         self._over = asyncio.Event()
         self._failed = False
+        self._launches = 0  # Launches that the TaskTracker has sent.
 
     async def run(self) -> int:
         """Run the parts of the agent until standard input closes, SIGTERM or a `shutdown` message arrives.
@@ -154,6 +155,7 @@ class Agent:
                 usage = self._usage.read(time.monotonic(), self._attempts.cpu_s(), self._attempts.pids())
                 launch_cpu_s = self._attempts.launch_cpu_s()
                 heartbeat = {
+                    "launches": self._launches,
                     "running": self._attempts.statuses(),
                     "usage": asdict(usage),
                     "launch_cpu_s": launch_cpu_s,
@@ -201,7 +203,7 @@ class Agent:
 
     def _hear(self, message: Message) -> None:
         handlers: dict[str, Callable[[Message], None]] = {
-            "launch": lambda said: self._attempts.launch(said["spec"]),
+            "launch": self._launch,
             "kill": lambda said: self._attempts.kill(said["attempt"], said["reason"]),
             "outputs": lambda said: self._board.add(said["job"], said["outputs"], said["all_done"]),
             "forget_job": lambda said: self._forget_job(said["job"]),
@@ -222,6 +224,10 @@ class Agent:
         if handler is None:
             raise BadRequest(f"unknown type {message.get('type')!r}")
         handler(message)
+
+    def _launch(self, message: Message) -> None:
+        self._launches += 1
+        self._attempts.launch(message["spec"])
 
     def _forget_job(self, job: str) -> None:
         self._board.forget(job)

@@ -51,6 +51,11 @@ def node_folders(run_id: str, group: str, where: Hierarchies | None = None) -> t
     return where.version, found
 
 
+WEIGHTS = {1: ("cpu.shares", "10240"), 2: ("cpu.weight", "1000")}
+"""By version of cgroups, file and value of the weight of a run against other processes of the host. All nodes of a run
+together would weigh as much as one process, and on a busy host get less than their quotas."""
+
+
 class PathFiles:
     """The control groups of one node, by path. Implements `GroupFiles`. `owner_pid` is the agent's pid."""
 
@@ -78,9 +83,16 @@ class PathFiles:
                     enable_controllers(folder, tuple(self._folders))
                 for name in names:
                     make_group(folder / name)
+            self._weigh()
         except (OSError, CgroupError) as error:
             self.remove()
             raise CgroupError(f"cgroup v{self.version}: {error}") from error
+
+    def _weigh(self) -> None:
+        """Give the run's group the weight of ten processes, if permitted."""
+        name, weight = WEIGHTS[self.version]
+        with contextlib.suppress(OSError), (self._folders["cpu"].parent / name).open("r+") as file:
+            file.write(weight)
 
     def write(self, group: str, name: str, text: str) -> None:
         self._path(group, name).write_text(text)

@@ -159,7 +159,7 @@ def up(
 
 
 def _resolved(scenario: Path, **changes: Any) -> ResolvedScenario:
-    """Resolve a scenario with changes. Raises BadInput for framework costs, which only simulations have."""
+    """Resolve a scenario with changes. Raises BadInput for costs of the framework that only simulations have."""
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.whole_run import check_framework
 

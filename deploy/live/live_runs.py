@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -167,6 +168,7 @@ class LiveRuns:
         finally:
             with no_interrupts():
                 session.stop()
+                shutil.rmtree(config.work / "nodes", ignore_errors=True)  # The blocks may be many GB.
                 history.close()
                 record.duration_s = session.duration_s
                 record.host_samples = session.watch.samples

@@ -53,8 +53,8 @@ class Experiment:
     """An experiment of a paper. `takes_s` has seconds of all repeats by machines: `sim`, or `process` for
     live.
 
-    `quick` ones are part of `reproduce --quick`. `repeats` are live; simulations have `sim_repeats` for each
-    seed, and 1 for one seed if nothing is random. `full_repeats` is for `reproduce --full`.
+    `quick` ones are part of `reproduce --quick`. `repeats` are live; simulations have `sim_repeats`; both for
+    each seed, where 1 simulated repeat says that nothing is random. `full_repeats` is for `reproduce --full`.
     """
 
     name: str  # the key in paper.yaml
@@ -77,8 +77,8 @@ class Experiment:
         return self.sim_repeats if kind(machines) == "sim" else self.repeats
 
     def seeds_on(self, machines: str, seed: int) -> list[int]:
-        """Return the seeds: one if nothing is random, and live, where a run takes its time."""
-        several = kind(machines) == "sim" and self.sim_repeats > 1
+        """Return the seeds: one if nothing is random, and for a headline, which is soon done."""
+        several = self.sim_repeats > 1 and not (self.quick and kind(machines) != "sim")
         return [seed + SEEDS_APART * number for number in range(SEEDS if several else 1)]
 
 

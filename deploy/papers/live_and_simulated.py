@@ -1,9 +1,14 @@
-"""Runs a paper's main result live, simulates the same scenario, and compares the two results."""
+"""Runs a paper's main result live, simulates the same scenario, and compares the two results.
+
+Also the framework of both, whose times the scenario's `scale` does not change.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from statistics import fmean
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun
@@ -12,6 +17,7 @@ from schedbed.deploy.papers.figures import OURS, PAPER, single_bars
 from schedbed.deploy.papers.verdict import Exact
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
+from schedbed.scheduler.framework import HADOOP1
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,6 +30,14 @@ Plan = Mapping[str, Any] | Callable[[int], Mapping[str, Any]]
 
 Measure = Callable[[FinishedRun], Sequence[float]]
 """A function that returns the main result of a run, one number per repeat."""
+
+
+def hadoop1(scale: float, times: Mapping[str, float] = MappingProxyType({}), **rules: Any) -> dict[str, Any]:
+    """Return the key `framework` for Hadoop 1 with some changed times in s, all multiplied by `scale`, and rules."""
+    usual = {
+        key.removesuffix("_s"): each for key, each in asdict(HADOOP1).items() if key.endswith("_s") and each
+    }
+    return {"hadoop1": {key: f"{scale * seconds:g}s" for key, seconds in {**usual, **times}.items()} | rules}
 
 
 def compare(bench: Bench, name: str, plan: Plan, value: Measure) -> Measured:

@@ -623,8 +623,8 @@ class Scenario(Section):
     framework: Annotated[
         FrameworkModel,
         says(
-            "delays of a real framework that the simulator adds: `none`, `hadoop1`, `yarn`, `yarn-bare`, `slurm`, "
-            "`spark`, or `{hadoop1: {...}}` with changed values"
+            "delays and heartbeat rules of a real framework, live and simulated: `none`, `hadoop1`, `yarn`, "
+            "`yarn-bare`, `slurm`, `spark`, or `{hadoop1: {...}}` with changed values"
         ),
     ] = "none"
     measure: Annotated[

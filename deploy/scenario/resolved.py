@@ -106,7 +106,7 @@ class ResolvedScenario:
     dynamic_blocks: str = "none"
     profiles: ProfilesChoice = ProfilesChoice()
     simulate: SimulateChoice = SimulateChoice()
-    framework: Framework = NONE  # used in simulated runs only
+    framework: Framework = NONE
     measure: Mapping[str, float | None] | None = None  # from_s and until_s of the jobs that count
     record: Mapping[str, Any] | None = None  # of a recorded trace: its policy, and completion_s by job
     auto_stretch: bool = False  # `cluster.stretch` is computed for this host

@@ -151,7 +151,7 @@ def memory_of(value: int | MemoryModel) -> MemoryModel:
     return value if isinstance(value, MemoryModel) else MemoryModel(size=value)
 
 
-# `framework`: the time and CPU that a framework such as Hadoop 1 adds to the tasks of a simulated run.
+# `framework`: the times and the rules of heartbeats that a framework such as Hadoop 1 adds to a run.
 #
 # The value is the name of a profile, or a profile with some changed costs.
 

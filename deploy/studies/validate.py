@@ -121,7 +121,8 @@ def hold_against_live(
     ]
     laws = laws_of(simulated, recorded) if recorded else {}
     costs, cpu_factors = costs_of(simulated, laws), cpu_factors_of(simulated, laws, recorded)
-    latencies = launches_as_in(recorded) if recorded else None
+    # With a framework, recorded launches contain its waits, which the simulation has anyway.
+    latencies = launches_as_in(recorded) if recorded and scenario.framework.is_none else None
     sim_folder = run_scenario(
         simulated,
         replace(options, out=folder / "sim", machines="sim"),

@@ -207,8 +207,10 @@ class _Attempts(NoSink):
 
 
 def _latencies(record: RecordedRun) -> Latencies:
-    """Return the launch latencies of a live run, or the defaults if it was simulated."""
-    return Latencies() if record.run.machines == "sim" else launches_after(launch_s(record.tables))
+    """Return the launch latencies of a live run, or the defaults if it was simulated or had a framework's waits."""
+    if record.run.machines == "sim" or not record.scenario.framework.is_none:
+        return Latencies()
+    return launches_after(launch_s(record.tables))
 
 
 def _left_out(record: RecordedRun) -> list[str]:

@@ -6,7 +6,6 @@ launches' latency.
 
 from __future__ import annotations
 
-from collections import Counter, deque
 from collections.abc import Mapping
 from heapq import heappush
 from typing import Protocol
@@ -24,19 +23,15 @@ from schedbed.cluster.messages import (
     Usage,
 )
 from schedbed.cluster.virtual.node_model import Emulation
-from schedbed.scheduler.app_masters import AppMasters
 from schedbed.scheduler.core.entities import MAP
-from schedbed.scheduler.core.rows import AttemptRow, JobRow
 from schedbed.scheduler.core.unchanged import UnchangedHeartbeats
-from schedbed.scheduler.framework import Framework
+from schedbed.scheduler.framework_steps import FrameworkSteps
 from schedbed.scheduler.hooks import hook, quiet_of
 from schedbed.scheduler.simulate.event_queue import (
-    ALLOCATE,
     EVENT,
     NUMBERS,
     REPLY,
     RESEND,
-    SET_UP,
     SHIFT,
     EventQueue,
 )
@@ -45,7 +40,7 @@ from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics
 from schedbed.scheduler.simulate.skipping import TimerSchedule
 from schedbed.scheduler.simulate.storage import Copies
 from schedbed.scheduler.simulate.tracked_nodes import HeartbeatFaults, Master, SimNode
-from schedbed.tasks.specs import JobSpec, NodeId, job_of
+from schedbed.tasks.specs import NodeId, job_of
 
 
 class HeartbeatSimulation(Protocol):
@@ -203,7 +198,7 @@ class HeartbeatSchedule:
         if self._waits_since is not None:
             self._pass(now_s, *self._waits_since)
         if self._steps is not None:
-            self._statistics.events += self._steps.heartbeat(now_s, node)
+            self._statistics.events += self._steps.heartbeat(now_s, node.node)
         reply = self._master.do(now_s, "heartbeat", heartbeat)
         if heartbeat.finished or heartbeat.fetch_failures:
             self._count(now_s, node, heartbeat)
@@ -335,9 +330,9 @@ class HeartbeatSchedule:
                 if action.kind is not MAP:
                     node.reduces += 1
                     self._reduce_starts(action.job, node)
-                start_s = (
-                    node.start_s if self._steps is None else self._steps.start_s(now_s, action.job, node)
-                )
+                start_s = node.start_s
+                if self._steps is not None:
+                    start_s = self._steps.start_s(now_s, action.job, name, start_s)
                 plan = plans.of(action, start_s, core_speed)
                 if plan is not None:
                     launch(now_s, name, plan)
@@ -408,178 +403,3 @@ class HeartbeatSchedule:
         """Forget the node's running reduces."""
         for key in [key for key in self._reducers if key[1] == node.index]:
             del self._reducers[key]
-
-
-# Simulation of the work that a framework does for a job before and after its tasks: initialization, set-up,
-# start of the attempts that were granted, fetch of the job's files, clean-up.
-#
-# The scheduler core, which live runs also use, has no such steps: the simulator submits a job to the core
-# when its set-up task has been reported. A set-up task starts with the heartbeat of a node with a free map
-# slot, and does not occupy the slot.
-
-
-class SteppedSimulation(Protocol):
-    """The attributes of a simulation that `FrameworkSteps` reads."""
-
-    queue: EventQueue
-    master: Master
-
-    def wake(self, now_s: float, node: NodeId) -> None: ...
-
-
-class FrameworkSteps:
-    """The framework's work before tasks: initialization, set-up tasks, AMs' heartbeats, and fetches of job files.
-
-    A job is held until its set-up task is done, and then submitted.
-    """
-
-    def __init__(self, simulation: SteppedSimulation, framework: Framework) -> None:
-        self._queue = simulation.queue
-        self._master = simulation.master
-        self._framework = framework
-        self.masters = AppMasters(self._call_later, simulation.master, framework, simulation.wake)
-        self._polled = 0  # Number of the last poll.
-        self._held: dict[str, None] = {}  # Jobs that were taken and not submitted yet.
-        self._waiting: deque[JobSpec] = deque()  # Jobs that wait for a poll.
-        # Jobs with the times at which they are initialized.
-        self._initialized: deque[tuple[float, JobSpec]] = deque()
-        # By node: the jobs whose set-up task runs there, with the ends of these tasks.
-        self._set_up: dict[int, list[tuple[float, JobSpec]]] = {}
-        self._unstarted: dict[str, str] = {}  # Users by job, for jobs without a started task.
-        self._files_ready_s: dict[str, dict[int, float]] = {}  # by job and node
-
-    def _call_later(self, at_s: float, number: int) -> None:
-        self._queue.push(at_s, ALLOCATE, number)
-
-    @property
-    def holds_jobs(self) -> bool:
-        return bool(self._held)
-
-    def take_due(self, now_s: float) -> None:
-        """Take due jobs and begin to initialize them. Ones that a restarted JobTracker lists again are not taken."""
-        self._master.change_due(now_s)
-        waiting = self._master.waiting
-        while waiting and waiting[0].submit_s <= now_s:
-            job = waiting.popleft()
-            if job.job in self._held:
-                continue
-            self._held[job.job] = None
-            if self._framework.init_poll_s:
-                self._waiting.append(job)
-            else:
-                self._initialized.append((job.submit_s + self._framework.init_s, job))
-
-    def heartbeat(self, now_s: float, node: SimNode) -> int:
-        """Submit jobs set up on the node, return their number, and start a waiting set-up task."""
-        if self._waiting:
-            self._poll(now_s)
-        ready = self._reported(now_s, node)
-        while self._initialized and self._initialized[0][0] <= now_s:
-            if not self._framework.setup_s or self._framework.master is not None:
-                ready.append(self._initialized.popleft())
-                continue
-            if self._has_room(node):
-                self._start_set_up(now_s, node, self._initialized.popleft()[1])
-            break
-        for registered_s, job in ready:
-            del self._held[job.job]
-            self._master.do(now_s, "submit", job)
-            self.masters.submitted(now_s, job, registered_s)
-        return len(ready)
-
-    def _reported(self, now_s: float, node: SimNode) -> list[tuple[float, JobSpec]]:
-        """Remove and return the jobs whose set-up task has ended on the node, with the ends of these tasks."""
-        tasks = self._set_up.get(node.index, ())
-        left = [entry for entry in tasks if entry[0] > now_s]
-        if left:
-            self._set_up[node.index] = left
-        elif tasks:
-            del self._set_up[node.index]
-        return [entry for entry in tasks if entry[0] <= now_s]
-
-    def _has_room(self, node: SimNode) -> bool:
-        return node.held is not None and node.held.free_maps > len(self._set_up.get(node.index, ()))
-
-    def _start_set_up(self, now_s: float, node: SimNode, job: JobSpec) -> None:
-        end_s = now_s + self.localize_s(now_s, job.job, node) + self._framework.setup_s
-        self._set_up.setdefault(node.index, []).append((end_s, job))
-        if self._framework.out_of_band:
-            self._queue.push(end_s, SET_UP, node.index)
-
-    def start_s(self, now_s: float, job: str, node: SimNode) -> float:
-        """Return the seconds from an attempt's launch until its node has started it, with the job's files.
-
-        With AMs, the job's AM starts it at its next heartbeat, since it has not heard of the container before.
-        """
-        if not self._framework.am_heartbeat_s:
-            return node.start_s + self.localize_s(now_s, job, node)
-        from_s, needs_files = self.masters.starts_s(now_s, job)
-        if not needs_files:
-            return node.start_s
-        return from_s - now_s + self.localize_s(from_s, job, node)
-
-    def localize_s(self, now_s: float, job: str, node: SimNode) -> float:
-        """Return the seconds until the node has the job's files; the first call starts the fetch."""
-        ready = self._files_ready_s.setdefault(job, {})
-        return max(0.0, ready.setdefault(node.index, now_s + self._framework.localize_s) - now_s)
-
-    def _poll(self, now_s: float) -> None:
-        """Initialize waiting jobs if a poll was due, up to `init_jobs` unstarted ones of each user.
-
-        The first poll is one interval after the run's start.
-        """
-        number = int(now_s / self._framework.init_poll_s)
-        if number == self._polled:
-            return
-        self._polled = number
-        poll_s = number * self._framework.init_poll_s
-        most = self._framework.init_jobs
-        self._unstarted = {job: user for job, user in self._unstarted.items() if not self._started(job)}
-        users = Counter(self._unstarted.values())
-        still: deque[JobSpec] = deque()
-        for job in self._waiting:
-            if job.submit_s > poll_s or (most and users[job.user] >= most):
-                still.append(job)
-                continue
-            users[job.user] += 1
-            self._unstarted[job.job] = job.user
-            self._initialized.append((poll_s + self._framework.init_s, job))
-        self._waiting = still
-
-    def _started(self, job: str) -> bool:
-        """Return whether a task of the job with the id `job` has started. True also if the job has ended."""
-        ledger = self._master.ledger
-        known = ledger.jobs.get(job)
-        if known is None:
-            return job in ledger.used_ids
-        return known.maps.unstarted < known.maps.total
-
-
-class CleanedRows:
-    """Passes rows on, with the clean-up added to jobs' ends. `last_s` is the last one's end.
-
-    With AMs, a job that succeeds ends with its last attempt, whenever a node reports that.
-    """
-
-    def __init__(self, rows: Rows, framework: Framework, heartbeat_s: float) -> None:
-        self._cleanup_s = framework.cleanup_takes_s(heartbeat_s)
-        self._rows = rows
-        self._ends_s: dict[str, float] = {}  # of each job with an AM: its last attempt that succeeded
-        self.last_s = 0.0
-        self.decision = rows.decision
-        self.attempt = self._attempt if framework.am_heartbeat_s else rows.attempt
-        self.heartbeat = rows.heartbeat
-        self.block = rows.block
-        self.fault = rows.fault
-
-    def _attempt(self, row: AttemptRow) -> None:
-        if row.state == "succeeded":
-            self._ends_s[row.job] = max(row.end, self._ends_s.get(row.job, 0.0))
-        self._rows.attempt(row)
-
-    def job(self, row: JobRow) -> None:
-        """Add the time of the clean-up task to the job's end in the row, and pass the row on."""
-        end_s = self._ends_s.pop(row.job, row.finish) if row.state == "succeeded" else row.finish
-        row = row._replace(finish=end_s + self._cleanup_s)
-        self.last_s = max(self.last_s, row.finish)
-        self._rows.job(row)

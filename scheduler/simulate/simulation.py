@@ -20,16 +20,17 @@ from schedbed.scheduler.core.rows import (
     Effect,
     JobEnded,
     JobRow,
-    MasterStarts,
     NodeLost,
 )
 from schedbed.scheduler.driver import Plan
+from schedbed.scheduler.framework import Framework
+from schedbed.scheduler.framework_steps import CleanUps, FrameworkSteps
 from schedbed.scheduler.hooks import acts_on_ticks, hook, quiet_of
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.policy import HeartbeatRead, PolicyError
 from schedbed.scheduler.simulate import event_queue as kinds
 from schedbed.scheduler.simulate.event_queue import NUMBERS, SHIFT, EventQueue
-from schedbed.scheduler.simulate.heartbeats import CleanedRows, FrameworkSteps, HeartbeatSchedule
+from schedbed.scheduler.simulate.heartbeats import HeartbeatSchedule
 from schedbed.scheduler.simulate.launch_plans import Plans
 from schedbed.scheduler.simulate.replication_upkeep import Upkeep
 from schedbed.scheduler.simulate.row_frames import Column, as_rows, count_of, last_of, put_columns
@@ -95,7 +96,9 @@ class Simulation:
         self._cleaned = CleanedRows(rows, framework, self.interval_s)
         self.rows = rows if framework.is_none else self._cleaned
         self.master = Master(setup, policy, self.rows)
-        self.steps = None if framework.is_none else FrameworkSteps(self, framework)
+        self.steps = (
+            None if framework.is_none else FrameworkSteps(self.master, framework, self._call_later, self.wake)
+        )
         self.timers = TimerSchedule(self.queue, self.nodes, self.interval_s, elides=elides)
         self.timers.follow(self.master.ledger, policy)
         self._ticks = not elides or acts_on_ticks(policy) or bool(setup.faults)
@@ -271,7 +274,7 @@ class Simulation:
         return self.steps is not None and self.steps.holds_jobs
 
     def _finish(self) -> None:
-        self.queue.now_s = max(self.now_s, self._cleaned.last_s)
+        self.queue.now_s = max(self.now_s, self._cleaned.clean_ups.last_s)
         for node in self.nodes:
             if node.up and not node.always:
                 self.heartbeats.note(self.now_s, node)
@@ -308,7 +311,10 @@ class Simulation:
         if self.steps is None:
             self.statistics.events += self.master.submit_due(now_s)
         else:
-            self.steps.take_due(now_s)
+            self.master.change_due(now_s)
+            waiting = self.master.waiting
+            while waiting and waiting[0].submit_s <= now_s:
+                self.steps.take([waiting.popleft()])
         self._look_for_jobs()
 
     def _on_set_up(self, now_s: float, index: int) -> None:
@@ -320,9 +326,16 @@ class Simulation:
             self.steps.masters.on_allocate(now_s, number)
             self.do_effects(now_s)
 
-    def wake(self, now_s: float, node: NodeId) -> None:
-        """Schedule a heartbeat of a node, for which the JobTracker has an order."""
-        self.heartbeats.set_off(now_s, self.node_by_name[node])
+    def _call_later(self, at_s: float, number: int) -> None:
+        self.queue.push(at_s, kinds.ALLOCATE, number)
+
+    def wake(self, at_s: float, node: NodeId) -> None:
+        """Schedule a heartbeat of a node: for an order of the JobTracker, or at the end of a set-up task."""
+        known = self.node_by_name[node]
+        if at_s <= self.now_s:
+            self.heartbeats.set_off(at_s, known)
+        else:
+            self.queue.push(at_s, kinds.SET_UP, known.index)
 
     # ----------------------------------------------------------------- ticks
 
@@ -398,11 +411,10 @@ class Simulation:
                 self.timers.fed_all(now_s)
             case JobEnded():
                 self.storage.job_ended(now_s, effect.job)
-                if self.steps is not None:
-                    self.steps.masters.ended(now_s, effect.job)
-            case MasterStarts():
-                if self.steps is not None:
-                    self.steps.masters.starts(now_s, effect)
+            case _:
+                pass
+        if self.steps is not None:
+            self.steps.follow(now_s, effect)
         if not isinstance(effect, Commit):
             self.master.carried_out(effect)
         self.upkeep.stir()
@@ -444,6 +456,27 @@ def make_emulation(setup: Setup, store: Store) -> Emulation:
             latencies = replace(latencies, end_s=0.0, end_cpu_s=0.0)
         return FluidEmulation(store, latencies, setup.cluster.links, fetch_bps=fetch_bps)
     return ExactEmulation(store)
+
+
+class CleanedRows:
+    """Passes rows on, with the framework's clean-up added to jobs' ends."""
+
+    def __init__(self, rows: Rows, framework: Framework, heartbeat_s: float) -> None:
+        self.clean_ups = CleanUps(framework, heartbeat_s)
+        self._rows = rows
+        self.decision = rows.decision
+        self.heartbeat = rows.heartbeat
+        self.block = rows.block
+        self.fault = rows.fault
+
+    def attempt(self, row: AttemptRow) -> None:
+        """Implement `Sink.attempt`."""
+        self.clean_ups.note(row)
+        self._rows.attempt(row)
+
+    def job(self, row: JobRow) -> None:
+        """Implement `Sink.job`."""
+        self._rows.job(self.clean_ups.cleaned(row))
 
 
 # Receivers of rows for a simulation that may have to start again from the beginning, which happens if the

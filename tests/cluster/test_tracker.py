@@ -109,6 +109,20 @@ def test_an_attempt_that_the_node_leaves_out_three_times_in_a_row_is_not_there()
     assert not tracker.on_ended(ended(A))
 
 
+def test_a_launch_that_the_node_has_not_heard_of_is_not_missing() -> None:
+    """On a busy host, reports wait in line that the node made before the launch reached it."""
+    tracker = Tracker("n1", 1)
+    tracker.heartbeat()
+    tracker.on_reply(Reply(sequence=1, actions=(launch(A), launch(B))))
+    for _ in range(9):
+        tracker.on_running([], [A, B])
+    for _ in range(2):
+        tracker.on_running([], [B])
+    assert list(tracker.running) == [A, B]
+    tracker.on_running([], [B])
+    assert list(tracker.running) == [B]
+
+
 def test_jobs_are_known_until_they_are_forgotten_or_the_life_ends() -> None:
     tracker = Tracker("n1", 1)
     tracker.heartbeat()

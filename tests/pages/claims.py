@@ -293,23 +293,24 @@ def _experiment(paper: str, each: Content, notes: Mapping[str, str]) -> str:
 def _headlines(rows: Mapping[str, Mapping[str, Row]], named: Mapping[str, str | None]) -> str:
     """Return a Markdown table of the main claims, simulated and live.
 
-    `named` maps a simulated value PAPER/EXPERIMENT/VALUE to the value that is its live counterpart, or None.
-    Raise KeyError for an unknown name.
+    `named` maps a value PAPER/EXPERIMENT/VALUE to the value that is its live counterpart, or None. A value that is
+    not simulated is its own. Raise KeyError for an unknown name.
     """
     lines = [
         "| paper: claim | paper | simulated [95%] | live [95%] | word | why |",
         "|---|---|---|---|---|---|",
     ]
     for name, beside in named.items():
-        row = rows["sim"][name]
+        simulated = rows["sim"].get(name)
         paper, experiment, _ = name.split("/")
         live = rows["process"][beside] if beside else None
+        row = simulated or rows["process"][name]
         differs = paper_file.load(paper).unlike(experiment)
         why = "" if row.verdict == HOLDS else "; ".join(filter(None, (row.why, *differs)))
         cells = (
             f"[{paper}](results/papers/{paper}.md)/{experiment}: {row.what}",
             terminal.paper(row),
-            terminal.ours(row),
+            "-" if simulated is None else terminal.ours(simulated),
             "-" if live is None else f"{terminal.ours(live)}, {live.verdict}",
             f"**{row.verdict}**",
             why,

@@ -235,16 +235,16 @@ def test_a_new_jobtracker_goes_on_from_a_snapshot_without_the_events_before(
         assert all(len(list(events)) < 40 for _, events in first._journal.beginnings())
         cursors = {table: len(known) for table, known in rows.items()}
         await first.poll(cursors)
-        for sequence in range(50, 60):
+        for sequence in range(50, 80):
             await first.heartbeat(heartbeat(sequence, running=both))
-        await first.heartbeat(heartbeat(60, ended=both))
+        await first.heartbeat(heartbeat(80, ended=both))
         before = await first.poll(cursors)
-        assert len(before["rows"]["heartbeats"]) == 11
+        assert len(before["rows"]["heartbeats"]) == 31
         await first.stop()
 
         names = FakeNameNode()
         second = job_tracker(tmp_path, names)
-        assert len(second._recorder.fetch({})["heartbeats"]) < 60
+        assert len(second._recorder.fetch({})["heartbeats"]) < 80
         await second.start()
         await settle()
         after = await second.poll(cursors)

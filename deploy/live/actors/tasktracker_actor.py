@@ -53,6 +53,7 @@ class TaskTrackerActor(RunActor):
         """Start a node's TaskTracker and machine. Return name, URL, and what limits and counts each resource."""
         node = config.cluster.node(name)
         self._follow(config)
+        framework = config.framework or {}
         tracker = TaskTracker(
             node,
             partial(make_machine, config, node),
@@ -62,6 +63,8 @@ class TaskTrackerActor(RunActor):
             seed=config.seed,
             stretch=config.cluster.stretch,
             scale=HostScale(self._track, config.host_speed),
+            out_of_band=framework.get("out_of_band", True),
+            news_after_s=framework.get("fetch_poll_s", 0.0),
         )
         hello = await tracker.start()
         self._trackers[name] = tracker

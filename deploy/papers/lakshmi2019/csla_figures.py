@@ -288,11 +288,11 @@ def gain(finished: FinishedRun) -> Sequence[float]:
 
 
 EXPERIMENTS = (
-    Experiment("table3", table3, DRAW_TABLE3, {"sim": 70, "process": 400}),
+    Experiment("table3", table3, DRAW_TABLE3, {"sim": 70, "process": 1200}),
     Experiment(
-        "pairs", pairs, draw_pairs, {"sim": 100, "process": 500}, sim_repeats=FEW_REPEATS, size=(7.2, 3.4)
+        "pairs", pairs, draw_pairs, {"sim": 100, "process": 1000}, sim_repeats=FEW_REPEATS, size=(7.2, 3.4)
     ),
-    Experiment("fours", fours, draw_fours, {"sim": 20, "process": 400}, sim_repeats=FEW_REPEATS),
+    Experiment("fours", fours, draw_fours, {"sim": 20, "process": 1200}, sim_repeats=FEW_REPEATS),
     Experiment("public", public, draw_public, {"sim": 200}, sim_repeats=FEW_REPEATS),
     live_experiment(plan, gain, 580),
 )

@@ -23,6 +23,7 @@ SHARED = (QUEUES[0], QUEUES[0])
 POLICIES = ("capacity", "csla", "anywhere")
 """The policies of a run in this order. The last is CSLA that asks for no local data, as the paper's text."""
 SAMPLES = 5_000_000  # of a map of Pi, with about the CPU time of a WordCount map
+LIVE_SCALE = 0.05
 MAPS_PER_GB = 16
 BLOCK_BYTES = 64 * 2**20
 RTW_CPU_S = 1.0
@@ -31,7 +32,8 @@ each byte moved that is 1.3 times what a map of Sort uses, and the paper calls t
 I/O-bound; ours in Python computes 21 s for a block and would be CPU-bound."""
 
 HEAVY_IO_MBPS = 5.0  # tasks above this rate are IO-heavy in the paper
-HOST_DISK_MBPS = 100
+HOST_DISK_MBPS, LIVE_SEEK = 100, 0.04
+"""The rate of the disk of `pairs` and `fours`, and in live runs what each further stream costs there."""
 ALONE_S_PER_GB = {"wc": 45.0, "pi": 45.0, "rtw": 25.0, "sort": 100.0, "grep": 85.0}
 """A time longer than 1 GB of a job takes alone on such a disk, which separates groups of jobs."""
 WRITERS = ("rtw", "sort")  # jobs that wait for the disk
@@ -44,13 +46,14 @@ NODES = 4
 def cluster(*, live: bool, disk_mbps: int | None = None, nodes: int = NODES) -> dict[str, Any]:
     """Return `cluster`: nodes of two cores and three map slots. A map of WordCount takes 20 s, as in Hadoop.
 
-    With `disk_mbps`, they are virtual machines on one disk of this rate; otherwise each has 100 MB/s.
+    With `disk_mbps`, they are virtual machines on one disk of this rate, which seeks in live runs; otherwise each has
+    100 MB/s.
     """
     node: dict[str, Any] = {
         "cores": 2,
         "core_speed": 0.05,
         "memory": "1GiB" if live else "4GiB",
-        "disk": f"{disk_mbps or 100}MB/s",
+        "disk": {"rate": f"{disk_mbps or 100}MB/s", "seek": LIVE_SEEK if live and disk_mbps else 0},
         "network": "1Gbit/s",
         "map_slots": 3,
         "reduce_slots": 1,
@@ -60,15 +63,18 @@ def cluster(*, live: bool, disk_mbps: int | None = None, nodes: int = NODES) -> 
     return {"nodes": nodes, "heartbeat": "500ms" if live else "1s", "node": node}
 
 
-def job(app: str, size_gb: float, queue: str, submit_s: float) -> dict[str, Any]:
-    """Return a job of `wc`, `pi`, `rtw`, `sort` or `grep`, with as many maps as `size_gb` GB has blocks."""
+def job(app: str, size_gb: float, queue: str, submit_s: float, scale: float = 1.0) -> dict[str, Any]:
+    """Return a job of `wc`, `pi`, `rtw`, `sort` or `grep`, with as many maps as `size_gb` GB has blocks.
+
+    `scale` is the scenario's, which does not shorten Pi.
+    """
     common: dict[str, Any] = {"name": app, "queue": queue, "submit": f"{submit_s:g}s"}
     maps = round(MAPS_PER_GB * size_gb)
     size = f"{maps * BLOCK_BYTES}B"
     writes = {"cpu": f"{RTW_CPU_S}s", "write": f"{BLOCK_BYTES}B"}
     jobs: dict[str, dict[str, Any]] = {
         "wc": {"app": "wordcount", "input": {"generate": "text", "size": size, "seed": 1}, "reduces": 2},
-        "pi": {"app": "pi", "maps": maps, "params": {"samples": SAMPLES}},
+        "pi": {"app": "pi", "maps": maps, "params": {"samples": round(scale * SAMPLES)}},
         "rtw": {"app": "synthetic", "maps": maps, "map": writes},
         "sort": {"app": "sort", "input": {"generate": "records", "size": size, "seed": 2}, "reduces": 2},
         "grep": {
@@ -104,16 +110,16 @@ class GroupRun:
     own_disks: bool = False
     anywhere: bool = False
 
-    def jobs(self) -> list[dict[str, Any]]:
-        """Return the jobs of all groups. A group comes when the one before should have ended."""
+    def jobs(self, *, live: bool = False) -> list[dict[str, Any]]:
+        """Return the jobs of all groups. A group comes when the one before should have ended, also on a busy host."""
         found: list[dict[str, Any]] = []
-        now_s = 0.0
+        now_s, patience, scale = 0.0, *((2.0, LIVE_SCALE) if live else (1.0, 1.0))
         for group in self.groups:
             pairs = zip(group, self.queues, strict=True)
-            found += [job(app, self.size_gb, queue, now_s) for app, queue in pairs]
+            found += [job(app, self.size_gb, queue, now_s, scale) for app, queue in pairs]
             alone_s = sum(ALONE_S_PER_GB[app] for app in group)
             alone_s *= max(1.0, NODES / self.nodes)
-            now_s += BETWEEN_S * len(set(self.queues)) + self.size_gb * alone_s
+            now_s += patience * (BETWEEN_S * len(set(self.queues)) + self.size_gb * alone_s)
         return found
 
     def scenario(self, *, live: bool) -> dict[str, Any]:
@@ -128,10 +134,10 @@ class GroupRun:
         other = [{"csla": {**csla, "local_data": False}}] if self.anywhere else []
         disk = None if self.own_disks else HOST_DISK_MBPS
         return {
-            "scale": 0.05 if live else 1.0,
+            "scale": LIVE_SCALE if live else 1.0,
             "cluster": cluster(live=live, disk_mbps=disk, nodes=self.nodes),
             "blocks": {"size": f"{BLOCK_BYTES}B", "replication": 2},
-            "workload": {"jobs": self.jobs()},
+            "workload": {"jobs": self.jobs(live=live)},
             "policies": [{"capacity": capacity}, {"csla": csla}, *other],
         }
 

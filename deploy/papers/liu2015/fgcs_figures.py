@@ -29,7 +29,7 @@ from schedbed.deploy.papers.liu2015.eight_tests import (
     samples,
     scenario,
 )
-from schedbed.deploy.papers.live_and_simulated import live_experiment, simulating
+from schedbed.deploy.papers.live_and_simulated import live_experiment
 from schedbed.deploy.papers.verdict import Exact
 from schedbed.deploy.results.metrics import RunTables, useful, utilisation
 from schedbed.deploy.results.plots import OKABE
@@ -263,13 +263,11 @@ def draw_tests(figure: Figure, said: Values, measured: Measured) -> None:
 # Figure 4's main result in live runs: the jobs Pi and TeraGen together, under YARN's policy and under FGCS.
 
 TEST, JOB = "pi-teragen", "pi"
-SCALE = 0.1
-STRETCH = 2  # starts of tasks alone keep two cores busy for half of the time
 
 
 def headline(bench: Bench) -> Mapping[str, Any]:
     """Return the live scenario, in which FGCS uses demands that were measured in samples on the same nodes."""
-    return plan(demands(samples(simulating(bench), live=True)))
+    return plan(demands(samples(bench, live=True)))
 
 
 def plan(profiles: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -279,7 +277,7 @@ def plan(profiles: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     (mix,) = (each for each in MIXES if each.name == TEST)
     policies = [YARN, {"fgcs": {"profiles": profiles}}]
-    return {**scenario(jobs_of(mix, live=True), policies, live=True), "scale": SCALE, "stretch": STRETCH}
+    return scenario(jobs_of(mix, live=True), policies, live=True)
 
 
 def gain(finished: FinishedRun) -> Sequence[float]:
@@ -291,10 +289,10 @@ def gain(finished: FinishedRun) -> Sequence[float]:
 
 
 EXPERIMENTS = (
-    Experiment("fig2", fig2, draw_fig2, {"sim": 30, "process": 40}),
+    Experiment("fig2", fig2, draw_fig2, {"sim": 30, "process": 120}),
     Experiment("table1", table1, DRAW_TABLE1, {"sim": 1, "process": 180}, repeats=1, sim_repeats=1),
     Experiment(
-        "tests", tests, draw_tests, {"sim": 120, "process": 700}, sim_repeats=FEW_REPEATS, size=(7.2, 6.6)
+        "tests", tests, draw_tests, {"sim": 120, "process": 1200}, sim_repeats=FEW_REPEATS, size=(7.2, 6.6)
     ),
     live_experiment(headline, gain, 420),
 )

@@ -21,6 +21,7 @@ from typing import Any
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Values
+from schedbed.deploy.papers.live_and_simulated import hadoop1
 from schedbed.scheduler.admission.slots import Slots
 from schedbed.scheduler.locality.greedy import Greedy
 from schedbed.scheduler.order.fair import Fair
@@ -41,10 +42,11 @@ CORES = 3
 """Two hyper-threaded Xeons: four threads at a time, and three times the throughput of one. Four maps of combine that
 use all of the CPU get 25% each, as in Table 2."""
 HEARTBEAT_S = 3
-FRAMEWORK: Mapping[str, Any] = {"maps_per_heartbeat": 0}
+MAPS_PER_HEARTBEAT = 0
 """As Hadoop 0.23: heartbeats of a timer that start maps in all free slots, set-up and clean-up tasks."""
 MAP_SLOTS = 8  # the largest number in Figure 3
-LIVE_SCALE = 0.015
+LIVE_SCALE, LIVE_CORE_SPEED = 0.02, 0.05
+"""Five live nodes use three quarters of a host's core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,16 @@ class Size:
     nodes: int
     part: float
     live: bool = False
+
+    @property
+    def scale(self) -> float:
+        """Return the factor of all times."""
+        return LIVE_SCALE if self.live else 1.0
+
+    @property
+    def core_speed(self) -> float:
+        """Return the speed of a core, as a share of the host's."""
+        return LIVE_CORE_SPEED if self.live else 1.0
 
 
 FULL = Size(20, 1.0)
@@ -92,26 +104,26 @@ def scenario(
 ) -> dict[str, Any]:
     """Return a scenario of these jobs and policies on the paper's cluster.
 
-    Live runs have a scale of 0.015, which shortens all times, and nodes with slower cores and no paging.
+    Live runs have a scale of 0.02, which shortens all times, and slower cores.
     """
     disk = {"rate": f"{round(hardware.disk_bps)}B/s", "seek": hardware.seek}
     node = {
         "cores": hardware.cores,
-        "core_speed": 0.16 if size.live else 1.0,
-        "memory": "512MiB" if size.live else {"size": f"{MEMORY_BYTES}B", "paging": hardware.paging},
+        "core_speed": size.core_speed,
+        "memory": {"size": f"{MEMORY_BYTES}B", "paging": hardware.paging},
         "disk": disk,
         "network": "1Gbit/s",
         "map_slots": MAP_SLOTS,
         "reduce_slots": 2,
     }
-    cluster = {"nodes": size.nodes, "heartbeat": "200ms" if size.live else f"{HEARTBEAT_S}s", "node": node}
+    cluster = {"nodes": size.nodes, "heartbeat": f"{size.scale * HEARTBEAT_S:g}s", "node": node}
     return {
-        "scale": LIVE_SCALE if size.live else 1.0,
+        "scale": size.scale,
         "cluster": cluster,
         "blocks": {"size": "64MB", "replication": 3},
         "workload": {"jobs": list(jobs)},
         "policies": list(policies),
-        **({} if size.live else {"framework": {"hadoop1": dict(FRAMEWORK)}}),
+        "framework": hadoop1(size.scale, maps_per_heartbeat=MAPS_PER_HEARTBEAT),
     }
 
 
@@ -156,7 +168,7 @@ SORT_REDUCES = 20
 SORT_REDUCE_S, SORT_REDUCE_S_PER_GB, IN_MEMORY_GB = 180.0, 480.0, 1.2
 """Of sort's reduce phase: seconds, and more for each GB beyond the memory of a reduce (Table 2: 60% of 2 GB)."""
 SLOTS = (1, 2, 3, 4, 6, 8)  # map slots per node in Figure 3
-LIVE_SLOTS = (2, 4, 8)
+LIVE_SLOTS = (1, 4, 8)
 RELAXED_S = 100_000.0
 """A goal so relaxed that one slot is enough for any job (Experiment 1)."""
 
@@ -205,10 +217,9 @@ def job(
         fixed_s, more_s = SINGLE_REDUCE_S[app]
         made["reduces"] = 1
         made["reduce"] = {"cpu": f"{fixed_s + more_s * gigabytes}s", "write": "1MB"}
-    if not size.live:  # In live runs, memory is a limit that is enforced.
-        memory, _, _, _, reduce_memory = said()[f"{app}_rest"].numbers
-        made["map"]["memory"] = _memory(memory)
-        made["reduce"]["memory"] = _memory(reduce_memory)
+    memory, _, _, _, reduce_memory = said()[f"{app}_rest"].numbers
+    made["map"]["memory"] = _memory(memory)
+    made["reduce"]["memory"] = _memory(reduce_memory)
     return made if goal_s is None else {**made, "deadline": f"{goal_s}s"}
 
 
@@ -264,20 +275,21 @@ def jobs(
     return [job(name, submit_s, due_s[name], size) for name, submit_s in submits]
 
 
-def ras(*, live: bool = False) -> dict[str, Any]:
-    """Return RAS with Table 2's profiles (section 3.6), in simulations converted to the nodes' hardware."""
-    return {"ras": {"cycle": "30s", "profiles": {name: _profile(app, live) for name, app in APPS.items()}}}
+def ras(core_speed: float = 1.0) -> dict[str, Any]:
+    """Return RAS with Table 2's profiles (section 3.6), converted to the nodes' hardware."""
+    profiles = {name: _profile(app, core_speed) for name, app in APPS.items()}
+    return {"ras": {"cycle": "30s", "profiles": profiles}}
 
 
-def _profile(app: str, live: bool) -> dict[str, dict[str, float]]:
+def _profile(app: str, core_speed: float) -> dict[str, dict[str, float]]:
     told = said()
     memory, shuffle_io, cpu, io, reduce_memory = told[f"{app}_rest"].numbers
-    node = {"cpu": PAPER_NODE.cores, "io": PAPER_NODE.disk_bps, "memory": MEMORY_BYTES}
+    node = {"cpu": core_speed * PAPER_NODE.cores, "io": PAPER_NODE.disk_bps, "memory": MEMORY_BYTES}
     return {
         "map": {"cpu": told[f"{app}_map_cpu"].number, "io": told[f"{app}_map_io"].number, "memory": memory},
         "shuffle": {"io": shuffle_io},
         "reduce": {"cpu": cpu, "io": io, "memory": reduce_memory},
-        **({} if live else {"node": node}),
+        "node": node,
     }
 
 
@@ -288,12 +300,12 @@ def slots(size: Size) -> tuple[int, ...]:
 
 def experiment1(size: Size) -> dict[str, Any]:
     """Return Experiment 1: no tight goals, under Fair with each number of slots and RAS."""
-    return scenario(jobs(size), [*map(fair_spec, slots(size)), ras(live=size.live)], size)
+    return scenario(jobs(size), [*map(fair_spec, slots(size)), ras(size.core_speed)], size)
 
 
 def experiment2(size: Size) -> dict[str, Any]:
     """Return Experiment 2: Table 1's goals, under RAS."""
-    return scenario(jobs(size, tight=True), [ras(live=size.live)], size)
+    return scenario(jobs(size, tight=True), [ras(size.core_speed)], size)
 
 
 def on_hardware(size: Size, hardware: NodeHardware, fair_slots: tuple[int, ...]) -> dict[str, Any]:

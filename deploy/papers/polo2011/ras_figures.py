@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 USUAL_SLOTS = 4  # the best number in the paper
 POINTS = 200  # points in time in figures
+LIVE_REPEATS = 2  # for each seed; one takes eleven minutes
 
 
 # Figure 2: a job's utility as a function of its numbers of map slots and reduce slots. The utility is a number
@@ -454,8 +455,6 @@ def draw_fig6(figure: Figure, said: Values, measured: Measured) -> None:
 # Figure 3's main result in live runs on three nodes: the policies Fair (one map slot per node) and RAS.
 
 LIVE_SIZE = Size(3, 0.04, live=True)
-SCALE = 0.025
-CORE_SPEED = 0.1
 WORST_SLOTS = 1
 
 
@@ -468,9 +467,7 @@ def plan(bench: Bench) -> Mapping[str, Any]:
     mine = [
         {**each, "submit": f"{sooner * float(each['submit'].removesuffix('s'))}s"} for each in jobs(LIVE_SIZE)
     ]
-    asked = scenario(mine, [fair_spec(WORST_SLOTS), ras(live=True)], LIVE_SIZE)
-    node = {**asked["cluster"]["node"], "core_speed": CORE_SPEED}
-    return {**asked, "scale": SCALE, "cluster": {**asked["cluster"], "node": node}}
+    return scenario(mine, [fair_spec(WORST_SLOTS), ras(LIVE_SIZE.core_speed)], LIVE_SIZE)
 
 
 def gain(finished: FinishedRun) -> Sequence[float]:
@@ -485,21 +482,44 @@ def gain(finished: FinishedRun) -> Sequence[float]:
 EXPERIMENTS = (
     Experiment("fig2", fig2, draw_fig2, {"sim": 1, "process": 1}, repeats=1, sim_repeats=1),
     Experiment(
-        "table1", table1, DRAW_TABLE1, {"sim": 60, "process": 1350}, sim_repeats=FEW_REPEATS, size=(7.2, 3.2)
+        "table1",
+        table1,
+        DRAW_TABLE1,
+        {"sim": 60, "process": 1700},
+        repeats=1,
+        sim_repeats=FEW_REPEATS,
+        size=(7.2, 3.2),
     ),
     Experiment(
-        "fig3", fig3, draw_fig3, {"sim": 110, "process": 1200}, sim_repeats=FEW_REPEATS, full_repeats=1
+        "fig3",
+        fig3,
+        draw_fig3,
+        {"sim": 110, "process": 3500},
+        repeats=LIVE_REPEATS,
+        sim_repeats=FEW_REPEATS,
+        full_repeats=1,
     ),
-    Experiment("fig4", fig4, draw_fig4, {"sim": 1, "process": 5}, sim_repeats=FEW_REPEATS, size=(7.2, 5.6)),
-    Experiment("fig5", fig5, draw_fig5, {"sim": 1, "process": 5}, sim_repeats=FEW_REPEATS),
+    Experiment(
+        "fig4",
+        fig4,
+        draw_fig4,
+        {"sim": 1, "process": 5},
+        repeats=LIVE_REPEATS,
+        sim_repeats=FEW_REPEATS,
+        size=(7.2, 5.6),
+    ),
+    Experiment(
+        "fig5", fig5, draw_fig5, {"sim": 1, "process": 5}, repeats=LIVE_REPEATS, sim_repeats=FEW_REPEATS
+    ),
     Experiment(
         "fig6",
         fig6,
         draw_fig6,
-        {"sim": 15, "process": 400},
+        {"sim": 15, "process": 700},
+        repeats=LIVE_REPEATS,
         sim_repeats=FEW_REPEATS,
         full_repeats=1,
         size=(6.4, 4.6),
     ),
 )
-LIVE = live_experiment(plan, gain, 750)
+LIVE = live_experiment(plan, gain, 650)

@@ -157,6 +157,14 @@ def _due(
             return job
 
 
+def with_profile(job: DueJob, profile: JobProfile) -> DueJob:
+    """Return the job with another profile, and the slots that it needs by this profile."""
+    maps, reduces = len(job.maps_s), len(job.reduces_s)
+    model = curve(profile, maps, reduces, BOUND)
+    slots = allocate(model, job.deadline_s, min(MAP_SLOTS, maps), min(REDUCE_SLOTS, reduces))
+    return replace(job, profile=profile, asks=(slots.maps, slots.reduces))
+
+
 def _profile(maps_s: list[float], reduces_s: list[float]) -> JobProfile:
     """Return the profile of a job with these task durations in s.
 
@@ -265,10 +273,11 @@ def under_aria(
     scale: float,
     reduce_start: str = "first_map",
     bound: str = BOUND,
+    spare: str = "none",
 ) -> ResolvedScenario:
     """Return a scenario under ARIA, which knows the jobs' profiles, with a model for `planned_job`."""
     profiles = {f"{USER}/{job.name}": job.profile.to_json() for job in jobs}
-    aria = {"spare": "none", "bound": bound, "reduce_start": reduce_start, "profiles": profiles}
+    aria = {"spare": spare, "bound": bound, "reduce_start": reduce_start, "profiles": profiles}
     return resolve(
         {
             "name": "verma2011-slo",

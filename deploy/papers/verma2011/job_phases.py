@@ -365,16 +365,15 @@ def draw_fig3(figure: Figure, said: Values, measured: Measured) -> None:
 
 EXPERIMENTS = (
     Experiment(
-        "waves", waves, draw_waves, {"sim": 11, "process": 200}, sim_repeats=FEW_REPEATS, size=(7.2, 3.4)
+        "waves", waves, draw_waves, {"sim": 11, "process": 600}, sim_repeats=FEW_REPEATS, size=(7.2, 3.4)
     ),
     Experiment(
         "table1",
         table1,
         DRAW_TABLE1,
-        {"sim": 120, "process": 500},
+        {"sim": 120, "process": 900},
         sim_repeats=FEW_REPEATS,
-        repeats=5,
         size=(7.2, 3.2),
     ),
-    Experiment("fig3", fig3, draw_fig3, {"sim": 1, "process": 500}, sim_repeats=FEW_REPEATS, repeats=5),
+    Experiment("fig3", fig3, draw_fig3, {"sim": 1, "process": 900}, sim_repeats=FEW_REPEATS),
 )

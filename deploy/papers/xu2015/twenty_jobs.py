@@ -2,10 +2,9 @@
 
 Users (except of the first three jobs, by Tables 6 and 7) and numbers of maps are random, other ones in each
 repeat, so intervals are about all such workloads. Tasks read and write as SWIM's. The rest of a Hadoop
-attempt counts as a JVM's start, as long for a part of a map as for a whole one; live maps use CPU time
-instead, divided among parts. Equal pools are served by name, as in Hadoop's Fair Scheduler and as Table 6
-suggests. The JVM's start and the wait for a local slot are fitted to Table 6 and to Figure 15's 141 epochs,
-the same for all figures.
+attempt counts as a JVM's start, as long for a part of a map as for a whole one. Equal pools are served by
+name, as in Hadoop's Fair Scheduler and as Table 6 suggests. The JVM's start and the wait for a local slot are
+fitted to Table 6 and to Figure 15's 141 epochs, the same for all figures, live and simulated.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun
+from schedbed.deploy.papers.live_and_simulated import hadoop1
 from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.metrics import RunTables, makespan
 from schedbed.tasks.chance import chance
@@ -28,6 +28,7 @@ FIRST_USERS = ("user2", "user1", "user0")
 LEAST_MAPS, MOST_MAPS = 5, 10
 BLOCK = "64MB"
 HOT = 0.2  # share of the nodes that hold all input under skew
+HEARTBEAT_S = 3
 LIVE_SCALE = 0.05
 
 START_S, WAIT_S = 5.5, 62
@@ -40,19 +41,17 @@ LEARNT = QUARTER.replace("p=0.25", "p=auto")
 COPIES = f"{QUARTER},keep_copy=true"
 NAMES = {DELAY: "delay", QUARTER: "P=0.25", MOST: "P=0.75", LEARNT: "P=auto", COPIES: "P=0.25, copies kept"}
 
-ONLY_STARTS = {"out_of_band": True} | dict.fromkeys(
-    ("init", "setup", "cleanup", "localize", "fetch_poll"), "0s"
-)
+ONLY_STARTS = {**dict.fromkeys(("init", "setup", "cleanup", "localize", "fetch_poll"), 0.0), "jvm": START_S}
 
 LAYOUTS: Mapping[str, Any] = {"skewed": {"skewed": HOT}, "even": "even"}
 """`blocks.placement` by layout: all input on one node, or each job's blocks over all nodes as evenly as can be."""
 
 
-def jobs(seed: int, *, cpu_s: float = 0.0) -> list[dict[str, Any]]:
-    """Return the random jobs of a seed as in a scenario file. `cpu_s` is the CPU time of each task."""
+def jobs(seed: int) -> list[dict[str, Any]]:
+    """Return the random jobs of a seed as in a scenario file."""
     coin, made = chance(seed, "xu2015"), []
     for number in range(JOBS):
-        task = {"cpu": f"{cpu_s}s", "write": BLOCK}
+        task = {"cpu": "0s", "write": BLOCK}
         user = coin.choice(USERS)
         made.append(
             {
@@ -76,22 +75,24 @@ def scenario(
     layout: str,
     live: bool,
 ) -> dict[str, Any]:
-    """Return a scenario on five nodes of one map and one reduce slot; live, at a scale of 1/20.
+    """Return a scenario on five nodes of one map and one reduce slot; live, all at a scale of 1/20.
 
     `layout` places the input (`LAYOUTS`).
     """
+    scale = LIVE_SCALE if live else 1.0
     node = {
-        "cores": 4,
-        "core_speed": 0.08 if live else 1.0,
-        "memory": "512MiB" if live else "4GiB",
+        # Tasks compute nothing but what moves their bytes.
+        **({"cores": 1, "core_speed": 0.4} if live else {"cores": 4, "core_speed": 1.0}),
+        "memory": "4GiB",
         "disk": "60MB/s",
         "network": "100Mbit/s",
         "map_slots": 1,
         "reduce_slots": 1,
     }
-    return ({} if live else {"framework": {"hadoop1": {**ONLY_STARTS, "jvm": f"{START_S}s"}}}) | {
-        "scale": LIVE_SCALE if live else 1.0,
-        "cluster": {"nodes": NODES, "heartbeat": "100ms" if live else "3s", "node": node},
+    return {
+        "framework": hadoop1(scale, ONLY_STARTS, out_of_band=True),
+        "scale": scale,
+        "cluster": {"nodes": NODES, "heartbeat": f"{scale * HEARTBEAT_S:g}s", "node": node},
         "blocks": {"size": BLOCK, "replication": 1, "placement": LAYOUTS[layout]},
         "workload": {"jobs": list(jobs)},
         "policies": list(policies),
@@ -105,8 +106,7 @@ def run_twenty_jobs(bench: Bench, *, layout: str = "skewed") -> list[FinishedRun
         policies += [LEARNT, COPIES]
 
     def drawn(seed: int) -> dict[str, Any]:
-        mine = jobs(seed, cpu_s=START_S if bench.live else 0.0)
-        return scenario(mine, policies, layout=layout, live=bench.live)
+        return scenario(jobs(seed), policies, layout=layout, live=bench.live)
 
     return bench.run(layout, drawn).split()
 

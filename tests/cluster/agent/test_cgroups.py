@@ -16,6 +16,7 @@ import pytest
 
 from schedbed.cluster.agent.cgroups import (
     PREFIX,
+    WEIGHTS,
     CgroupError,
     Hierarchies,
     PathFiles,
@@ -375,6 +376,11 @@ def files() -> Iterator[PathFiles]:
     yield made
     made.remove()
     assert not any((base / f"{PREFIX}test-{os.getpid()}").exists() for base in made.where.bases)
+
+
+def test_a_run_has_the_weight_of_ten_processes(files: PathFiles) -> None:
+    name, weight = WEIGHTS[files.version]
+    assert (files.where.cpu / f"{PREFIX}test-{os.getpid()}" / name).read_text().strip() == weight
 
 
 @pytest.fixture

@@ -49,11 +49,16 @@ def test_groups_that_run_into_each_other_are_refused(tmp_path: Path) -> None:
 
 def test_the_nodes_share_one_disk_and_5_mbps_are_heavy_on_any() -> None:
     plan = two_jobs.GroupRun(name="two", groups=[]).scenario(live=False)
-    assert plan["cluster"]["node"]["shared_disk"] and plan["cluster"]["node"]["disk"] == "100MB/s"
+    assert plan["cluster"]["node"]["shared_disk"] and plan["cluster"]["node"]["disk"]["rate"] == "100MB/s"
     capacity, csla = (next(iter(policy.values())) for policy in plan["policies"])
     assert csla["io_share"] * 100 == two_jobs.HEAVY_IO_MBPS
     assert capacity["off_switch_per_heartbeat"] == csla["off_switch_per_heartbeat"] == 1
     assert "shared_disk" not in two_jobs.cluster(live=False)["node"]  # as Table 3 has it
+    seeks = [
+        two_jobs.GroupRun(name="two").scenario(live=live)["cluster"]["node"]["disk"]["seek"]
+        for live in (False, True)
+    ]
+    assert seeks == [0, two_jobs.LIVE_SEEK]
 
 
 def test_gains_are_in_per_cent_of_capacity() -> None:

@@ -10,6 +10,7 @@ import pytest
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.liu2015 import eight_tests, fgcs_figures
+from schedbed.deploy.scenario.resolve import resolve
 
 ABOUT = paper_file.load("liu2015").experiments
 
@@ -88,3 +89,17 @@ def test_the_load_is_of_the_time_while_the_job_runs(bench: Bench) -> None:
     # 48% of 8 cores for 160 s, over 16 GB
     assert measured.samples("beside") == [pytest.approx((0.6 - load / 100) * 8 * 160 / 16, rel=0.02)]
     assert measured.series["t"].max() > 100  # 16 GB to one disk
+
+
+def test_live_benchmarks_are_the_applications_with_maps_as_long() -> None:
+    mine = {job["name"]: job for job in eight_tests.sample_jobs(live=True)}
+    assert all(job["app"] == name for name, job in mine.items())
+    plan = eight_tests.scenario(list(mine.values()), ["fair"], live=True)
+    resolved = resolve({"name": "live", **plan})
+    assert [job.maps for job in resolved.jobs] == [eight_tests.SAMPLE_TASKS] * 4
+    pi_s = mine["pi"]["params"]["samples"] * eight_tests.unit_cpu_s("pi") / eight_tests.LIVE_CORE_SPEED
+    assert pi_s == pytest.approx(eight_tests.LIVE_SCALE * 78.186)
+    [teragen] = [job for job in resolved.jobs if job.app == "teragen"]
+    cpu_s = teragen.params["bytes"] * eight_tests.unit_cpu_s("teragen") / eight_tests.LIVE_CORE_SPEED
+    io_s = teragen.params["bytes"] / eight_tests.LIVE_DISK_BPS
+    assert 100 * cpu_s / (cpu_s + io_s) == pytest.approx(49, abs=1)

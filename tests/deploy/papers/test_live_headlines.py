@@ -57,7 +57,8 @@ def plans() -> Mapping[str, Mapping[str, Any]]:
 def test_a_headline_s_scenario_runs_live_and_simulated(paper: str) -> None:
     plan = plans()[paper]
     resolved = resolve({"name": paper, **plan})
-    assert resolved.framework.is_none and resolved.scale < 1
+    assert resolved.scale < 1
+    assert resolved.framework.jvm_s < 0.5  # Its times are scaled by hand.
     cores = sum(node.cores * node.core_speed for node in resolved.cluster.nodes)
     assert cores <= 2  # of a small host
 

@@ -74,7 +74,7 @@ def test_goals_are_since_the_submission() -> None:
     assert set(nine_jobs.goals(tight=False).values()) == {nine_jobs.RELAXED_S}
 
 
-def test_all_experiments_have_one_cluster_and_live_ones_no_framework() -> None:
+def test_all_experiments_have_one_cluster_and_live_ones_the_same_at_a_smaller_scale() -> None:
     simulated = nine_jobs.experiment1(nine_jobs.QUARTER)
     assert nine_jobs.experiment2(nine_jobs.QUARTER)["cluster"] == simulated["cluster"]
     other = nine_jobs.on_hardware(nine_jobs.QUARTER, nine_jobs.PAPER_NODE, (4,))["cluster"]
@@ -82,10 +82,13 @@ def test_all_experiments_have_one_cluster_and_live_ones_no_framework() -> None:
     node = simulated["cluster"]["node"]
     assert (node["disk"]["seek"], node["memory"]["paging"]) == (nine_jobs.SEEK, nine_jobs.PAGING)
     live = nine_jobs.experiment1(nine_jobs.LIVE)
-    assert "framework" in simulated and "framework" not in live
-    assert not any(
-        "memory" in phase for job in live["workload"]["jobs"] for phase in (job["map"], job["reduce"])
-    )
+    assert live["workload"] == simulated["workload"]
+    assert live["cluster"]["node"] | {"core_speed": 1.0} == node
+    scale = nine_jobs.LIVE_SCALE
+    costs, mine = (resolve({"name": "n", **each}).framework for each in (simulated, live))
+    assert (costs.setup_s, costs.out_of_band, costs.maps_per_heartbeat) == (1.6, False, 0)
+    assert (mine.setup_s, mine.out_of_band) == (pytest.approx(scale * 1.6), False)
+    assert live["cluster"]["heartbeat"] == "0.06s"
 
 
 def test_full_size_has_four_times_the_nodes_and_maps_and_reduces_that_do_the_same() -> None:

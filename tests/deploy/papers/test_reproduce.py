@@ -168,11 +168,13 @@ def test_the_terminal_shows_the_same(done: tuple[Path, str]) -> None:
     ]
 
 
-def test_simulations_have_three_seeds_with_repeats_of_their_own() -> None:
+def test_each_of_three_seeds_has_repeats_of_its_own_and_a_headline_one_seed() -> None:
     experiment = replace(SIX.experiment, repeats=5, sim_repeats=20)
     seeds = experiment.seeds_on("sim", 7)
     assert experiment.repeats_on("sim") == 20 and len({seed + n for seed in seeds for n in range(20)}) == 60
-    assert (experiment.repeats_on("process"), experiment.seeds_on("docker", 7)) == (5, [7])
+    assert experiment.repeats_on("process") == 5 and experiment.seeds_on("docker", 7) == seeds
+    headline = replace(experiment, quick=True)
+    assert headline.seeds_on("docker", 7) == [7] and headline.seeds_on("sim", 7) == seeds
     assert replace(experiment, sim_repeats=1).seeds_on("sim", 7) == [7]  # nothing is random
 
 

@@ -47,8 +47,8 @@ class FakeSession:
     def submit(self, jobs: Sequence[PlannedJob]) -> dict[str, float]:
         return {job.job: job.submit_s + self.now_s for job in jobs}
 
-    def change(self, values: Any) -> None:
-        self.values.append(values)
+    def change(self, given: Any) -> None:
+        self.values.append(given)
 
 
 def desk(session: FakeSession, queues: Sequence[str] = (), **changes: Any) -> Desk:

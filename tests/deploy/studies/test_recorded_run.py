@@ -184,11 +184,12 @@ def test_what_is_no_framework_is_refused(framework: Any, said: str) -> None:
         resolve(scenario(framework))
 
 
-def test_a_crash_of_the_jobtracker_and_live_runs_are_refused(tmp_path: Path) -> None:
+def test_a_crash_of_the_jobtracker_and_simulated_shuffles_live_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="not with a crash of the JobTracker"):
         resolve(scenario("hadoop1", faults=[{"at": "1s", "crash": "jobtracker", "for": "1s"}]))
-    with pytest.raises(BadInput, match="framework: hadoop1: only simulated"):
-        run_scenario(resolve(scenario("hadoop1")), RunOptions(out=tmp_path, machines="process"))
+    recorded = resolve(scenario({"hadoop1": {"recorded_shuffle": True}}))
+    with pytest.raises(BadInput, match="framework: recorded_shuffle: only simulated"):
+        run_scenario(recorded, RunOptions(out=tmp_path, machines="process"))
 
 
 SHARED = Path(__file__).parents[4] / "shared" / "traces"
