@@ -1,5 +1,5 @@
 """The experiments with DTSS, which splits maps (xu2015), in order, and for its future work."""
 
-from schedbed.deploy.papers.xu2015.dtss_figures import EXPERIMENTS
+from schedbed.deploy.papers.xu2015 import dtss_figures, larger_clusters
 
-__all__ = ["EXPERIMENTS"]
+EXPERIMENTS = (*dtss_figures.EXPERIMENTS, larger_clusters.LARGER)

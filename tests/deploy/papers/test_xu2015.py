@@ -10,7 +10,7 @@ import pytest
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.xu2015 import dtss_figures, twenty_jobs
+from schedbed.deploy.papers.xu2015 import dtss_figures, larger_clusters, twenty_jobs
 from schedbed.deploy.results.metrics import RunTables
 
 ABOUT = paper_file.load("xu2015").experiments
@@ -133,3 +133,32 @@ def test_delay_scheduling_is_all_local_where_data_lie_everywhere(bench: Bench) -
     measured = dtss_figures.fig14(bench)
     assert set(measured.values) == set(ABOUT["fig14"].values)
     assert measured.samples("delay_local") == [pytest.approx(100)]
+
+
+def test_every_second_job_of_a_larger_cluster_has_nothing_to_split() -> None:
+    asked = larger_clusters.larger(1, machines=100)
+    jobs = asked["workload"]["jobs"]
+    assert [("read" in job["map"], job["name"].startswith("other")) for job in jobs] == [
+        (True, False),
+        (False, True),
+    ] * (len(jobs) // 2)
+    assert [job["maps"] for job in jobs] == [
+        job["maps"] * 10 for job in twenty_jobs.jobs(1)[: larger_clusters.JOBS]
+    ]
+    assert asked["cluster"]["nodes"] == 100 and asked["blocks"]["replication"] == 3
+
+
+def test_the_cost_to_other_jobs_is_how_much_later_they_end(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, machines="sim", repeats=1, seed=1)
+    finished = bench.run("twenty", larger_clusters.larger(1, machines=20))
+    found = larger_clusters.compared(finished, 20)
+    delay, split = (finished.of(policy).jobs for policy in finished.policies)
+    for key, mine, sign in (("gain", "job", 1), ("later", "other", -1)):
+        before, after = (
+            (jobs["finish"] - jobs["submit"])[jobs["name"].str.startswith(mine)].mean()
+            for jobs in (delay, split)
+        )
+        assert found[f"{key}_20"] == pytest.approx(sign * 100 * (1 - after / before))
+    assert found["delay_local_20"] > found["local_20"]  # parts run where their input is not
+    known = {key.rpartition("_")[0] for key in ABOUT["larger"].values}
+    assert {key.rpartition("_")[0] for key in found} == known
