@@ -125,8 +125,7 @@ def arena(
     own = [spec.strip() for spec in policy or ()]
     if score and (len(own) != 1 or policies is not None):
         raise BadInput("--score: expected one --policy SPEC and no --policies")
-    every = [LEARNING.get(name, name) for name in POLICIES]
-    named = _listed(policies) if policies is not None else [] if score else every
+    named = _listed(policies) if policies is not None else [] if score else [*map(_as_run, POLICIES)]
     usual = SEEDS_SCORE if score else SEEDS_QUICK if quick else SEEDS
     contest = Contest(
         policies=tuple(dict.fromkeys([*named, *own])),
@@ -166,6 +165,10 @@ def _tell_score(found: dict[str, object], spec: str) -> None:
     typer.echo(json.dumps(said))
     if said["score"] is None:
         raise typer.Exit(1)
+
+
+def _as_run(name: str) -> str:
+    return LEARNING.get(name, name)
 
 
 def _listed(names: str | None) -> list[str]:
