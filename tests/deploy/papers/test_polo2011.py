@@ -124,7 +124,7 @@ def test_profiles_follow_the_node() -> None:
     profile = read_profile(nine_jobs.ras()["ras"]["profiles"]["J1"])
     asked = nine_jobs.on_hardware(nine_jobs.QUARTER, nine_jobs.NodeHardware(cores=8, disk_bps=2e9), (4,))
     (spec, *_) = resolve(asked).cluster.nodes
-    assert profile.on(spec).map == pytest.approx((30 * 3 / 8, 45 / 50, 25))
+    assert profile.on(spec).map == pytest.approx((30 * 3 / 8, 45 / 50, 25, 0))
 
 
 @pytest.mark.slow  # simulates whole experiments
