@@ -80,7 +80,8 @@ def test_shares_are_what_tasks_used_while_they_ran() -> None:
 
     Maps: 5 s of CPU in 20 s = 25%; (120 + 40) MB in 20 s = 8 MB/s = 20%. Shuffle: 32 MB in 10 s = 8%, with
     four copies at once 2% each. Reduce: 1 s of CPU in 5 s = 20%; 10 MB twice in 5 s = 4 MB/s = 10%. Memory:
-    64 MiB per map, 128 MiB per reduce.
+    64 MiB per map, 128 MiB per reduce. Network, of 12.5 MB/s: a map receives 60 MB in 20 s = 24%, a shuffle 32 MB in
+    10 s, 6.4% for each copy, and a reduce sends one of its two replicas, 10 MB in 5 s = 16%.
     """
     mib = 2**20
     heartbeats = [
@@ -91,9 +92,9 @@ def test_shares_are_what_tasks_used_while_they_ran() -> None:
     ]
     run = run_of(attempts=[*MAPS, REDUCE, FAILED], heartbeats=heartbeats)
     profile = resource_profile(run, planned(), SPECS, replication=2, scale=0.1)
-    assert profile.map == pytest.approx(Amounts(25, 20, 12.5))
-    assert profile.shuffle == pytest.approx(Amounts(0, 2, 25))
-    assert profile.reduce == pytest.approx(Amounts(20, 10, 25))
+    assert profile.map == pytest.approx(Amounts(25, 20, 12.5, 24))
+    assert profile.shuffle == pytest.approx(Amounts(0, 2, 25, 6.4))
+    assert profile.reduce == pytest.approx(Amounts(20, 10, 25, 16))
     assert profile.map_s == pytest.approx(110)  # 11 s from the assignment at 0, before the scale
     assert read_profile(profile.to_values()) == profile
 

@@ -99,8 +99,8 @@ def test_a_negative_threshold_is_no_wait():
         build_policy(preset(locality_threshold_node=2))
 
 
-@pytest.mark.parametrize("admission", ["slots", "load"])
-def test_with_another_order_and_admission_offers_are_counted_too(admission: str):
+@pytest.mark.parametrize("admission", ["slots", {"load": {"local_data": False}}])
+def test_with_another_order_and_admission_offers_are_counted_too(admission: Any):
     """The admission `load` has a class of policy of its own, so that only the picks are offers."""
     wait = {"yarn-fair-wait": HALF}
     offered = Offered({"order": "fifo", "locality": wait, "admission": admission}, job("a", ["n4"]))
