@@ -85,9 +85,8 @@ class TaskTracker:
         self._link = FaultyLink(node.node, seed, self._clock.real_s)
         self._orders: dict[str, dict[str, Any]] = {}  # arguments of the agent's fault orders, by kind
         self._launches = 0  # Launches sent to the agent.
-        self._on_the_way: dict[
-            str, int
-        ] = {}  # By attempt, the number of a launch that the agent has not heard of.
+        # By attempt, the number of a launch that the agent has not heard of.
+        self._on_the_way: dict[str, int] = {}
         self._peers: dict[str, Any] = {}
         self._real_node = node.on_host(self._scale.speed).stretched(stretch)
         self._usage = NodeUsage(self._real_node)
@@ -295,9 +294,8 @@ class TaskTracker:
     def _on_heartbeat(self, raw: dict[str, Any]) -> None:
         when = self._clock.epoch_s, self._clock.stretch
         running = [self._scale.status(AttemptStatus(**status), *when) for status in raw["running"]]
-        heard = raw[
-            "launches"
-        ]  # On a busy host, reports queue up that the agent made before it heard of a launch.
+        # On a busy host, reports queue up that the agent made before it heard of a launch.
+        heard = raw["launches"]
         self._on_the_way = {name: number for name, number in self._on_the_way.items() if number > heard}
         self._tracker.on_running(running, self._on_the_way)
         self._tracker.disk_full = raw.get("disk_full", False)

@@ -377,7 +377,7 @@ def change(
         raise BadInput(
             f"change {' '.join(what)}: expected a mapping, such as '{{accounts: {{ana: {{bid: 5}}}}}}'"
         )
-    given = _yaml_mapping(what[-1], "change")
+    given = _yaml_mapping(what[-1], "change", "{queues: {prod: {capacity: 50}}}")
     typer.echo(f"changed at {connect(what[0] if len(what) == 2 else None).change(given):.1f} s")
 
 
@@ -438,12 +438,11 @@ def _input(text: str) -> Any:
     return _with_sets({}, text.split(","))
 
 
-def _yaml_mapping(text: str, where: str) -> dict[str, Any]:
+def _yaml_mapping(text: str, where: str, example: str = "{kill: n3, for: 30s}") -> dict[str, Any]:
     from schedbed.deploy.scenario.yaml_file import load_text
 
     value = load_text(text, where).value
     if not isinstance(value, dict):
-        example = "{queues: {prod: {capacity: 50}}}" if where == "change" else "{kill: n3, for: 30s}"
         raise BadInput(f"{where} {text}: expected a mapping, such as {example}")
     return value
 

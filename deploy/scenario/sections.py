@@ -456,9 +456,6 @@ Dynamic = Annotated[
 ]
 
 
-# `measure`: the jobs on which a run's figures are based, so that a warm-up and a cool-down are left out.
-
-
 class StragglersModel(Section):
     """`simulate.stragglers`: a random `share` of all attempts needs `factor` times the planned CPU time."""
 
@@ -520,6 +517,9 @@ Changes = Annotated[list[Change], BeforeValidator(as_list)]
 
 PARAMETERS = ("accounts", "queues")
 """The parameters of policies that can change during a run."""
+
+
+# `measure`: the jobs on which a run's figures are based, so that a warm-up and a cool-down are left out.
 
 
 class Measure(Section):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
+from itertools import accumulate
+from statistics import fmean
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench, FinishedRun
@@ -22,6 +24,7 @@ from schedbed.deploy.papers.verma2011.slo_slots import (
     jobs_by_bound,
     profile_of,
     scenario,
+    slots_of,
 )
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.scheduler.models.job_profile import JobProfile
@@ -81,23 +84,16 @@ def _figures(run: RunTables) -> Mapping[str, float]:
 
 
 def _more(finished: FinishedRun) -> list[float]:
-    """Return the map attempts that ARIA started above the number of maps that fixed slots ran at once, per job.
-
-    That is how many maps run at most at the same time, minus the slots in the job's name.
-    """
+    """Return how many more maps ran at a time under ARIA than it first asked slots for, as the mean of the jobs."""
     found: list[float] = []
     for run in finished.each(finished.policies[0]):
         above: list[float] = []
         for each in run.jobs.itertuples():
-            first = int(str(each.name).rpartition("@")[2].partition("x")[0])
             maps = run.attempts[(run.attempts["job"] == each.job) & (run.attempts["kind"] == "map")]
             steps = sorted([(at, 1) for at in maps["assigned"]] + [(at, -1) for at in maps["end"]])
-            held = most = 0
-            for _, step in steps:
-                held += step
-                most = max(most, held)
-            above.append(most - first)
-        found.append(sum(above) / len(above))
+            most = max(accumulate(step for _, step in steps))
+            above.append(most - slots_of(str(each.name))[0])
+        found.append(fmean(above))
     return found
 
 

@@ -124,7 +124,7 @@ def test_a_profile_of_one_node_on_another():
 
 
 def test_network_is_converted_if_the_profile_says_how_fast_it_was():
-    """What takes 5% of 1 Gbit/s takes half of 100 Mbit/s. Percentages of unknown rates hold on any node."""
+    """A demand of 5% of 1 Gbit/s is half of 100 Mbit/s. Percentages of unknown rates hold on any node."""
     known = {"map": {"network": 5}, "shuffle": {"network": 3}, "reduce": {"network": 20}}
     slow = replace(node("n1"), network_bps=12.5e6)
     assert read_profile(known).on(slow).map.network == 5

@@ -355,7 +355,7 @@ def test_off_switch_tasks_are_counted(value: Any) -> None:
 
 
 def test_queues_get_other_shares_during_the_run():
-    """Of eight slots, a and b hold four each; with capacities of 75 and 25 they hold six and two."""
+    """Queues a and b hold four of eight slots each; with capacities of 75 and 25 they hold six and two."""
     policy = build_policy(capacity(HALVES))
     world = World(policy, [node("n1", maps=8)], task_ms=2000)
     world.submit(job("a", 200, queue="a")).submit(job("b", 200, queue="b")).run(until_s=3)
