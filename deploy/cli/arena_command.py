@@ -17,15 +17,19 @@ LIVE_SEEDS = 3
 TIME_S, MEMORY_MIB = 600.0, 4096
 
 Names = Annotated[
-    str | None, typer.Option(metavar="NAME,...", help="Names of the policies to compare, by default all.")
+    str | None,
+    typer.Option(
+        metavar="NAME,...",
+        help="Names of the policies to compare, by default all. One with several parameters goes to --policy.",
+    ),
 ]
 Own = Annotated[
     list[str] | None,
     typer.Option(
         "--policy",
         metavar="SPEC",
-        help="Additional policy: a composition of axes such as order=fair,locality=delay, or "
-        "your own class my.py:Mine. May be repeated.",
+        help="Additional policy: one with parameters such as dtss:p=0.5,keep_copy=true, a composition of axes such as "
+        "order=fair,locality=delay, or your own class my.py:Mine. May be repeated.",
     ),
 ]
 Loads = Annotated[
@@ -88,8 +92,11 @@ Out = Annotated[
 ]
 
 
-LEARNING = {"ras": "ras:learn=3"}
-"""Policies that run with parameters, since no profile of the arena's jobs exists: RAS learns from their first maps."""
+FITTED = {"ras": "ras:learn=3", "fgcs": "fgcs:learn=3,shortest=0s,reserved_cores=0"}
+"""Policies that run with parameters. No profile of the arena's jobs exists, so they learn from the first tasks.
+
+The arena's nodes have two cores and run no daemons: a core reserved for these, as in the paper, would be half a node.
+"""
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -168,7 +175,7 @@ def _tell_score(found: dict[str, object], spec: str) -> None:
 
 
 def _as_run(name: str) -> str:
-    return LEARNING.get(name, name)
+    return FITTED.get(name, name)
 
 
 def _listed(names: str | None) -> list[str]:

@@ -49,6 +49,14 @@ class Sample:
     reduces: DemandMean = field(default_factory=DemandMean)
     hardware: Hardware | None = None
 
+    def demands(self, shortest_s: float, least: int = 1) -> Demands:
+        """Return the demands by the tasks so far; a whole core where fewer than `least` have ended."""
+        map_, reduce = (
+            mean.value(shortest_s) if mean.tasks >= least else WHOLE_CORE
+            for mean in (self.maps, self.reduces)
+        )
+        return Demands(map=map_, reduce=reduce, hardware=self.hardware)
+
 
 class Fgcs(Containers):
     """The admission axis of FGCS: a task needs its declared memory free, and its learned share of a CPU.
@@ -60,6 +68,8 @@ class Fgcs(Containers):
     earlier runs: {kind of profile: {name: values}}. With `disk`, a task also needs the share of the node's disk that
     its learned CPU share leaves of its time: the rest is I/O at the full rates (the paper's future work, section 5).
     A read from another node counts on the reader's, since a task does not know where its blocks will come from.
+    With `learn` above 0, a sample's own tasks demand what its first `learn` maps (reduces) used, once these have
+    ended; in the paper only later jobs profit, which a workload without repeated job names does not have.
     """
 
     limits = Limits(slots=False, memory=True, vcores=False)
@@ -80,6 +90,7 @@ class Fgcs(Containers):
         profiles: Mapping[str, Mapping[str, Any]] | None = None,
         stall_timeout_s: float = 10.0,
         disk: bool = False,
+        learn: int = 0,
     ) -> None:
         super().__init__(reserved_cores=reserved_cores, stall_timeout_s=stall_timeout_s)
         known = profiles or {}
@@ -94,6 +105,7 @@ class Fgcs(Containers):
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
         self._used_cpu, self._used_disk = NodeMemo(self._sum_cpu), NodeMemo(self._sum_disk)
         self._disk = disk
+        self._learn = learn
 
     def submitted(self, view: View, job: JobView) -> None:
         """Implement `Hooks.submitted`: look up the workload's demand, or make the job a sample."""
@@ -128,6 +140,16 @@ class Fgcs(Containers):
         mean = sample.maps if task.kind is MAP else sample.reduces
         mean.add(cpu_demand(use, *self._io_rates(spec)), attempt.end_s - attempt.started_s)
         sample.hardware = sample.hardware or hardware_of(spec)
+        if mean.tasks == self._learn:
+            self._demands[task.job.job] = sample.demands(self.shortest_s, self._learn)
+            self._forget_sums()
+            for kind in TaskKind:
+                self.changed(view, task.job, kind)
+
+    def _forget_sums(self) -> None:
+        self.rest_turn += 1  # Nodes may have room again: running attempts count with another demand.
+        self._used_cpu.clear()
+        self._used_disk.clear()
 
     def _io_rates(self, spec: NodeSpec) -> tuple[float, float]:
         """Return the full rates of disk and block store: as given, else as measured, else as declared."""
@@ -138,19 +160,12 @@ class Fgcs(Containers):
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks.finished`: store the mean CPU use of a workload's first successful sample."""
         if self._demands.pop(job.job, None) is not None:
-            self.rest_turn += 1  # Attempts that are still being killed now count as a whole core.
-            self._used_cpu.clear()
-            self._used_disk.clear()
+            self._forget_sums()  # Attempts that are still being killed now count as a whole core.
         sample = self._samples.pop(job.job, None)
         workload = workload_of(job.spec)
         if sample is None or job.state != "succeeded" or workload in self._learnt:
             return
-        found = Demands(
-            map=sample.maps.value(self.shortest_s),
-            reduce=sample.reduces.value(self.shortest_s),
-            hardware=sample.hardware,
-        )
-        self._log[workload] = found
+        self._log[workload] = found = sample.demands(self.shortest_s)
         self._learnt[workload] = found.to_values()
 
     def report(self) -> dict[str, Any]:
@@ -239,6 +254,12 @@ AXIS = Axis(
             "",
             "whether a task also needs a free share of the node's disk: the part of its time that it does not compute",
             switch,
+        ),
+        count(
+            "learn",
+            "0",
+            "number of a job's first ended maps (reduces) whose CPU use its own later ones demand if no earlier job of "
+            "the same name is known. With 0, each of them demands a whole core",
         ),
         profiles(DEMAND, IO_RATES, parse=read_demands),
         duration(

@@ -68,6 +68,7 @@ _VALUES: dict[str, Sequence[Any]] = {
     "depth": (1, 3),
     "kill_wait": ("0s", "5s"),
     "minimum_user_limit_percent": (25, 100),
+    "learn": (1, 3),
 }
 """Values of parameters by name; other parameters keep their defaults."""
 

@@ -4,6 +4,7 @@ FGCS equals admission by vcores when no demands are known.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,24 @@ def test_the_first_job_of_a_name_is_the_sample_of_the_rest():
         [t for t, name in launches if name == "etl-2"],
     )
     assert first[1] - first[0] >= 10 and second[1] == second[0] and second[2] - second[0] >= 10
+
+
+@pytest.mark.parametrize(("learn", "whole_cores"), [(0, 6), (1, 2), (2, 3)])
+def test_a_sample_can_learn_from_its_own_first_maps(learn: int, whole_cores: int):
+    """One core is free: maps run alone until `learn` of them have ended and the next began, then two at 40% each.
+
+    The node rests while it is full, and is served again as soon as the demand has changed: at its next heartbeat.
+    """
+    world = Etl({"learn": str(learn)}, cores=2)
+    world.submit(job("etl", 6)).run()
+    launches = [row for row in world.tape.decisions if row.answer == "launch"]
+    assert [" asks 100% " in row.reason for row in launches] == [True] * whole_cores + [False] * (
+        6 - whole_cores
+    )
+    starts_s = [row.t for row in launches]
+    assert all(later - earlier > 9.9 for earlier, later in pairwise(starts_s[:whole_cores]))
+    assert learn == 0 or starts_s[whole_cores] - starts_s[whole_cores - 1] < 1
+    assert world.demands() == {"etl": {"map": 40}}
 
 
 def test_what_was_free_and_asked_for_is_told():

@@ -220,7 +220,18 @@ SLURM = "easy:reserve=nodes,interval=3s,reservations=all"
 
 
 @pytest.mark.parametrize(
-    "policy", ("fifo", "delay", "easy", SLURM, "fgcs", "ras", "ras:cycle=3s,steps=3", *GANGS)
+    "policy",
+    (
+        "fifo",
+        "delay",
+        "easy",
+        SLURM,
+        "fgcs",
+        "fgcs:learn=1,shortest=0s",
+        "ras",
+        "ras:cycle=3s,steps=3",
+        *GANGS,
+    ),
 )
 @pytest.mark.parametrize("seed", range(4))
 def test_nor_do_they_when_nodes_fail(policy: str, seed: int) -> None:
