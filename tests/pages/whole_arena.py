@@ -150,14 +150,15 @@ def main() -> None:
     options.add_argument(
         "--live", type=int, metavar="SEEDS", help="only run the leaders of the kept arena live"
     )
-    options.add_argument("arena", nargs="*", help="options of `schedbed arena`, after --")
-    asked = options.parse_args()
+    given = sys.argv[1:]
+    own = given.index("--") if "--" in given else len(given)  # argparse takes none of them after `--keep`.
+    asked = options.parse_args(given[:own])
     if asked.live is not None:
         if not asked.keep:
             options.error("--live: expected --keep FOLDER, a kept arena, beside it")
         keep_live(asked.folder, asked.keep, asked.live)
         return
-    code = run(asked.folder, asked.arena)
+    code = run(asked.folder, given[own + 1 :])
     if code == 0 and asked.keep:
         keep(asked.folder, asked.keep)
     sys.exit(code)
