@@ -401,7 +401,10 @@ def reproduce(
         bool, typer.Option("--all", help="Run every experiment that can run on the chosen --machines.")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Run one main experiment of each paper, live and simulated.")
+        bool,
+        typer.Option(
+            "--quick", help="Run one main experiment of each paper, live with one seed and simulated."
+        ),
     ] = False,
     full: Annotated[
         bool, typer.Option("--full", help="Run experiments at the size in the paper, which takes hours.")

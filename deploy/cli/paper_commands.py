@@ -46,4 +46,5 @@ def reproduce(target: str | None, options: ReproduceOptions) -> None:
         out=options.out,
         say=typer.echo,
         full=options.full,
+        quick=options.quick,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.deploy.papers import paper_file
-from schedbed.deploy.papers.experiment import Experiment, kind
+from schedbed.deploy.papers.experiment import Experiment
 from schedbed.deploy.papers.paper_file import About, Paper
 from schedbed.deploy.papers.verdict import Row
 from schedbed.deploy.scenario.check import did_you_mean
@@ -130,9 +130,10 @@ class PlannedExperiment:
     seed: int
     full: bool
     folder: Path
+    quick: bool = False  # one seed of a live experiment
     jobs: int = 1  # simulations at a time
 
     @property
     def takes_s(self) -> float:
         """Return the approximate run time with the default repeats."""
-        return self.entry.experiment.takes_s.get(kind(self.machines), 0.0)
+        return self.entry.experiment.about_s(self.machines, quick=self.quick)

@@ -53,8 +53,9 @@ class Experiment:
     """An experiment of a paper. `takes_s` has seconds of all repeats by machines: `sim`, or `process` for
     live.
 
-    `quick` ones are part of `reproduce --quick`. `repeats` are live; simulations have `sim_repeats`; both for
-    each seed, where 1 simulated repeat says that nothing is random. `full_repeats` is for `reproduce --full`.
+    `quick` ones are part of `reproduce --quick`, with one seed, for which their `takes_s` is. `repeats` are live;
+    simulations have `sim_repeats`; both for each seed, where 1 simulated repeat says that nothing is random.
+    `full_repeats` is for `reproduce --full`.
     """
 
     name: str  # the key in paper.yaml
@@ -76,10 +77,15 @@ class Experiment:
         """Return the repeats for each seed."""
         return self.sim_repeats if kind(machines) == "sim" else self.repeats
 
-    def seeds_on(self, machines: str, seed: int) -> list[int]:
-        """Return the seeds: one if nothing is random, and for a headline, which is soon done."""
-        several = self.sim_repeats > 1 and not (self.quick and kind(machines) != "sim")
+    def seeds_on(self, machines: str, seed: int, *, quick: bool = False) -> list[int]:
+        """Return the seeds: one if nothing is random, and with `quick` for a live run, which is soon done."""
+        several = self.sim_repeats > 1 and not (quick and kind(machines) != "sim")
         return [seed + SEEDS_APART * number for number in range(SEEDS if several else 1)]
+
+    def about_s(self, machines: str, *, quick: bool = False) -> float:
+        """Return the approximate seconds on machines on which it runs, with the default repeats."""
+        seeds = SEEDS if self.quick and not quick and kind(machines) != "sim" else 1
+        return seeds * self.takes_s[kind(machines)]
 
 
 Key = TypeVar("Key", bound=Hashable)

@@ -71,14 +71,15 @@ def reproduce(
     out: Path | None,
     say: Say,
     full: bool = False,
+    quick: bool = False,
     jobs: int = 1,
 ) -> Path:
     """Run the chosen experiments. Return the folder, by default `runs/reproduce-<time>`.
 
     Up to `jobs` simulations run in parallel: of different papers or, for one paper, runs of a scenario.
-    `full` has the paper's size. A claim that does not hold is no error. Raises RunFailed for a failed
-    experiment, after all were tried, and BadInput if the folder has results. Ctrl-C keeps finished
-    experiments.
+    `full` has the paper's size, `quick` one seed of live experiments. A claim that does not hold is no error.
+    Raises RunFailed for a failed experiment, after all were tried, and BadInput if the folder has results.
+    Ctrl-C keeps finished experiments.
     """
     started = datetime.now(UTC)
     folder = result_folder(out, "reproduce", started)
@@ -101,6 +102,7 @@ def reproduce(
             or entry.experiment.repeats_on(machines),
             seed=seed,
             full=full,
+            quick=quick,
             folder=folder,
         )
         for number, entry in enumerate(chosen, 1)
@@ -121,7 +123,7 @@ def _run_planned(
     results: dict[int, ExperimentResult] = {}
 
     def begin(job: PlannedExperiment) -> None:
-        say(terminal.heading(job.entry, job.machines, job.number, len(planned)))
+        say(terminal.heading(job.entry, job.takes_s, job.number, len(planned)))
 
     def done(job: PlannedExperiment, result: ExperimentResult) -> None:
         results[job.number] = result
@@ -200,7 +202,7 @@ def run(job: PlannedExperiment, finished: dict[Path, FinishedRun]) -> Experiment
     """
     began_s = time.monotonic()
     entry, folder = job.entry, job.folder
-    seeds = entry.experiment.seeds_on(job.machines, job.seed)
+    seeds = entry.experiment.seeds_on(job.machines, job.seed, quick=job.quick)
     result = ExperimentResult(entry=entry, repeats=job.repeats, seeds=seeds)
     benches = [_bench(job, seed, finished) for seed in seeds]
     try:

@@ -37,12 +37,14 @@ def list_all(known: Mapping[str, CatalogueEntry]) -> None:
             table.add_row(
                 Text(paper, style="bold"), Text(f"{entry.said.title} ({entry.said.published})"), "", ""
             )
-        about, takes = entry.about, entry.experiment.takes_s
-        live = f"{_time(takes.get('process'))}{' quick' if entry.experiment.quick else ''}"
+        about, ours = entry.about, entry.experiment
+        sim, live = (_time(ours.about_s(m) if ours.runs_on(m) else None) for m in ("sim", "process"))
+        if ours.quick:
+            live += f", {_time(ours.about_s('process', quick=True))} quick"
         table.add_row(
             Text(f"  {entry.experiment.name}"),
             Text(f"{about.title} ({about.where})"),
-            _time(takes.get("sim")),
+            sim,
             live,
         )
     console = Console(highlight=False)
@@ -51,10 +53,10 @@ def list_all(known: Mapping[str, CatalogueEntry]) -> None:
     console.print(usage, markup=False)
 
 
-def heading(entry: CatalogueEntry, machines: str, number: int, of: int) -> str:
+def heading(entry: CatalogueEntry, takes_s: float, number: int, of: int) -> str:
     """Return the line before an experiment: position, title and approximate run time."""
-    takes = _time(entry.experiment.takes_s[kind(machines)])
-    return f"[{number}/{of}] {entry.label}: {entry.about.title} ({entry.about.where}), about {takes}"
+    about = _time(takes_s)
+    return f"[{number}/{of}] {entry.label}: {entry.about.title} ({entry.about.where}), about {about}"
 
 
 def result(done: ExperimentResult) -> str:

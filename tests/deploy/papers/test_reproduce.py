@@ -91,6 +91,25 @@ SIX = CatalogueEntry(
 )
 
 
+def guess(bench: Bench) -> Measured:
+    return Measured(values={"gain": [float(bench.seed)] * bench.repeats})
+
+
+@pytest.mark.parametrize(("quick", "seeds", "time"), [(True, [3], "60 s"), (False, [3, 1003, 2003], "3 min")])
+def test_quick_takes_one_seed_of_a_live_headline(
+    tmp_path: Path, quick: bool, seeds: list[int], time: str
+) -> None:
+    told: list[str] = []
+    live = replace(SIX.experiment, measure=guess, takes_s={"process": 60}, quick=True)
+    entry = replace(SIX, experiment=live)
+    reproduce(
+        [entry], machines="process", repeats=2, seed=3, out=tmp_path / "o", say=told.append, quick=quick
+    )
+    (found,) = json.loads((tmp_path / "o" / "results.json").read_text())["experiments"]
+    assert found["rows"][0]["samples"] == [[seed, seed] for seed in seeds] and found["seeds"] == seeds
+    assert f"about {time}" in told[0]
+
+
 def wait(bench: Bench) -> Measured:
     time.sleep(3600)  # far beyond the time limit of a test: somebody has to end this
     raise AssertionError("nobody has ended this")
@@ -168,13 +187,18 @@ def test_the_terminal_shows_the_same(done: tuple[Path, str]) -> None:
     ]
 
 
-def test_each_of_three_seeds_has_repeats_of_its_own_and_a_headline_one_seed() -> None:
+def test_each_of_three_seeds_has_repeats_of_its_own_and_quick_live_runs_one_seed() -> None:
     experiment = replace(SIX.experiment, repeats=5, sim_repeats=20)
     seeds = experiment.seeds_on("sim", 7)
     assert experiment.repeats_on("sim") == 20 and len({seed + n for seed in seeds for n in range(20)}) == 60
     assert experiment.repeats_on("process") == 5 and experiment.seeds_on("docker", 7) == seeds
-    headline = replace(experiment, quick=True)
-    assert headline.seeds_on("docker", 7) == [7] and headline.seeds_on("sim", 7) == seeds
+    headline = replace(experiment, quick=True, takes_s={"sim": 10.0, "process": 60.0})
+    for quick, live, live_s in ((False, seeds, 180.0), (True, [7], 60.0)):
+        assert headline.seeds_on("docker", 7, quick=quick) == live
+        assert headline.seeds_on("sim", 7, quick=quick) == seeds
+        assert (
+            headline.about_s("docker", quick=quick) == live_s and headline.about_s("sim", quick=quick) == 10.0
+        )
     assert replace(experiment, sim_repeats=1).seeds_on("sim", 7) == [7]  # nothing is random
 
 
