@@ -30,6 +30,7 @@ BURN = {
     "reduces": 1,
     "reduce": {"cpu": "10s"},
 }
+HALVES = {"capacity": {"queues": {"default": {"capacity": 50}, "etl": {"capacity": 50}}}}
 
 
 @pytest.fixture
@@ -46,14 +47,14 @@ def terminal(place: Path, name: str, *arguments: str) -> Command:
     return Command(folder, *arguments)
 
 
-def bring_up(place: Path, *options: str) -> Started:
+def bring_up(place: Path, *options: str, policy: Any = "fair") -> Started:
     """Start the cluster `lab` with the nodes of the small scenario; return the processes of its service."""
-    scenario = write_scenario(place, policies=["fair"])
+    scenario = write_scenario(place, policies=[policy])
     command = terminal(
         place, "up", "up", str(scenario), "--name", "lab", "--out", str(place / "out"), *options
     )
     assert command.wait() == 0, command.text()
-    assert "cluster lab is up under fair" in command.text()
+    assert "cluster lab is up under " in command.text()
     return Started(connect("lab").record.pid)
 
 
@@ -64,7 +65,7 @@ def said(place: Path, *arguments: str) -> tuple[int, str]:
 
 
 def test_users_submit_at_once_and_a_jobtracker_that_dies_loses_nothing(place: Path) -> None:
-    service = bring_up(place, "--metrics", "0", "--webhdfs", "0")
+    service = bring_up(place, "--metrics", "0", "--webhdfs", "0", policy=HALVES)
     burn = connect().submit({**BURN, "user": "cleo"})
     ana = terminal(
         place,
@@ -81,6 +82,8 @@ def test_users_submit_at_once_and_a_jobtracker_that_dies_loses_nothing(place: Pa
     eventually(lambda: burn.status()["maps_running"], "no map runs")
     code, text = said(place, "report", str(place / "out"))
     assert code == 0 and "the run goes on; so far, 0 of 1 runs" in text, text
+    code, text = said(place, "change", "lab", "{queues: {default: {capacity: 70}, etl: {capacity: 30}}}")
+    assert code == 0 and text.startswith("changed at "), text
     service.find("ray::JobTrackerActor").kill()
     later, never = connect().submit_all([{"app": "pi", "reduces": 1}, {**BURN, "user": "dora"}])
     assert said(place, "kill", "lab", never.job)[0] == 0
@@ -89,6 +92,10 @@ def test_users_submit_at_once_and_a_jobtracker_that_dies_loses_nothing(place: Pa
     assert [job.wait() for job in (burn, later, never)] == ["succeeded", "succeeded", "killed"]
     assert later.outputs()["part-00000"].startswith(b"3.1")
 
+    code, text = said(
+        place, "change", "lab", "{queues: {etl: {capacity: 50}}}"
+    )  # The new JobTracker knows of 70.
+    assert code == 2 and "capacities add up to 120, expected at most 100" in text, text
     check_doors(connect("lab").record.doors)
     code, text = said(place, "status", "lab", "--json")
     status = json.loads(text)
@@ -139,6 +146,8 @@ def check_results(out: Path) -> None:
     assert (tables["jobs"]["submit"] > 0).all()
     scenario: dict[str, Any] = json.loads((out / "run.json").read_text())["scenario"]
     assert len(scenario["jobs"]) == len(scenario["given"]["workload"]["jobs"]) == 5
+    (change,) = yaml.safe_load((out / "scenario.yaml").read_text())["changes"]
+    assert change["queues"] == {"default": {"capacity": 70}, "etl": {"capacity": 30}}
     assert [path.name for path in out.iterdir() if "token" in path.name or "credentials" in path.name] == []
     for name in ("summary.json", "report.html", "timeline.json", "scenario.yaml", "log.txt"):
         assert (out / name).stat().st_size > 0
