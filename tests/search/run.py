@@ -51,7 +51,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=float, default=600.0, help="how long to search (default 600)")
     parser.add_argument("--seed", type=int, help="the first seed (default: from the clock)")
-    parser.add_argument("--policy", action="append", choices=policy_names(), help="only this one; repeatable")
+    parser.add_argument(
+        "--policy", metavar="NAME", action="append", choices=policy_names(), help="only this one; repeatable"
+    )
     parser.add_argument("--story", type=Path, help="play this file only")
     parser.add_argument("--out", type=Path, default=Path(), help="folder for the story that fails")
     return parser.parse_args()
