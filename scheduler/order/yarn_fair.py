@@ -13,7 +13,7 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from schedbed.scheduler.hooks import Kill, drop, hook
+from schedbed.scheduler.hooks import Kill, drop
 from schedbed.scheduler.models.amounts import NOTHING, Amount, amount_of
 from schedbed.scheduler.order.queues.queue_tree import (
     QueuedApp,
@@ -213,8 +213,8 @@ def _amount_of_all(name: str, doc: str) -> PolicyParameter:
 
 def _check(order: FairQueues, locality: Locality, admission: Admission) -> None:
     order.root.check()
-    if hook(order, "preempt") and admission.limits.slots:
-        raise ValueError("preemption needs admission=containers")
+    if admission.limits.slots:
+        raise ValueError("YARN has no slots, expected admission=containers or admission=memory")
     order.connect(admission)
 
 
@@ -225,6 +225,7 @@ AXIS = Axis(
     factory=FairQueues,
     summary="a tree of queues shares memory and vcores by min resources and weight, with limits of queues and users",
     paper=_PAPER,
+    admission="containers",
     parameters=(
         fair_queues(
             "settings by queue name, as in the allocation file: weight, min_resources and max_resources such as "

@@ -68,13 +68,15 @@ class Axis(Declared):
     `factory` makes the implementation from the parameters' values. `check(order, locality, admission)`
     receives the three objects of a composed policy. It may connect them, and raises ValueError if they cannot
     be combined. `compose` makes the policy from the three objects, or returns None if `Composed` is sufficient. If
-    several axes have `compose`, the admission's is asked first, then the locality's, then the order's.
+    several axes have `compose`, the admission's is asked first, then the locality's, then the order's. Beside an
+    order, `admission` applies unless the composition names another.
     """
 
     axis: str
     factory: Callable[..., Any]
     check: Callable[[Any, Any, Any], None] | None = None
     compose: Callable[[Any, Any, Any], Policy | None] | None = None
+    admission: str = "slots"
 
     def named(self, summary: str, rank: int, **others: str) -> Named:
         """Return the policy of the axis's name, from the same paper, with `others` as its other axes."""

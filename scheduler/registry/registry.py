@@ -15,7 +15,7 @@ from schedbed.scheduler.policy import Composed, Policy
 from schedbed.scheduler.profiles import ProfileStore, default_store
 from schedbed.scheduler.registry.declarations import Axis, Declared, FileLoader, Named, Needs, Whole
 from schedbed.scheduler.registry.parameters import PolicyParameter, ProfilesParameter, hint, read_parameters
-from schedbed.scheduler.registry.policy_spec import ParsedSpec, is_policy_file, parse_spec
+from schedbed.scheduler.registry.policy_spec import Choice, ParsedSpec, is_policy_file, parse_spec
 from schedbed.tasks.discover import declared
 from schedbed.tasks.errors import BadInput
 
@@ -136,8 +136,7 @@ def reads_store(spec: str | Mapping[str, Any]) -> bool:
 def _compose(parsed: ParsedSpec, scale: float, store: str) -> Policy:
     chosen: list[Axis] = []
     made: list[Any] = []
-    for axis, default in DEFAULTS.items():
-        name, given = (parsed.axes or {}).get(axis, (default, {}))
+    for axis, (name, given) in _all_axes(parsed.axes or {}).items():
         known = AXES[axis].get(name)
         if known is None:
             if isinstance(POLICIES.get(name), Whole):
@@ -149,6 +148,13 @@ def _compose(parsed: ParsedSpec, scale: float, store: str) -> Policy:
             known.factory(**read_parameters(f"policy: {axis} {name}", known.parameters, given, scale))
         )
     return _composed("policy", chosen, made)
+
+
+def _all_axes(given: Mapping[str, Choice]) -> dict[str, Choice]:
+    """Return a composition's axes, with the usual ones where none is given."""
+    order = AXES["order"].get(given["order"][0]) if "order" in given else None
+    usual = DEFAULTS if order is None else {**DEFAULTS, "admission": order.admission}
+    return {axis: given.get(axis, (name, {})) for axis, name in usual.items()}
 
 
 def _composed(where: str, chosen: Sequence[Axis], made: Sequence[Any]) -> Policy:
@@ -232,8 +238,7 @@ def is_rigid(spec: Any) -> bool:
 def _parts_of(parsed: ParsedSpec) -> list[Any]:
     """Return the declarations of the axes of a policy, or of the policy if it has none; none of a user's file."""
     if parsed.axes is not None:
-        chosen = DEFAULTS | {axis: name for axis, (name, _) in parsed.axes.items()}
-        return [AXES[axis][name] for axis, name in chosen.items()]
+        return [AXES[axis][name] for axis, (name, _) in _all_axes(parsed.axes).items()]
     if is_policy_file(parsed.name):
         return []
     named = POLICIES[parsed.name]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -136,15 +138,13 @@ _LATER: dict[str, Sequence[Any]] = {
 """Values of parameters in stories from seed LATER on."""
 
 
-def policy_names() -> list[str]:
-    """Return the registered names, and `order+locality+admission` for each composition of axes."""
-    composed = [
-        f"{order}+{locality}+{admission}"
-        for order in AXES["order"]
-        for locality in AXES["locality"]
-        for admission in AXES["admission"]
-    ]
-    return [*POLICIES, *composed]
+@cache
+def policy_names() -> tuple[str, ...]:
+    """Return the registered names, and `order+locality+admission` for each composition that the registry accepts."""
+    composed = (
+        "+".join(names) for names in product(*AXES.values()) if _builds(dict(zip(AXES, names, strict=True)))
+    )
+    return (*POLICIES, *composed)
 
 
 def made(spec: Any) -> Any:

@@ -21,7 +21,7 @@ from tests.search.generate import NEWER, make_story
 from tests.search.guards import GUARDS
 from tests.search.policies import draw_policy, policy_names
 from tests.search.search import examine, search
-from tests.search.seeds import AT_ONCE, EXAMINED, FIRST, LONGEST
+from tests.search.seeds import AT_ONCE, FIRST
 from tests.search.shares import pour
 from tests.search.shrink import shrink, simpler, without_node
 from tests.search.story import Story, StoryFault, StoryJob, StoryNode, from_yaml, read_story, to_yaml
@@ -34,12 +34,7 @@ LONG |= {first: pytest.mark.slow for first in FIRST if first // AT_ONCE % 2}
 
 @pytest.mark.parametrize("first", [pytest.param(first, marks=LONG.get(first, ())) for first in FIRST])
 def test_stories_from_seeds(first: int) -> None:
-    nothing_is_found(seed for seed in range(first, first + AT_ONCE) if seed in EXAMINED)
-
-
-@pytest.mark.slow
-def test_the_longest_story() -> None:
-    nothing_is_found([LONGEST])
+    nothing_is_found(range(first, first + AT_ONCE))
 
 
 def nothing_is_found(seeds: Iterable[int]) -> None:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from schedbed.scheduler.admission.containers import Containers
 from schedbed.scheduler.models.amounts import NOTHING, Amount
 from schedbed.scheduler.order.queues.guaranteed_queue import Calculator, CapacityQueue, YarnQueueSettings
 from schedbed.scheduler.order.queues.ideal_shares import CapacityPreemption, IdealShares, IntraQueuePreemption
 from schedbed.scheduler.order.queues.queue_tree import QueuedApp
+from schedbed.scheduler.policy import Composed
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Demand, TaskKind
@@ -314,6 +316,13 @@ def test_bad_settings_are_refused_in_one_line(spec: Any, message: str) -> None:
         build_policy({"yarn-capacity": spec})
 
 
-def test_preemption_needs_an_admission_that_compares_room() -> None:
-    with pytest.raises(BadInput, match="preemption needs admission=memory"):
-        build_policy({"order": {"yarn-capacity": {"preemption": "on"}}})
+@pytest.mark.parametrize("order", ["yarn-capacity", "yarn-fair"])
+def test_yarn_has_containers_and_no_slots(order: str) -> None:
+    """A user's limit counts maps and reduces together.
+
+    With slots, which nothing takes from a reduce, a job's maps could wait for room that its own reduces hold, for ever.
+    """
+    policy = build_policy(f"order={order}")
+    assert isinstance(policy, Composed) and type(policy.admission) is Containers
+    with pytest.raises(BadInput, match="policy: YARN has no slots, expected admission=containers or"):
+        build_policy(f"order={order},admission=slots")
