@@ -6,7 +6,7 @@ Also the framework of both, whose times the scenario's `scale` does not change.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from statistics import fmean
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -64,15 +64,25 @@ def simulating(bench: Bench) -> Bench:
     return Bench(bench.folder / SIMULATED, machines="sim", repeats=bench.repeats, seed=bench.seed)
 
 
-def live_experiment(plan: Callable[[Bench], Plan], value: Measure, takes_s: float) -> Experiment:
+def live_experiment(
+    plan: Callable[[Bench], Plan],
+    value: Measure,
+    takes_s: float,
+    note: Callable[[Bench], str] | None = None,
+) -> Experiment:
     """Return an experiment that measures a paper's main result live and is part of `reproduce --quick`.
 
     `plan` is the function that returns the live scenario, and `value` the one that computes the result from a
-    run. `takes_s` is the approximate duration in s.
+    run. `takes_s` is the approximate duration in s, and `note` returns what a reader must know of the runs.
     """
+
+    def measure(bench: Bench) -> Measured:
+        found = compare(bench, "headline", plan(bench), value)
+        return found if note is None else replace(found, notes=[*found.notes, note(bench)])
+
     return Experiment(
         name="live",
-        measure=lambda bench: compare(bench, "headline", plan(bench), value),
+        measure=measure,
         draw=draw,
         takes_s={"process": takes_s},
         repeats=LIVE_REPEATS,

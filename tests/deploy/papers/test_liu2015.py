@@ -10,6 +10,7 @@ import pytest
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.liu2015 import eight_tests, fgcs_figures
+from schedbed.deploy.papers.live_and_simulated import live_experiment
 from schedbed.deploy.scenario.resolve import resolve
 
 ABOUT = paper_file.load("liu2015").experiments
@@ -103,3 +104,20 @@ def test_live_benchmarks_are_the_applications_with_maps_as_long() -> None:
     cpu_s = teragen.params["bytes"] * eight_tests.unit_cpu_s("teragen") / eight_tests.LIVE_CORE_SPEED
     io_s = teragen.params["bytes"] / eight_tests.LIVE_DISK_BPS
     assert 100 * cpu_s / (cpu_s + io_s) == pytest.approx(49, abs=1)
+
+
+def test_a_live_headline_says_which_demands_its_host_gave() -> None:
+    """The disk was chosen for a TeraGen of 49%, on a host on which a byte takes 2.1 ns; on others it is another."""
+    found = {"pi": {"map": 100, "reduce": 100}, "teragen": {"map": 71, "reduce": 100}}
+    assert fgcs_figures.of_demands(found).endswith("(Table 1): pi 100% (100%), teragen 71% (49%).")
+
+
+def test_a_note_follows_those_of_the_comparison(tmp_path: Path) -> None:
+    tiny = {
+        "cluster": {"nodes": 2},
+        "workload": {"jobs": [{"app": "synthetic", "maps": 2}]},
+        "policies": ["fifo"],
+    }
+    bench = Bench(tmp_path, machines="sim", repeats=2, seed=1)
+    experiment = live_experiment(lambda _: tiny, lambda _: [1.0, -1.0], 60, lambda each: f"seed {each.seed}")
+    assert experiment.measure(bench).notes[-1] == "seed 1"
