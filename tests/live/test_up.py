@@ -92,9 +92,8 @@ def test_users_submit_at_once_and_a_jobtracker_that_dies_loses_nothing(place: Pa
     assert [job.wait() for job in (burn, later, never)] == ["succeeded", "succeeded", "killed"]
     assert later.outputs()["part-00000"].startswith(b"3.1")
 
-    code, text = said(
-        place, "change", "lab", "{queues: {etl: {capacity: 50}}}"
-    )  # The new JobTracker knows of 70.
+    # The new JobTracker knows that the other queue has 70.
+    code, text = said(place, "change", "lab", "{queues: {etl: {capacity: 50}}}")
     assert code == 2 and "capacities add up to 120, expected at most 100" in text, text
     check_doors(connect("lab").record.doors)
     code, text = said(place, "status", "lab", "--json")
