@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedbed.scheduler.admission.memory import MemoryContainers
-from schedbed.scheduler.hooks import Kill, drop
+from schedbed.scheduler.hooks import Kill, drop, hook
 from schedbed.scheduler.models.amounts import NOTHING, Amount
 from schedbed.scheduler.order.queues.guaranteed_queue import (
     FAIR,
@@ -250,8 +250,8 @@ def _check(order: CapacityQueues, locality: Locality, admission: Admission) -> N
     for name, total in order.root.declared_sum():
         if total > 100 + 1e-9:
             raise ValueError(f"queue {name}: capacities add up to {total:g}, expected at most 100")
-    if admission.limits.slots:
-        raise ValueError("YARN has no slots, expected admission=containers or admission=memory")
+    if hook(order, "preempt") and admission.limits.slots:
+        raise ValueError("preemption needs admission=memory or admission=containers")
     if order.calculator.dominant and isinstance(admission, MemoryContainers):
         admission.count_vcores()
     order.connect(admission)

@@ -13,7 +13,7 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from schedbed.scheduler.hooks import Kill, drop
+from schedbed.scheduler.hooks import Kill, drop, hook
 from schedbed.scheduler.models.amounts import NOTHING, Amount, amount_of
 from schedbed.scheduler.order.queues.queue_tree import (
     QueuedApp,
@@ -213,8 +213,8 @@ def _amount_of_all(name: str, doc: str) -> PolicyParameter:
 
 def _check(order: FairQueues, locality: Locality, admission: Admission) -> None:
     order.root.check()
-    if admission.limits.slots:
-        raise ValueError("YARN has no slots, expected admission=containers or admission=memory")
+    if hook(order, "preempt") and admission.limits.slots:
+        raise ValueError("preemption needs admission=containers")
     order.connect(admission)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from schedbed.scheduler.hooks import hook
 from schedbed.scheduler.registry.parameters import PolicyParameter
 from schedbed.scheduler.registry.registry import AXES, POLICIES, build_policy
 from schedbed.tasks.errors import BadInput
@@ -140,9 +141,16 @@ _LATER: dict[str, Sequence[Any]] = {
 
 @cache
 def policy_names() -> tuple[str, ...]:
-    """Return the registered names, and `order+locality+admission` for each composition that the registry accepts."""
+    """Return the registered names, and `order+locality+admission` for each composition, but for YARN's with slots.
+
+    Those orders count a user's maps and reduces together, and with slots nothing takes a reduce back, so that maps
+    can wait for ever for room that their own reduces hold.
+    """
+    slots = [name for name in AXES["admission"] if hook(build_policy(f"admission={name}"), "limits").slots]
     composed = (
-        "+".join(names) for names in product(*AXES.values()) if _builds(dict(zip(AXES, names, strict=True)))
+        "+".join(names)
+        for names in product(*AXES.values())
+        if not (AXES["order"][names[0]].admission == "containers" and names[2] in slots)
     )
     return (*POLICIES, *composed)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from schedbed.scheduler.admission.containers import Containers
+from schedbed.scheduler.admission.slots import Slots
 from schedbed.scheduler.models.amounts import NOTHING, Amount
 from schedbed.scheduler.order.queues.guaranteed_queue import Calculator, CapacityQueue, YarnQueueSettings
 from schedbed.scheduler.order.queues.ideal_shares import CapacityPreemption, IdealShares, IntraQueuePreemption
@@ -316,13 +317,13 @@ def test_bad_settings_are_refused_in_one_line(spec: Any, message: str) -> None:
         build_policy({"yarn-capacity": spec})
 
 
-@pytest.mark.parametrize("order", ["yarn-capacity", "yarn-fair"])
-def test_yarn_has_containers_and_no_slots(order: str) -> None:
-    """A user's limit counts maps and reduces together.
+def test_preemption_needs_an_admission_that_compares_room() -> None:
+    with pytest.raises(BadInput, match="preemption needs admission=memory"):
+        build_policy({"order": {"yarn-capacity": {"preemption": "on"}}, "admission": "slots"})
 
-    With slots, which nothing takes from a reduce, a job's maps could wait for room that its own reduces hold, for ever.
-    """
-    policy = build_policy(f"order={order}")
+
+@pytest.mark.parametrize("order", ["yarn-capacity", "yarn-fair"])
+def test_a_composition_gets_containers_unless_it_names_another_admission(order: str) -> None:
+    policy, other = build_policy(f"order={order}"), build_policy(f"order={order},admission=slots")
     assert isinstance(policy, Composed) and type(policy.admission) is Containers
-    with pytest.raises(BadInput, match="policy: YARN has no slots, expected admission=containers or"):
-        build_policy(f"order={order},admission=slots")
+    assert isinstance(other, Composed) and type(other.admission) is Slots
