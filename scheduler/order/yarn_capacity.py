@@ -353,6 +353,5 @@ POLICY = AXIS.named(
     summary="YARN's CapacityScheduler: a tree of queues with guaranteed shares of memory and limits of users; jobs "
     "miss offers of nodes without their data.",
     locality="yarn-capacity-wait",
-    admission="containers",
     rank=28,
 )

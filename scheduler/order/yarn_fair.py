@@ -340,6 +340,5 @@ POLICY = AXIS.named(
     summary="YARN's FairScheduler: a tree of queues shares memory and vcores, and jobs pass up offers of nodes without "
     "their data; large containers are reserved.",
     locality="yarn-fair-wait",
-    admission="containers",
     rank=27,
 )

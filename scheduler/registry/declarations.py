@@ -69,7 +69,7 @@ class Axis(Declared):
     receives the three objects of a composed policy. It may connect them, and raises ValueError if they cannot
     be combined. `compose` makes the policy from the three objects, or returns None if `Composed` is sufficient. If
     several axes have `compose`, the admission's is asked first, then the locality's, then the order's. Beside an
-    order, `admission` applies unless the composition names another.
+    order, `admission` applies unless the composition, or `named`, names another.
     """
 
     axis: str
@@ -80,7 +80,7 @@ class Axis(Declared):
 
     def named(self, summary: str, rank: int, **others: str) -> Named:
         """Return the policy of the axis's name, from the same paper, with `others` as its other axes."""
-        axes: dict[str, Any] = {self.axis: self.name, **others}
+        axes: dict[str, Any] = {"admission": self.admission, self.axis: self.name, **others}
         return Named(name=self.name, summary=summary, paper=self.paper, needs=self.needs, rank=rank, **axes)
 
 

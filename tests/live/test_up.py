@@ -54,7 +54,8 @@ def bring_up(place: Path, *options: str, policy: Any = "fair") -> Started:
         place, "up", "up", str(scenario), "--name", "lab", "--out", str(place / "out"), *options
     )
     assert command.wait() == 0, command.text()
-    assert "cluster lab is up under " in command.text()
+    name = policy if isinstance(policy, str) else next(iter(policy))
+    assert f"cluster lab is up under {name}" in command.text()
     return Started(connect("lab").record.pid)
 
 

@@ -113,10 +113,15 @@ def _map(name: str, mix: str) -> dict[str, str]:
         took_s = said[f"{mix or name + '-teragen'}_{name}_yarn_map"].number
         return {"cpu": f"{took_s}s", "write": "1kB"}
     read, written = (0.0, TERAGEN_BYTES) if name == "teragen" else (ETL_READ_BYTES, ETL_WRITE_BYTES)
-    demand = paper_file.load("liu2015").experiments["table1"].values[f"{name}_map"].number / 100
+    demand = printed_demand(name) / 100
     io_s = (read + written) / DISK_BPS  # equation 3
     bytes_ = {"read": f"{round(read)}B"} if read else {}
     return {"cpu": f"{io_s * demand / (1 - demand):.3f}s", **bytes_, "write": f"{round(written)}B"}
+
+
+def printed_demand(name: str) -> float:
+    """Return the CPU demand of a benchmark's maps in percent of a core that Table 1 prints."""
+    return paper_file.load("liu2015").experiments["table1"].values[f"{name}_map"].number
 
 
 def jobs_of(mix: Mix, *, live: bool) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from schedbed.deploy.papers.liu2015.eight_tests import (
     demands,
     job,
     jobs_of,
+    printed_demand,
     run_mix,
     samples,
     scenario,
@@ -280,20 +281,12 @@ def plan(profiles: Mapping[str, Any]) -> Mapping[str, Any]:
     return scenario(jobs_of(mix, live=True), policies, live=True)
 
 
-def told_demands(bench: Bench) -> str:
-    """Return a sentence with the demands that the samples found beside Table 1's.
+def told_demands(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a sentence with the demands that the samples found, and Table 1's.
 
     The applications' CPU time, and so their demands, depends on the host's cores, for which the disk was not chosen.
     """
-    return of_demands(demands(samples(bench, live=True)))
-
-
-def of_demands(found: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the sentence of `told_demands`."""
-    printed = {
-        name: paper_file.load("liu2015").experiments["table1"].values[f"{name}_map"].number for name in found
-    }
-    shown = ", ".join(f"{name} {each['map']:g}% ({printed[name]:g}%)" for name, each in found.items())
+    shown = ", ".join(f"{name} {each['map']:g}% ({printed_demand(name):g}%)" for name, each in found.items())
     return f"Demands of maps that the samples found on this host's cores (Table 1): {shown}."
 
 
@@ -311,5 +304,5 @@ EXPERIMENTS = (
     Experiment(
         "tests", tests, draw_tests, {"sim": 120, "process": 1200}, sim_repeats=FEW_REPEATS, size=(7.2, 6.6)
     ),
-    live_experiment(headline, gain, 500, told_demands),
+    live_experiment(headline, gain, 500, lambda bench: told_demands(demands(samples(bench, live=True)))),
 )

@@ -109,7 +109,7 @@ def test_live_benchmarks_are_the_applications_with_maps_as_long() -> None:
 def test_a_live_headline_says_which_demands_its_host_gave() -> None:
     """The disk was chosen for a TeraGen of 49%, on a host on which a byte takes 2.1 ns; on others it is another."""
     found = {"pi": {"map": 100, "reduce": 100}, "teragen": {"map": 71, "reduce": 100}}
-    assert fgcs_figures.of_demands(found).endswith("(Table 1): pi 100% (100%), teragen 71% (49%).")
+    assert fgcs_figures.told_demands(found).endswith("(Table 1): pi 100% (100%), teragen 71% (49%).")
 
 
 def test_a_note_follows_those_of_the_comparison(tmp_path: Path) -> None:

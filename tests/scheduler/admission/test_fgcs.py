@@ -114,9 +114,10 @@ def test_the_first_job_of_a_name_is_the_sample_of_the_rest():
 
 @pytest.mark.parametrize(("learn", "whole_cores"), [(0, 6), (1, 2), (2, 3)])
 def test_a_sample_can_learn_from_its_own_first_maps(learn: int, whole_cores: int):
-    """One core is free: maps run alone until `learn` of them have ended and the next began, then two at 40% each.
+    """Maps run one at a time on the core that is not reserved, until the demand of 40% is known after `learn` maps.
 
-    The node rests while it is full, and is served again as soon as the demand has changed: at its next heartbeat.
+    The map that starts when the last of these ends still demands a whole core. Then two maps fit, and the second
+    starts at the next heartbeat, although the node was full and rested.
     """
     world = Etl({"learn": str(learn)}, cores=2)
     world.submit(job("etl", 6)).run()
